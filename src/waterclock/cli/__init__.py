@@ -1,6 +1,6 @@
-"""The command line: thin commands over planner, ledger and engine, for people and, by `--json`, for scripts.
+"""The command line: thin commands over planner, ledger and engine, for people and, with `--json`, for scripts.
 
-Importing it loads neither Spark, nor a database, nor the parser: every command imports what it needs when it runs.
+Importing it loads neither Spark, nor a database, nor the parser: every command imports its dependencies when it runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which commands there are, how they are grouped, and how every error ends: a card and an exit code, no traceback."""
+"""Registers the commands in groups, and ends every error with a card and an exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ EPILOG = (
 
 
 class Commands(TyperGroup):
-    """The commands in groups, and the one place where errors become cards."""
+    """The group of all commands, and the only place where errors become cards."""
 
     def main(self, *arguments: Any, **more: Any) -> Any:
-        """Run a command line; one that cannot be read is answered in JSON where JSON was asked for."""
+        """Run a command line. Report a usage error as JSON if the command line contains --json."""
         said = more.get("args")
         if "--json" not in (sys.argv if said is None else said) or not more.get("standalone_mode", True):
             return super().main(*arguments, **more)
@@ -101,28 +101,28 @@ class Commands(TyperGroup):
             code = usage_json(error)
         sys.exit(code if isinstance(code, int) else 0)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as Typer calls it
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - signature of Typer
         """List the commands of each group with their first line."""
         for heading, functions in COMMANDS.items():
             with formatter.section(heading):
                 formatter.write_dl([(each.__name__, _first_line(each)) for each in functions])
 
     def get_help_option(self, ctx: Any) -> Any:
-        """Return --help as one that is False where it is not said: turning nothing into a bool loads pydantic."""
+        """Return the --help option with the default False. Converting a missing default would load pydantic."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.default = False
         return option
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command; one of another tool is answered with ours."""
+        """Find the command. For a command of another tool, fail with the equivalent command of Waterclock."""
         answer = answer_to_command(args[0]) if args and args[0] not in self.commands else None
         if answer is not None:
             ctx.fail(answer)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; show what it raises as a card, and leave with its exit code."""
+        """Run the command. Print an error that it raises as a card, and exit with the card's exit code."""
         try:
             return super().invoke(ctx)
         except WaterclockError as error:
@@ -140,21 +140,21 @@ class Commands(TyperGroup):
 
 
 class Command(TyperCommand):
-    """A command whose help names its arguments as they are written, and not the types they have in Python."""
+    """A command whose help shows its arguments as users write them, without their Python types."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the arguments and options; an argument with a name for people goes without a type."""
+        """Return the arguments and options. An argument with a metavar is shown without its type."""
         params: list[Any] = super().get_params(ctx)
         for each in params:
             if each.param_type_name == "argument" and each.metavar is not None:
-                each.display_type_rich = lambda ctx: ""  # noqa: ARG005 - as Typer calls it
+                each.display_type_rich = lambda ctx: ""  # noqa: ARG005 - signature of Typer
             if "get_runtime_param" not in vars(each):
                 as_said = _AsSaid(each.type_descriptor.annotation, each.get_runtime_param)
                 each.get_runtime_param = lambda as_said=as_said: as_said
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; an option of another tool is answered with what stands for it here."""
+        """Parse the arguments. For an option of another tool, fail with the equivalent option of Waterclock."""
         try:
             return list(super().parse_args(ctx, args))
         except Exception as error:
@@ -166,13 +166,13 @@ class Command(TyperCommand):
 
 
 class _AsSaid:
-    """Takes texts and paths as they are said: Typer has pydantic look at each, whose loading takes 50 ms."""
+    """Coerces strings and paths directly. Typer would validate each with pydantic, which takes 50 ms to load."""
 
     def __init__(self, kind: Any, otherwise: Callable[[], Any]) -> None:
         self._kind, self._otherwise = kind, otherwise
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return a value of the command line; what is not plainly of its kind is Typer's to look at, and to refuse."""
+        """Return a value of the command line. Typer validates or rejects values that are not plainly of its type."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         if self._kind is str and isinstance(value, str):
@@ -184,20 +184,20 @@ class _AsSaid:
         return self._otherwise().coerce(value, param=param, ctx=ctx)
 
 
-def _version(value: bool) -> None:  # noqa: FBT001 - as Typer calls it
+def _version(value: bool) -> None:  # noqa: FBT001 - signature of Typer
     if value:
         typer.echo(__version__)
         raise typer.Exit
 
 
-def _install_completion(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> None:  # noqa: FBT001 - as Typer calls it
+def _install_completion(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> None:  # noqa: FBT001 - signature of Typer
     if value:
         from typer.completion import install_callback
 
         install_callback(ctx, param, value)
 
 
-def _show_completion(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> None:  # noqa: FBT001 - as Typer calls it
+def _show_completion(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> None:  # noqa: FBT001 - signature of Typer
     if value:
         from typer.completion import show_callback
 
@@ -231,7 +231,7 @@ def _start(
         ),
     ] = False,
 ) -> None:
-    """Declare time-labelled data flows; run them on Spark and Delta, and ask any table for its history."""
+    """Declare time-labelled data flows, run them on Spark and Delta, and query the history of any table."""
 
 
 app = typer.Typer(
@@ -241,7 +241,7 @@ app = typer.Typer(
     epilog=EPILOG,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,  # its options are ours above: Typer's load Rich before anything is asked of them
+    add_completion=False,  # the options are declared above: Typer's own load Rich at every start
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 110},
 )
@@ -251,11 +251,11 @@ for _functions in COMMANDS.values():
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and give its exit code; `argv` without the program's name, by default the shell's."""
-    gc.set_threshold(400_000, 20, 50)  # what is imported stays: looking through it took a tenth of a short command
+    """Run one command line and return its exit code. `argv` excludes the program's name; the default is sys.argv."""
+    gc.set_threshold(400_000, 20, 50)  # imports stay in memory: scanning them took a tenth of a short command
     atexit.register(_spare_last_look)
-    if _COMPLETE in os.environ:  # a shell asks
-        from typer.completion import completion_init  # type: ignore[attr-defined]  # Typer's, from beside it
+    if _COMPLETE in os.environ:  # a shell asks for completions
+        from typer.completion import completion_init  # type: ignore[attr-defined]  # Typer does not export it
 
         completion_init()
     try:
@@ -268,9 +268,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _spare_last_look() -> None:
-    """Look for garbage no more as the process ends: that is another tenth of a short command, of a large project.
+    """Skip the final garbage collection of the process. It takes another tenth of a short command in a large project.
 
-    What is not freed then, the driver of DuckDB tells of as leaked, in 45 lines.
+    DuckDB is the exception: its driver reports objects that are not freed as leaks, in 45 lines.
     """
     if "_duckdb" not in sys.modules:
         gc.freeze()
@@ -283,7 +283,7 @@ def _end(end: SystemExit) -> int:
 
 
 def _quiet_pipe() -> int:
-    """Leave without a word where the reader went away; Python would complain once more as it flushes at its end."""
+    """Exit silently if the reader has closed the pipe. Python would report it again when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -293,5 +293,5 @@ def _first_line(function: Callable[..., None]) -> str:
 
 
 def _is_usage(error: Exception) -> bool:
-    """Whether Typer shows the error itself: a wrong option, a bad argument."""
+    """Whether Typer prints the error itself, such as a wrong option or a bad argument."""
     return hasattr(error, "exit_code") and hasattr(error, "show")

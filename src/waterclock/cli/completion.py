@@ -1,4 +1,4 @@
-"""Completes names of tables and environments in a shell. It executes no file of the project, and reports no error."""
+"""Completes names of tables and environments in a shell. It executes no file of the project and reports no errors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ENVIRONMENT = "env"
 
 
 def tables_from(ctx: Any, incomplete: str) -> list[str]:
-    """Return the tables whose names go on from what is typed; a `+` before it (with all upstream) is kept.
+    """Return the tables whose names start with the typed text. A leading `+` (with all upstream) is kept.
 
-    The names are parsed from the project's files; none of them is executed.
+    The names are parsed from the project's files; no file is executed.
     """
     sign = "+" if incomplete.startswith("+") else ""
     found: list[str] = []
@@ -26,7 +26,7 @@ def tables_from(ctx: Any, incomplete: str) -> list[str]:
 
 
 def environments_from(ctx: Any, incomplete: str) -> list[str]:
-    """Return the environments whose names go on from what is typed."""
+    """Return the environments whose names start with the typed text."""
     found: list[str] = []
     with suppress(Exception):
         import tomllib
@@ -38,6 +38,6 @@ def environments_from(ctx: Any, incomplete: str) -> list[str]:
 
 
 def _folder(ctx: Any) -> Path:
-    """Return the folder that the command line names, else the one that commands would take."""
+    """Return the folder that the command line names, or else the default project folder of commands."""
     said = ctx.params.get("project")
     return Path(said) if said else project_above(Path())

@@ -1,4 +1,4 @@
-"""Commands and options of dbt, SQLMesh, Dagster and the like, answered with what Waterclock has for them."""
+"""Answers commands and options of dbt, SQLMesh, Dagster and similar tools with their Waterclock equivalents."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ OPTIONS = {
 
 
 def answer_to_command(name: str) -> str | None:
-    """Say what stands for another tool's command; None for a name that no tool we know has."""
+    """Return the equivalent of another tool's command, or None if no known tool has a command of that name."""
     answer = COMMANDS.get(name.lower())
     return None if answer is None else f"No such command '{name}': {answer}."
 
 
 def answer_to_option(name: str, command: str) -> str | None:
-    """Say what stands for another tool's option of a command of ours; None for one that no tool we know has."""
+    """Return the equivalent of another tool's option of a command, or None if no known tool has that option."""
     answer = OPTIONS.get(name)
     return None if answer is None else f"No such option {name}: {answer.format(command=command)}."

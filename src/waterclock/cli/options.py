@@ -12,7 +12,7 @@ from waterclock.cli.project_folder import project_above
 from waterclock.cli.views.json import note_folder, want_json
 
 
-def _json_wanted(value: bool) -> bool:  # noqa: FBT001 - as Typer calls it
+def _json_wanted(value: bool) -> bool:  # noqa: FBT001 - signature of Typer
     want_json(value=value)
     return value
 

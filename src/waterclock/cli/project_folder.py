@@ -1,4 +1,4 @@
-"""Finds the folder of the project that a command means."""
+"""Finds the project folder for a command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FILE = "waterclock.toml"
 
 
 def project_above(folder: Path) -> Path:
-    """Return the nearest folder that holds a project: this one, else one above it; this one where none does."""
+    """Return the nearest folder with a project file, from this one upward, or this folder if there is none."""
     if (folder / FILE).is_file():
         return folder
     return next((above for above in folder.absolute().parents if (above / FILE).is_file()), folder)

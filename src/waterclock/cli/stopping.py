@@ -1,4 +1,4 @@
-"""Stops a run by Ctrl-C or a polite kill: the first lets what runs finish, the second leaves at once."""
+"""Stops a run by Ctrl-C or SIGTERM: after the first, running batches finish; the second exits at once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 @contextmanager
 def stoppable(stop: Callable[[], None], *, told_to: IO[str], is_own_process: bool = True) -> Iterator[None]:
-    """Call `stop` at the first Ctrl-C or SIGTERM within the block, and leave the process at the second.
+    """Call `stop` at the first Ctrl-C or SIGTERM within the block, and exit the process at the second.
 
-    Where the process is somebody else's, a notebook's, the second calls `stop` again: the process is not ours to end.
+    If the process belongs to another program, such as a notebook, the second signal calls `stop` again and does not
+    exit.
 
-    A thread of its own hears them: Python runs handlers of signals in the main thread alone, which may be waiting for
-    a lock or a terminal. `stop` must return at once. Where the block runs beside the main thread, nothing is heard.
+    A separate thread receives the signals. Python runs signal handlers only in the main thread, which may be blocked by
+    a lock or a terminal. `stop` must return at once. If the block does not run in the main thread, no signals are
+    received.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -59,14 +61,14 @@ def _listen(heard: int, stop: Callable[[], None], told_to: IO[str] | None) -> No
 
 
 def leave(told_to: IO[str]) -> None:
-    """Leave without waiting; open claims are taken over by the next run once their leases have run out."""
-    with suppress(OSError, ValueError):  # a stream without a descriptor, or one that is closed
+    """Exit without waiting. The next run takes over the open claims once their leases have expired."""
+    with suppress(OSError, ValueError):  # a stream without a descriptor, or a closed one
         _write_if_ready(told_to.fileno(), f"\n{_LEFT}\n", is_terminal=told_to.isatty())
     os._exit(INTERRUPTED)
 
 
 def end_at_once(code: int) -> NoReturn:
-    """End the process with all that was printed, and without taking the interpreter down: threads are still at work."""
+    """Flush the output and exit the process without shutting down the interpreter: threads are still running."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -74,7 +76,7 @@ def end_at_once(code: int) -> NoReturn:
 
 
 def _write_if_ready(descriptor: int, text: str, *, is_terminal: bool) -> None:
-    """Write past all buffers and their locks, unless the reader is not taking anything."""
+    """Write to a descriptor past all buffers and their locks, unless its reader accepts no data now."""
     _, ready, _ = select.select([], [descriptor], [], 0)
     if ready:
         os.write(descriptor, (text + _SHOW_CURSOR if is_terminal else text).encode())

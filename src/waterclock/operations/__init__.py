@@ -1,1 +1,1 @@
-"""What people ask of a project, whichever face they ask through: terminal, browser or notebook."""
+"""Queries and actions on a project, shared by all interfaces: terminal, browser and notebook."""

@@ -1,4 +1,4 @@
-"""Asks the tables a query, as they are or stood then, and gives the answer in forms for people and for scripts."""
+"""Runs queries of the tables, as they are now or as of a tick, and formats the answers for people and scripts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer, ready to be shown. `can_make`: what it needs and has not followed can be made first."""
+    """An answer, ready to be shown. `can_make`: missing or stale inputs of the answer can be made first."""
 
     answer: Answer
     zone: str = "UTC"
@@ -59,7 +59,7 @@ def asked(
     partial: bool = False,
     sessions: Sessions | None = None,
 ) -> Answered:
-    """Ask a query of a project's tables, as they are or as of a tick; `sessions` that are given are left open."""
+    """Run a query of a project's tables, as they are now or as of a tick. Given `sessions` are left open."""
     with open_workplace(project, sessions=sessions, is_question=True) as work:
         zone = zone_of(work.flow)
         known = None if known_at is None else parse_instant(known_at, zone)
@@ -74,13 +74,13 @@ def some_rows(folder: Path, env: str | None, table: str, limit: int) -> Answered
 
 
 def count_line(answer: Answer, more: str = "--limit") -> str:
-    """Say how many rows there are, and what shows `more` of them."""
+    """Format the number of rows, and if the answer is cut, how to get more."""
     count = count_words(len(answer.rows), "row")
     return f"the first {count}; {more} shows more" if answer.is_cut else count
 
 
 def moment_lines(moment: Moment, zone: str, *, can_make: bool = False) -> list[str]:
-    """Say as of which tick an answer is, and as known when; while a ripple runs, that it is the one before."""
+    """Describe the tick of an answer and when it was known. During a ripple, note that the answer precedes it."""
     lines = [f"as of {instant_words(moment.tick, zone)}, tick {label_of(moment.tick)}"]
     if moment.known_at is not None:
         lines[0] += f", as known at {instant_words(moment.known_at, zone)}"
@@ -94,7 +94,7 @@ def moment_lines(moment: Moment, zone: str, *, can_make: bool = False) -> list[s
 
 
 def _batches(table: str, labels: list[str]) -> str:
-    """Write batches of a table, the oldest by name."""
+    """Format the batches of a table: the oldest by name, the others as a count."""
     more = len(labels) - 1
     return f"{table}@{labels[0]} has" if not more else f"{table}@{labels[0]} and {count_words(more, 'other')} have"
 
@@ -113,12 +113,12 @@ def _gap(gap: Gap) -> dict[str, Any]:
 
 
 def is_number_type(kind: str) -> bool:
-    """Tell whether values of a type are numbers, which stand right in a column."""
+    """Return whether values of a type are numbers, which are aligned right in a column."""
     return kind.startswith(_NUMBERS)
 
 
 def value_words(value: Any) -> str:
-    """Return a value of Spark's as people read it: instants in UTC with a `Z`, local times without one."""
+    """Format a value of Spark's for display: instants in UTC with a `Z`, local times without one."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=None).isoformat(sep=" ") + ("Z" if value.tzinfo else "")
     if isinstance(value, bool):
@@ -127,7 +127,7 @@ def value_words(value: Any) -> str:
 
 
 def plain_value(value: Any) -> Any:  # noqa: PLR0911 - one kind after the other
-    """Return a value of Spark's as JSON can hold it; instants as `2013-01-05T05:00:00Z`."""
+    """Convert a value of Spark's to a JSON-compatible one; instants become `2013-01-05T05:00:00Z`."""
     if isinstance(value, datetime):
         return instant_text(value) if value.tzinfo else value.isoformat()
     if hasattr(value, "asDict"):

@@ -1,4 +1,4 @@
-"""Writes a batch's history for scripts."""
+"""Formats the history of batches as JSON-compatible values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.timelabel.label import label_of
 
 
 def audit_json(found: Found) -> dict[str, Any]:
-    """Return one batch's history for scripts."""
+    """Return the history of one batch for scripts."""
     return {
         "table": found.table,
         "label": label_of(found.label),
@@ -72,7 +72,7 @@ def _status(audit: Audit, listed: Listed) -> str | None:
 
 
 def audit_parts(audit: Audit) -> dict[str, Any]:
-    """Return what a batch holds, and each attempt at it."""
+    """Return the contents of a batch and its attempts."""
     return {
         "claim": audit.cell.current_claim,
         "rows": audit.cell.rows,

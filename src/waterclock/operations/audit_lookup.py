@@ -1,4 +1,4 @@
-"""Looks up what the ledger knows of a batch, or of a table's newest batches."""
+"""Finds the history of a batch, or of a table's newest batches, in the ledger."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One batch: its record, its window, the batches it was made from and into, and when its table was paused.
+    """One batch: its record, its window, its upstream and downstream batches, and the pauses of its table.
 
-    `held` is what waits for a release, which lies below `stage`; where it `is_outdated` it can only be made again.
+    `held` is the sealed result that waits for a release, stored below `stage`. If `is_outdated`, the batch can only be
+    made again.
     """
 
     table: str
@@ -47,7 +48,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Some batches of one table, newest last, those of them that are behind or stale, and when it was paused."""
+    """Some batches of one table, newest last, the behind or stale ones among them, and the table's pauses."""
 
     audits: tuple[Audit, ...]
     unsettled: Mapping[datetime, LabelState]
@@ -55,9 +56,9 @@ class Listed:
 
 
 def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None, last: int) -> Found | Listed:
-    """Return one batch, or the newest of a table's where no label or several are meant.
+    """Return one batch, or the newest batches of the table if `labels` is None or selects several.
 
-    Raises  E513 where no label of the table is meant, E516 for a batch of which nothing is stored
+    Raises  E513 where no label of the table is selected, E516 for a batch of which nothing is stored
     """
     table = at.flow.tables[name]
     low, high = BEGINNING, FOREVER

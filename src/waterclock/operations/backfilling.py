@@ -1,4 +1,4 @@
-"""Finds the labels of a range that are not done, and what is made besides where somebody asks for them."""
+"""Finds the labels of a range that are not done, and the other batches that making them requires."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Found = Mapping[str, frozenset[datetime]]
 
 
 def missing_labels(at: Reading, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Find the due labels of a selection that are neither done nor left out, have not failed, and are not being made.
+    """Return the due labels of a selection that are neither done nor skipped, have not failed, and are not running.
 
-    A source that tells what it holds now has only its newest label.
-    Raises  E513 where no label of a table is in the range, with the nearest; E510 to E514 as `selection.select`;
-            E525 where there are more than `most`
+    Of a snapshot source only the newest label is returned.
+    Raises  E513 where no label of a table is in the range, with the nearest; E510 to E514 as `selection.select`; E525
+            where there are more than `most`
     """
     found, by_table = selected(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
@@ -39,7 +39,7 @@ def missing_labels(at: Reading, selection: str, labels: str | None, most: int | 
 
 
 def snapshot_for(at: Reading, asked: Found) -> LedgerSnapshot:
-    """Return what a plan needs to know of batches that are asked for: states of open windows need older closings."""
+    """Return the snapshot for planning requested batches. States of open windows also need older closings."""
     asking = states_asked(at.flow, asked)
     if not asking or at.ledger is None:
         return at.snapshot
@@ -49,7 +49,7 @@ def snapshot_for(at: Reading, asked: Found) -> LedgerSnapshot:
 
 
 def made_besides(at: Reading, asked: Found) -> Found:
-    """Find the batches that are needed for those asked for alone. Cost: two plans of what is due there and upstream."""
+    """Find the batches needed only for the requested ones. Cost: two plans of the due batches there and upstream."""
     listed = select(at.flow, *(f"+`{name}`" for name in asked)).tables if asked else ()
     asking = (Request(cap=_NO_CAP, listed=listed, force=force) for force in ({}, asked))
     snapshot = snapshot_for(at, asked)

@@ -1,4 +1,4 @@
-"""Counts what each batch that does not go on blocks. What is told as an alert of such batches: `alerts/causes.py`."""
+"""Counts the batches that each stopped batch blocks. Alerts about such batches are in `alerts/causes.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waterclock.planner.plan import Batch, Status
 
 
 def blockers(batches: Iterable[Batch]) -> list[tuple[str, datetime, str, int]]:
-    """Return the root of each batch that is blocked: table, label, detail and how many it blocks, the most first."""
+    """Return the root causes of blocked batches: table, label, detail and number of blocked batches, largest first."""
     counts: Counter[tuple[str, datetime, str]] = Counter()
     for batch in batches:
         if batch.status is Status.BLOCKED and batch.causes:

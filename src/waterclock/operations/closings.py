@@ -1,4 +1,4 @@
-"""Tells where the books of windows are closed and why, how far open ones were looked at, and what closes them."""
+"""Describes the books of windows: when and why they closed, how far open ones were checked, and how to close them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenBooks:
-    """The windows of one table whose books are open: the oldest of them, which the others wait for, and how many."""
+    """The windows of one table whose books are open: the oldest, which the others wait for, and their number."""
 
     table: Table
     first: Batch
@@ -29,12 +29,12 @@ class OpenBooks:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a whole window has passed since the oldest one ended, and nothing closes it for certain."""
+        """Whether a full window length has passed since the oldest window ended, and no PARTIAL AFTER will close it."""
         window = self.first.window
         return self.table.partial_after is None and self.now - window.end >= window.end - window.start
 
     def lines(self) -> Iterator[str]:
-        """Yield what is to be said of them: how many, what the oldest waits for, and what closes it all the same."""
+        """Yield lines for people: the number of windows, what the oldest one waits for, and how to close it anyway."""
         where = f"{self.table.name}@{self.first.window.label}"
         more = f", and {count_words(self.count - 1, 'window')} behind it" if self.count > 1 else ""
         yield f"{where} {self.first.reason}{more}"
@@ -42,7 +42,7 @@ class OpenBooks:
             yield f"  {'; '.join(self._ways(where))}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for scripts."""
+        """Return the open books for scripts."""
         closing = self.first.closing or Closing()
         return {
             "label": self.first.window.label,
@@ -63,7 +63,7 @@ class OpenBooks:
 
 
 def open_books(plan: Plan, flow: Flow) -> dict[str, OpenBooks]:
-    """Return by table the windows that are due and whose books are open."""
+    """Return by table the due windows whose books are open."""
     found: dict[str, list[Batch]] = {}
     for batch in plan.batches:
         is_open = batch.closing is None or batch.closing.tick is None
@@ -77,14 +77,14 @@ def open_books(plan: Plan, flow: Flow) -> dict[str, OpenBooks]:
 
 
 def closing_of(at: Reading, table: Table, label: datetime) -> Closing | None:
-    """Return what is known of the books of a window; None where they are not closed by a condition."""
+    """Return the closing of a window, or None if no condition closes it."""
     if table.closes is None or at.ledger is None:
         return None
     return at.ledger.reads.closings(table.name, [label]).get(label)
 
 
 def books_words(closing: Closing, zone: str) -> str:
-    """Say where books are closed and why, or how far a window was looked at whose books are open."""
+    """Describe when and why books closed, or how far an open window was checked."""
     if closing.tick is not None:
         return closed_words(closing, zone, instant_words).removeprefix("books ")
     looked = "" if closing.looked is None else f", looked at up to {instant_words(closing.looked, zone)}"

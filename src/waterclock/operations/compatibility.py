@@ -1,4 +1,4 @@
-"""Holds the columns that are declared against the versions that the ledger keeps, before anything runs."""
+"""Checks the declared columns against the schema versions in the ledger, before anything runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def compatibility_errors(project: Project, *, connect: bool = False) -> list[WaterclockError]:
-    """Return what the declared columns break of what COMPATIBLE promises, each at its column.
+    """Return the errors of declared columns that break a COMPATIBLE promise, each at its column.
 
-    A ledger on a server is read only with `connect`, and none is ever written to. Cost: one question to the ledger for
-    each table that promises; it is not opened where none does
+    A ledger on a server is read only with `connect`. No ledger is written. Cost: one query of the ledger for each
+    table that promises; it is not opened if none does
     """
     promising = [table for table in project.flow.tables.values() if table.compatible is not None]
     if not promising:
@@ -46,7 +46,7 @@ def _of_table(project: Project, table: Table, versions: tuple[SchemaVersion, ...
 
 
 def declared_after(table: Table, newest: SchemaVersion) -> dict[str, str]:
-    """Return the columns that a table will have by its declaration: types that it does not say are those of before."""
+    """Return the columns that a table will have by its declaration. Undeclared types come from the newest version."""
     before = {name.lower(): (name, said) for name, said in newest.columns.items()}
     keys = {name.lower() for name in table.keys}
     columns: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Lists the files that make up a table, as it is or stood at a tick, for engines that know no Delta; starts no JVM."""
+"""Lists the files of a table, now or as of a tick, for engines that do not read Delta; starts no JVM."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from waterclock.timelabel.zone import parse_instant
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file of a table: where it is for others, in which folder of the table, its bytes, and the label it is of.
+    """A file of a table: its path for other engines, its folder in the table, its size in bytes and its label.
 
-    `label` is None for a file that no one label has: of a MERGE or TEMPORAL state, or joined by OPTIMIZE.
+    `label` is None for a file without a single label: of a MERGE or TEMPORAL state, or joined by OPTIMIZE.
     """
 
     path: str
@@ -43,9 +43,9 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class DataFiles:
-    """The files of a table, ordered by label and path; `moment` where it was asked for as of a tick.
+    """The files of a table, ordered by label and path. `moment` is set if they are as of a tick.
 
-    `labels` are all that the table ever held, of a PARTITIONED one.
+    `labels` are all that a PARTITIONED table ever contained.
     """
 
     table: Table
@@ -54,7 +54,7 @@ class DataFiles:
     moment: Moment | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is asked for, and the files."""
+        """Return the table, the tick and the files for scripts."""
         return {
             "table": self.table.name,
             "as_of": None if self.moment is None else self.moment.tick,
@@ -66,8 +66,8 @@ class DataFiles:
 def data_files(work: Workplace, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:
     """List the files of a table as it is now, or as of a tick.
 
-    Raises  E434 where no list tells what the table holds, E435 where the files of then are not kept, and as
-            `query --as-of`
+    Raises  E434 where a list of files cannot express the table's rows, E435 where the files as of the tick are not
+            kept, and as `query --as-of`
     """
     table = require_table(work.flow, name)
     require_log(work, name)
@@ -82,9 +82,9 @@ def data_files(work: Workplace, name: str, *, as_of: str | None = None, known_at
 
 
 def partitions(found: DataFiles, folder: str) -> dict[str, str]:
-    """Return by label the folder that holds its rows and nothing else, of a PARTITIONED table.
+    """Return by label the folder that contains exactly its rows, for a PARTITIONED table.
 
-    Raises  E434 for a table without partitions, and where files of a label lie among others
+    Raises  E434 for a table without partitions, and where files of a label are mixed with others
     """
     if not found.table.is_partitioned:
         raise WaterclockError(
@@ -101,7 +101,7 @@ def partitions(found: DataFiles, folder: str) -> dict[str, str]:
 
 
 def partition_statements(found: DataFiles, folder: str) -> list[str]:
-    """Return the SQL that has a Hive-style catalogue know each label's current place, and none that is gone."""
+    """Return the SQL that registers each label's current location in a Hive-style catalogue and removes gone labels."""
     locations = partitions(found, folder)
     lines = []
     for label in sorted({*found.labels, *locations}):
@@ -143,7 +143,7 @@ def _label(file: LiveFile) -> str | None:
 
 
 def _sealed(work: Workplace, found: Resolved) -> tuple[DataFile, ...]:
-    """Return the files of the sealed slices that a table is made of as of a tick."""
+    """Return the files of the sealed slices that make up a table as of a tick."""
     folder = work.lake.folder(found.table)
     files = []
     for step in found.steps:
@@ -160,7 +160,7 @@ def _sealed(work: Workplace, found: Resolved) -> tuple[DataFile, ...]:
 
 
 def _of_state(work: Workplace, table: Table, found: Resolved) -> tuple[DataFile, ...]:
-    """Return the files of the version that holds a MERGE or TEMPORAL table's state as of a tick."""
+    """Return the files of the version that contains a MERGE or TEMPORAL table's state as of a tick."""
     folder = work.folder(table)
     if not found.steps:
         return ()
@@ -175,7 +175,10 @@ def _of_state(work: Workplace, table: Table, found: Resolved) -> tuple[DataFile,
 
 
 def _only_folder(table: Table, folder: str, label: str, files: Sequence[DataFile]) -> str:
-    """Return the one folder of a label's files, where nothing else lies that a reader would take for rows."""
+    """Return the single folder of a label's files, if it contains no other Parquet files.
+
+    Raises  E434 where there is no such folder
+    """
     folders = {file.folder for file in files}
     if len(folders) == 1 and (only := folders.pop()):
         there = {file.path for file in files_below(at(folder, only)) if file.path.endswith(".parquet")}

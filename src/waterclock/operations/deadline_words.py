@@ -1,4 +1,4 @@
-"""Says of deadlines, in words for people, which windows stand how, and what is to blame."""
+"""Describes missed and near deadlines and their causes in words for people."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _MATTERS = {
 
 
 def gathered(found: Iterable[Due]) -> list[tuple[Due, ...]]:
-    """Put together the windows of a table that stand alike for one cause's sake, oldest first."""
+    """Group the windows of a table that have the same situation and the same cause, oldest first."""
     alike: dict[tuple[str, str, str, str], list[Due]] = {}
     for due in found:
-        status = "" if due.root.table == due.table else due.root.status  # its own stand differently, oldest first
+        status = "" if due.root.table == due.table else due.root.status  # a table's own windows differ in status
         alike.setdefault((due.table, due.stand, due.root.table, status), []).append(due)
     return [tuple(sorted(each, key=lambda due: due.window.start)) for each in alike.values()]
 
 
 def where_words(alike: Sequence[Due], flow: Flow) -> str:
-    """Name windows of one table: `marts.daily @ 2026-11-20 (3 windows)`."""
+    """Format windows of one table: `marts.daily @ 2026-11-20 (3 windows)`."""
     first, last = alike[0], alike[-1]
     spans = local_range(first.window.start, last.window.start, flow.tables[first.table].cadence)
     many = f" ({count_words(len(alike), 'window')})" if len(alike) > 1 else ""
@@ -38,7 +38,7 @@ def where_words(alike: Sequence[Due], flow: Flow) -> str:
 
 
 def stand_words(alike: Sequence[Due], flow: Flow, left: str = "") -> str:
-    """Say how windows stand, by the oldest of them, and why; without `left` nothing of it changes with every minute."""
+    """Describe the situation of windows, by the oldest, and its cause. Without `left` it is stable over minutes."""
     due = alike[0]
     table = flow.tables[due.table]
     if due.stand is Stand.LONG:
@@ -52,7 +52,7 @@ def stand_words(alike: Sequence[Due], flow: Flow, left: str = "") -> str:
 
 
 def _cause_words(due: Due, flow: Flow) -> str:
-    """Say what is most upstream of all that a window waits for, and what is the matter with that."""
+    """Describe the most upstream batch that a window waits for, and its problem."""
     root = due.root
     label = local_label(root.window.start, flow.tables[root.table].cadence)
     subject = "it" if (root.table, root.window) == (due.table, due.window) else f"{root.table} @ {label}"
@@ -66,7 +66,10 @@ def _cause_words(due: Due, flow: Flow) -> str:
 
 
 def left_words(due: Due) -> str:
-    """Say how long what is left usually takes, or a batch took; empty where nobody knows, or where nothing goes on."""
+    """Format how long the remaining work usually takes, or how long a batch took.
+
+    Returns "" if that is unknown or if the work is stopped.
+    """
     if due.stand is Stand.LONG:
         return f": {seconds_words(due.left.total_seconds())}"
     if due.left < _WORTH_SAYING or not due.root.goes_on:

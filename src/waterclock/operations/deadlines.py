@@ -1,7 +1,7 @@
-"""Finds windows that are not done by their DEADLINE, or will hardly be, batches that take long, and what is to blame.
+"""Finds windows that miss their DEADLINE or probably will, slow batches, and the causes.
 
-A window is to be done so long after its end; BY WATERMARK the table's watermark is to have come to its end by then.
-Windows whose deadline was over before their table was claimed for the first time are history, and count for none.
+A window must be done within its DEADLINE after its end. BY WATERMARK, the table's watermark must have reached the end
+by then. Windows whose deadline had passed before their table was first claimed are history and do not count.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOTHING = timedelta(0)
 
 
 class Stand(StrEnum):
-    """How a window stands to its DEADLINE, or a batch to its RUNTIME."""
+    """The situation of a window with regard to its DEADLINE, or of a batch with regard to its RUNTIME."""
 
     MISSED = "missed"
     NEAR = "near"
@@ -42,12 +42,12 @@ class Stand(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A window that has missed its deadline or is near it, or that took longer than it may.
+    """A window that has missed its deadline or is near it, or whose batch took longer than its RUNTIME.
 
-    `by`: when it is to be done. `left`: how long what is left of it usually takes, as far as that is known; of one that
-    takes long, how long it took so far. `fresh_to`: the end of its table's newest window that is done. `reached`: where
-    the deadline is one BY WATERMARK, how far the rows of the table have come; `late_rows`: how far those of the table
-    in `root`, where these are to blame and no batch.
+    `by`: the deadline. `left`: the usual duration of the remaining work, as far as it is known; for a slow batch, the
+    time it took so far. `fresh_to`: the end of the table's newest done window. `reached`: for a deadline BY WATERMARK,
+    how far the rows of the table have come. `late_rows`: the same for the table in `root`, if late rows are the cause
+    instead of a batch.
     """
 
     table: str
@@ -62,7 +62,7 @@ class Due:
     late_rows: Reached | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for scripts."""
+        """Return the window for scripts."""
         return {
             "table": self.table,
             "label": self.window.label,
@@ -84,13 +84,13 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """What is to be told of the deadlines of a flow's tables."""
+    """The windows of a flow's tables that are late or near their deadline, and slow batches."""
 
     flow: Flow
     found: tuple[Due, ...] = ()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return it for scripts."""
+        """Return the windows for scripts."""
         return [due.to_json() for due in self.found]
 
 
@@ -98,10 +98,10 @@ NO_DEADLINES = Deadlines(Flow(project="", tables={}))
 
 
 def deadlines(at: Reading, names: Collection[str]) -> Deadlines:
-    """Return which windows of some tables have missed their deadlines or are near them, upstream first, oldest first.
+    """Return the windows of some tables that missed their deadlines or are near them, upstream first, oldest first.
 
-    Cost: nothing where no table has a deadline; else a plan of these tables and of all upstream of them, and up to
-    four questions to the ledger, with one more for each table with a WATERMARK where a deadline is by one.
+    Cost: nothing if no table has a deadline. Otherwise a plan of these tables and all upstream of them, and up to four
+    queries of the ledger, plus one for each table with a WATERMARK if a deadline is BY WATERMARK.
     """
     meant = with_deadlines(at.flow, names)
     if not meant or at.ledger is None:
@@ -112,12 +112,12 @@ def deadlines(at: Reading, names: Collection[str]) -> Deadlines:
 
 
 def with_deadlines(flow: Flow, names: Iterable[str]) -> list[str]:
-    """Return those of some tables that have a deadline."""
+    """Return the tables that have a deadline."""
     return [name for name in names if flow.tables[name].deadline is not None]
 
 
 def _looked_at(flow: Flow, names: Collection[str]) -> set[str]:
-    """Return some tables, those that keep the watermarks by which they are due, and all upstream of them."""
+    """Return the given tables, the tables that keep their watermarks, and all upstream of them."""
     marks = [mark_of(name) for name in names if flow.tables[name].is_by_watermark]
     return with_upstream(flow, [*names, *marks])
 
@@ -125,7 +125,7 @@ def _looked_at(flow: Flow, names: Collection[str]) -> set[str]:
 def deadlines_of(
     flow: Flow, snapshot: LedgerSnapshot, plan: Plan, past: Past, clock: datetime, names: Collection[str]
 ) -> tuple[Due, ...]:
-    """Return what `deadlines` does, by a plan of the tables and of all upstream; `clock` is the ledger's real one."""
+    """Return the result of `deadlines` for a plan of the tables and all upstream. `clock` is the ledger's real time."""
     if not names:
         return ()
     timed = [name for name in names if flow.tables[name].runtime is not None]
@@ -144,7 +144,7 @@ def deadlines_of(
 
 
 def is_history(due: Due, began: datetime | None) -> bool:
-    """Tell whether a deadline was over when its table began; one of which nothing was ever claimed has not begun."""
+    """Return whether a deadline passed before its table started. A table without any claim has not started."""
     return due.stand is Stand.MISSED and (began is None or due.by <= began)
 
 
@@ -156,12 +156,12 @@ def due_of(
     elapsed: Mapping[tuple[str, datetime], timedelta] | None = None,
     reached: Mapping[str, Sequence[Reached]] | None = None,
 ) -> Iterator[Due]:
-    """Yield the windows that have missed their deadline or are near it; pure, some microseconds a planned batch.
+    """Yield the windows that have missed their deadline or are near it. Pure; some microseconds per planned batch.
 
-    What goes on is near where what is left, at its usual pace, would miss the deadline; what is stopped or paused, once
-    half of the time is over that it has, or no more is left than making it takes. `elapsed`: how long batches that run
-    have run. `reached`: how far tables have come, the newest last; of one that is not there nothing is known by which a
-    deadline BY WATERMARK could be told.
+    A window is near its deadline if the remaining work, at its usual pace, would miss it. A stopped or paused window is
+    also near once half of the time from its due instant to its deadline has passed. `elapsed`: how long running batches
+    have run. `reached`: how far tables have come, newest last; without an entry nothing is known about a deadline BY
+    WATERMARK.
     """
     ways = Ways.of(flow, snapshot, plan, elapsed or {})
     for batch in plan.batches:
@@ -193,10 +193,10 @@ def _by_watermark(
     planned: Mapping[datetime, Status],
     reached: Mapping[str, Sequence[Reached]],
 ) -> Iterator[Due]:
-    """Yield the windows of a table whose end its watermark has not come to in time, or will hardly.
+    """Yield the windows of a table whose end the watermark did not reach in time, or probably will not.
 
-    Late is what comes by itself where the way to the mark that will do it ends behind the deadline, by the pace of the
-    marks before; what is stopped, or goes nowhere, once half of the time is over that there was.
+    A window is near its deadline if the mark that will reach its end comes after it, at the pace of earlier marks. If
+    the work is stopped or the watermark does not move, the window is near once half of its time has passed.
     """
     before = ways.snapshot.of(table.name)
     told, mark = reached.get(table.name, ()), ways.flow.tables[mark_of(table.name)]
@@ -228,13 +228,13 @@ def _by_watermark(
 
 
 def _first_open(cadence: Cadence, start: datetime, last: Reached) -> datetime:
-    """Return the start of the oldest window whose end the watermark has not come to."""
+    """Return the start of the oldest window whose end the watermark has not reached."""
     come = last.watermark
     return cadence.ceil(start) if come is None or come <= start else max(cadence.ceil(start), cadence.floor(come))
 
 
 def _root_of_rows(table: Table, flow: Flow, reached: Mapping[str, Sequence[Reached]]) -> tuple[Root, Reached] | None:
-    """Return the table most upstream that has come no further, by the same column, as a root, with how far it came."""
+    """Return the most upstream table whose rows, by the same column, are as late, as a root, with its watermark."""
     above, said = with_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
     for name in (name for name in flow.order if name in above and name in reached):
         own, found, other = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]
@@ -257,9 +257,9 @@ def long_ones(
     work: Iterable[AtWork],
     clock: datetime,
 ) -> Iterator[Due]:
-    """Yield the batches that take longer than RUNTIME, by table: one that runs, else the newest that is done.
+    """Yield the batches that exceed their RUNTIME, by table: a running one, or else the newest done one.
 
-    A claim of several labels may take that long for each.
+    A claim of several labels may take the RUNTIME for each.
     """
     running: set[str] = set()
     for each in work:

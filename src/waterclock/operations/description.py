@@ -1,4 +1,4 @@
-"""What is known of a table: its columns, and what is declared of it."""
+"""Describes a table: its columns and its declaration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class ColumnSaid:
-    """What is known of one column: its type as the last run left it, else as declared, and what is said of it."""
+    """The description of one column: its type after the last run, or else as declared, and its declared properties."""
 
     name: str
     type: str
@@ -22,7 +22,7 @@ class ColumnSaid:
 
 
 def columns_said(at: Reading, table: Table) -> tuple[ColumnSaid, ...]:
-    """Return the columns of a table as its last batch left them, else as they are declared."""
+    """Return the columns of a table as its last batch left them, or else as they are declared."""
     stored = _stored_columns(at, table)
     said = {column.name.lower(): column for column in table.columns.named}
     names = list(stored) or [column.name for column in table.columns.named]
@@ -42,7 +42,7 @@ def columns_said(at: Reading, table: Table) -> tuple[ColumnSaid, ...]:
 
 
 def declared_pairs(table: Table) -> list[tuple[str, str]]:
-    """Return what is declared of a table, as a name and a value each."""
+    """Return the declaration of a table as pairs of name and value."""
     pairs = [("declared", str(table.place))]
     pairs += _source_pairs(table.source) if table.source is not None else []
     for choice in table.choices:
@@ -90,7 +90,7 @@ def _offline(table: Table) -> list[str]:
 
 
 def deadline_text(table: Table) -> str:
-    """Return a table's deadline in the language's words; "" where it has none."""
+    """Return a table's deadline in the words of the language, or "" if it has none."""
     return f"{table.deadline or ''}{' BY WATERMARK' if table.is_by_watermark else ''}"
 
 
@@ -114,7 +114,7 @@ def _source_pairs(source: Source) -> list[tuple[str, str]]:
 
 
 def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
-    """Return columns and types as the table has them; nothing before its first batch."""
+    """Return columns and types as the table has them. Empty before its first batch."""
     from waterclock.engine.ledger_opening import lake_of
     from waterclock.storage.log.delta_log import table_exists
 
@@ -122,7 +122,7 @@ def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
     if table.destination is not None or not table_exists(lake.folder(table.name)):
         return {}
     from waterclock.engine.query.stored_schemas import (
-        stored_columns,  # delta-rs is worth its import only where a table is
+        stored_columns,  # delta-rs is imported only if there is a table
     )
 
     return stored_columns(lake, table.name)

@@ -1,4 +1,4 @@
-"""Plans what is due for somebody who looks and waits: all of it where that is little, of much the oldest."""
+"""Plans due batches for interactive use: all of them if they are few, otherwise the oldest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _MOST = 20_000  # batches: some 0.4 s
 
 
 def plan_of_due(at: Reading, names: Collection[str]) -> Plan:
-    """Plan some tables; what is too much to be listed is counted by table (`left_out`), behind the oldest of each."""
+    """Plan some tables. If there are too many batches, only the oldest of each table are listed, others are counted.
+
+    The counts are in `left_out`.
+    """
     listed = max(50, min(1000, _MOST // max(1, len(names))))
     plan = at.planner.plan(at.snapshot, at.now, Request(only=names, cap=listed))
     left = sum(plan.left_out.values())

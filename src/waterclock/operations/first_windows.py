@@ -1,4 +1,4 @@
-"""The first window of each table, when it closes and when it is due: what a table without any label waits for."""
+"""The first window of each table, its end and when it is due: what a table without any label waits for."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class FirstWindow:
 
     @property
     def due(self) -> datetime:
-        """When its batch may run: at its end and the cadence's delay behind it."""
+        """When its batch may run: the cadence's delay after its end."""
         return self.cadence.due_at(self.window)
 
     def words(self) -> str:
-        """Return `2026-11-20, closes 2026-11-21 00:00Z`, with when it is due where that is later."""
+        """Return `2026-11-20, closes 2026-11-21 00:00Z`, plus the due instant if that is later."""
         zone = self.cadence.zone
         said = f"{local_label(self.window.start, self.cadence)}, closes {instant_words(self.window.end, zone)}"
         return said if self.due == self.window.end else f"{said}, due {instant_words(self.due, zone)}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for scripts."""
+        """Return the window for scripts."""
         return {
             "label": self.window.label,
             "local": local_label(self.window.start, self.cadence),
@@ -52,12 +52,12 @@ def first_windows(at: Reading, names: Collection[str]) -> dict[str, FirstWindow]
 
 
 def not_begun(at: Reading, names: Collection[str]) -> dict[str, FirstWindow]:
-    """Return the first windows of those tables of which none was due yet."""
+    """Return the first windows of the tables without any due window so far."""
     return {name: first for name, first in first_windows(at, names).items() if first.due > at.now}
 
 
 def not_begun_lines(firsts: Mapping[str, FirstWindow]) -> list[str]:
-    """Return a line for each first window, with all tables that begin with it."""
+    """Return a line for each first window, with all tables that start with it."""
     together: dict[str, list[str]] = {}
     for name, first in firsts.items():
         together.setdefault(first.words(), []).append(name)

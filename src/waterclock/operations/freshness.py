@@ -1,4 +1,4 @@
-"""How far each table is: to which label it is fresh, what is missing before that, and whether it is late."""
+"""The freshness of each table: its newest done label, the gaps before it, and whether it is late."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LATE_AT_ONCE = NEEDS_SOMEBODY | {Status.BLOCKED}
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How far one table is.
+    """The freshness of one table.
 
-    `label`: the newest that is done, None before the first. `gaps`: labels before it that are due, needed and not done.
-    `behind`: such labels after it. `late`: since when the oldest of all of them has been due without being made in
-    time; None where each is still in time. `state`: the loudest of what is planned of the table; OK where nothing is.
+    `label`: the newest done label, None before the first. `gaps`: labels before it that are due, needed and not done.
+    `behind`: such labels after it. `late`: the due instant of the oldest of these labels that is no longer in time, or
+    None if all are in time. `state`: the most severe state of the table's planned batches, or OK if there are none.
     """
 
     label: datetime | None
@@ -31,14 +31,14 @@ class Freshness:
 
     @property
     def is_fresh(self) -> bool:
-        """True where all that is due is there, or still in time."""
+        """True if all due labels are done or still in time."""
         return self.label is not None and self.late is None and not self.gaps
 
 
 def freshness(flow: Flow, names: Iterable[str], snapshot: LedgerSnapshot, plan: Plan) -> dict[str, Freshness]:
-    """Return how far these tables are; pure, a few microseconds a planned batch.
+    """Return the freshness of these tables. Pure; a few microseconds per planned batch.
 
-    A batch is in time until one more window of its table is over. One that failed, is held or blocked is late at once.
+    A batch is in time until one more window of its table has ended. A failed, held or blocked batch is late at once.
     """
     planned: dict[str, list[Batch]] = {}
     for batch in plan.batches:
@@ -63,19 +63,19 @@ def newest_covered(table: Table, snapshot: LedgerSnapshot) -> datetime | None:
 
 
 def fresh_to(table: Table, snapshot: LedgerSnapshot) -> datetime | None:
-    """Return the end of the newest window that is done; None before the first."""
+    """Return the end of the newest done window, or None before the first."""
     label = newest_covered(table, snapshot)
     return None if label is None else table.cadence.next(label)
 
 
 def _late_since(table: Table, batch: Batch, now: datetime) -> datetime | None:
     due = table.cadence.due_at(batch.window)
-    # what is held stays so until a runner has released it
+    # a held batch stays held until a runner has released it
     if batch.status in _LATE_AT_ONCE or batch.verb == RELEASE or due + (batch.window.end - batch.window.start) <= now:
         return due
     return None
 
 
 def fresh_of(found: Mapping[str, Freshness], names: Iterable[str]) -> int:
-    """Count the fresh ones of some tables."""
+    """Count the fresh tables among those given."""
     return sum(1 for name in names if found[name].is_fresh)

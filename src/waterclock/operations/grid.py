@@ -1,4 +1,4 @@
-"""Computes the cells of the grid: a row a table, a column a span of time, in each the loudest state."""
+"""Computes the grid: one row per table, one column per span of time, and in each cell the most severe state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DAY = Period(TimeUnit.DAY)
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """What a column shows of a table: its loudest state, and how many of how many labels are in it."""
+    """The cell of a table and a column: its most severe state, the count of labels in that state, and of all labels."""
 
     state: State
     count: int
@@ -28,7 +28,7 @@ class GridCell:
 
     @property
     def is_all(self) -> bool:
-        """True where every label of the cell is in that state."""
+        """True if every label of the cell is in that state."""
         return self.count == self.of
 
 
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows upstream first under their schema; `columns` are the starts of spans, oldest first, cut in `cadence`."""
+    """The rows, upstream first and grouped by schema. `columns` are the starts of spans of `cadence`, oldest first."""
 
     cadence: Cadence
     columns: tuple[datetime, ...]
@@ -50,7 +50,7 @@ class Grid:
 
     @property
     def states(self) -> tuple[State, ...]:
-        """The states that occur, loudest first."""
+        """The states that occur, most severe first."""
         found = {cell.state for row in self.rows for cell in row.cells if cell is not None}
         return tuple(state for state in State if state in found)
 
@@ -63,7 +63,7 @@ class Grid:
 
 
 def column_cadence(tables: Sequence[Table], zone: str) -> Cadence:
-    """Choose what a column is: the longest window up to a day, or the shortest where all are longer."""
+    """Choose the span of a column: the longest window up to a day, or the shortest window if all are longer."""
     periods = [table.cadence.period for table in tables]
     short = [period for period in periods if period.minutes <= _DAY.minutes]
     if short:
@@ -72,13 +72,13 @@ def column_cadence(tables: Sequence[Table], zone: str) -> Cadence:
 
 
 def shortest_cadence(tables: Sequence[Table], by: Cadence) -> Cadence:
-    """Return columns as short as the shortest window of the tables, where that is shorter than they are."""
+    """Return columns as short as the shortest window of the tables, or unchanged if the columns are shorter."""
     shortest = min((table.cadence.period for table in tables), key=lambda period: period.minutes, default=by.period)
     return Cadence(shortest, zone=by.zone) if shortest.minutes < by.period.minutes else by
 
 
 def wider(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
-    """Return the narrowest columns, from these on, of which a span takes no more than `most`; years where none is."""
+    """Return the narrowest columns, from these upward, that cut a span into at most `most`. The widest are years."""
     units = (TimeUnit.DAY, TimeUnit.WEEK, TimeUnit.MONTH, TimeUnit.QUARTER, TimeUnit.YEAR)
     longer = [each for each in map(Period, units) if each.minutes > by.period.minutes]
     choices = [by, *(Cadence(period, zone=by.zone) for period in longer)]
@@ -87,7 +87,7 @@ def wider(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
 
 
 def newest_span(tables: Sequence[Table], by: Cadence, now: datetime, count: int) -> tuple[datetime, datetime]:
-    """Return the span `[low, high)` of the newest `count` columns up to the newest label that is due."""
+    """Return the span `[low, high)` of the newest `count` columns up to the newest due label."""
     newest = max((_newest_label(table, now) for table in tables), default=now)
     high = by.next(by.floor(newest))
     return by.shift(high, -count), high
@@ -100,12 +100,12 @@ def make_grid(
     columns: Sequence[datetime],
     warned: Container[tuple[str, datetime]] = frozenset(),
 ) -> Grid:
-    """Show the states of labels column by column, tables in the flow's order by schema.
+    """Build the grid from the states of labels, with tables in the flow's order by schema.
 
-    `columns` are their starts, `states` those of the labels between the `bounds` of each. `warned`: which done labels,
-    told one by one, had warnings.
+    `columns` are the starts of the columns, `states` the states between the `bounds` of each. `warned`: the done labels
+    with warnings, which must be listed singly in `states`.
     """
-    shown: dict[int, tuple[GridCell | None, ...]] = {}  # tables of which all is done share their states
+    shown: dict[int, tuple[GridCell | None, ...]] = {}  # tables with all labels done share their states
     rows = []
     for name in by_schema(flow, states):
         of_table = states[name]
@@ -119,9 +119,9 @@ def make_grid(
 
 
 def bounds(by: Cadence, span: tuple[datetime, datetime], cadence: Cadence) -> tuple[datetime, ...]:
-    """Return between which instants the labels of each column lie, for a table of this cadence: one more than columns.
+    """Return the instants that separate the labels of adjacent columns for a cadence: one more than columns.
 
-    A label belongs to a column by its local date, where its windows are days or more.
+    A label belongs to a column by its local date if its windows are days or longer.
     """
     edges = (*(window.start for window in by.windows(*span)), span[1])
     if cadence.zone == by.zone or TimeUnit.MINUTE in (cadence.period.unit, by.period.unit):
@@ -131,9 +131,9 @@ def bounds(by: Cadence, span: tuple[datetime, datetime], cadence: Cadence) -> tu
 
 
 def parse_columns(text: str, zone: str) -> Cadence:
-    """Read what a column is to be: `day`, `hour`, `15 minutes`, `week`, `month`.
+    """Parse the span of a column: `day`, `hour`, `15 minutes`, `week`, `month`.
 
-    Raises  E102 for what is no period
+    Raises  E102 for an invalid period
     """
     from waterclock.timelabel.period import parse_period
 
@@ -148,7 +148,7 @@ def _newest_label(table: Table, now: datetime) -> datetime:
 
 
 def _counted(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> Counter[State]:
-    """Count what is shown of the labels of one column."""
+    """Count the labels of one column by displayed state."""
     counts: Counter[State] = Counter()
     for status, count in found.counts.items():
         counts[state_of(status)] += count
@@ -165,8 +165,8 @@ def _cells(
 
 
 def cell_of(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> GridCell | None:
-    """Return what is shown of some labels of a table, the loudest of their states; None where there is none."""
-    if not found.told and len(found.counts) == 1:  # so are nearly all cells of a large grid
+    """Return the cell for some labels of a table, with their most severe state, or None if there are no labels."""
+    if not found.told and len(found.counts) == 1:  # nearly all cells of a large grid are like this
         [(status, count)] = found.counts.items()
         return GridCell(state_of(status), count, count)
     counts = _counted(name, found, warned)
@@ -177,7 +177,7 @@ def cell_of(name: str, found: StatesIn, warned: Container[tuple[str, datetime]])
 
 
 def by_schema(flow: Flow, names: Iterable[str]) -> list[str]:
-    """Order tables upstream first, those of a schema together; a schema comes where its first table does."""
+    """Sort tables upstream first, grouped by schema. Schemas are ordered by their first table."""
     order = {name: at for at, name in enumerate(flow.order or tuple(flow.tables))}
     wanted = sorted(names, key=order.__getitem__)
     first: dict[str, int] = {}

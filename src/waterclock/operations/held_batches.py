@@ -1,4 +1,4 @@
-"""Finds the batches that a rule holds back: sealed, shown to nobody, and waiting for somebody."""
+"""Finds the held batches: sealed, not visible to readers, and waiting for a decision."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from waterclock.timelabel.label import label_of
 
 
 def held_of(at: Reading, selection: str, labels: str | None) -> Found:
-    """Return the held labels of a selection by table, oldest first: to make one again is one way out."""
+    """Return the held labels of a selection by table, oldest first. Making one again is one way to proceed."""
     meant, by_table = selected(at.flow, [selection], labels)
     found = {name: _held(at, at.flow.tables[name], by_table.get(name)) for name in meant.tables}
     return {name: held for name, held in found.items() if held}
 
 
 def held_labels(at: Reading, which: str) -> tuple[str, tuple[datetime, ...]]:
-    """Return a table and those of its labels, all or those named, that are held, oldest first.
+    """Return a table and its held labels, all or those selected, oldest first.
 
-    Raises  E440 where none is
+    Raises  E440 where none is held
     """
     name, said = one_table(at.flow, which)
     table = at.flow.tables[name]
@@ -42,9 +42,9 @@ def held_labels(at: Reading, which: str) -> tuple[str, tuple[datetime, ...]]:
 
 
 def ways_on(table: str, first: str, last: str, *, is_outdated: bool) -> str:
-    """Return the commands by which held labels are looked at, the first of them, and go on, from the first to the last.
+    """Return the commands to inspect the first of some held labels, and to proceed with all of them.
 
-    Outdated ones cannot be released: they are made again.
+    Outdated batches cannot be released. They must be made again.
     """
     which = first if first == last else f"{first}..{last}"
     looked_at = f"waterclock audit {table}@{first} says what it holds, `SELECT * FROM {table}_held` of query its rows"
@@ -54,7 +54,7 @@ def ways_on(table: str, first: str, last: str, *, is_outdated: bool) -> str:
 
 
 def can_be_released(at: Reading, table: str, label: datetime) -> bool:
-    """Return whether a held batch can be shown as it was sealed: nothing that it had read has changed since."""
+    """Return whether a held batch can be released as sealed: none of its inputs has changed since."""
     trouble = at.snapshot.of(table).troubles.get(label)
     return trouble is not None and trouble.status is BatchStatus.HELD and not trouble.is_outdated
 

@@ -1,4 +1,4 @@
-"""Tells what sources keep of their logs for collects BY CHANGES, as runs saw it last, and what of that is too much."""
+"""Reports the change logs that sources keep for collects BY CHANGES, as runs last saw them, and excessive ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeldLog:
-    """What a source keeps for one table under a name, as it was seen last; `at` is None where no run looked yet.
+    """The log that a source keeps for one table, as last seen. `at` is None if no run has checked it yet.
 
-    `limit`: of more than that many bytes somebody is told. `is_needed`: the table is collected BY CHANGES, from there.
+    `limit`: a log of more than that many bytes is reported. `is_needed`: the table is still collected BY CHANGES from
+    this source.
     """
 
     table: str
@@ -33,22 +34,22 @@ class HeldLog:
 
     @property
     def held(self) -> int:
-        """How many bytes of the log the source keeps."""
+        """The size in bytes of the log at the source."""
         return self.kept.held
 
     @property
     def stands(self) -> Stands:
-        """How it stands."""
+        """The condition of the log."""
         return self.kept.stands
 
     @property
     def is_troubled(self) -> bool:
-        """Whether somebody is to be told: it is too much, or it is lost, or will be. What nobody needs may be lost."""
+        """Whether the log needs attention: it is too large, lost, or at risk. An unneeded log may be lost."""
         is_too_much = self.held > self.limit
         return is_too_much or (self.is_needed and self.stands is not Stands.SAFE)
 
     def words(self) -> str:
-        """Say how it stands."""
+        """Describe the condition of the log."""
         whose = f"{self.connection}: {self.name}"
         if self.stands is Stands.GONE:
             return f"{whose} is gone"
@@ -63,7 +64,7 @@ class HeldLog:
         return said
 
     def fix(self) -> str:
-        """Say what can be done."""
+        """Describe the fix."""
         if not self.is_needed:
             return "`waterclock maintain` drops it"
         if self.stands in {Stands.GONE, Stands.LOST}:
@@ -71,7 +72,7 @@ class HeldLog:
         return f"see why {self.table} is not collected (`waterclock plan {self.table}`), or raise its log_limit"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for scripts, sizes in bytes."""
+        """Return the log for scripts, with sizes in bytes."""
         return {
             "table": self.table,
             "connection": self.connection,
@@ -88,9 +89,9 @@ class HeldLog:
 
 
 def held_logs(flow: Flow, past: Past, names: Collection[str], gone: Collection[str] = ()) -> list[HeldLog]:
-    """Return what sources keep for some tables, and for those that are `gone`; no source is asked.
+    """Return the logs that sources keep for some tables, and for tables that are `gone`. No source is contacted.
 
-    Cost: two questions to the ledger where something may be kept, else none.
+    Cost: two queries of the ledger if a log may be kept, otherwise none.
     """
     meant = [name for name in names if flow.tables[name].source is not None]
     if not (gone or any(is_followed(flow.tables[name]) for name in meant)):
@@ -102,7 +103,7 @@ def held_logs(flow: Flow, past: Past, names: Collection[str], gone: Collection[s
         table = flow.tables.get(str(said["table"]))
         is_needed = table is not None and is_followed(table, str(said["connection"]))
         if is_needed and newest[str(said["table"])] != name:
-            continue  # the next batch has the source let go of it
+            continue  # the next batch drops it at the source
         noted = seen.get(str(said["table"]))
         is_seen = noted is not None and noted.data["name"] == name
         stood = Kept(Stands.SAFE) if noted is None or not is_seen else kept_of(noted.data)
@@ -113,12 +114,12 @@ def held_logs(flow: Flow, past: Past, names: Collection[str], gone: Collection[s
 
 
 def log_words(log: HeldLog) -> str:
-    """Say how a log stood, and when that was."""
+    """Describe the condition of a log, and when it was seen."""
     return f"{log.words()}{_when(log)}"
 
 
 def calm_words(logs: Sequence[HeldLog]) -> str:
-    """Say of the logs that nobody has to look at how much is kept for them at most; empty where there are none."""
+    """Summarize the logs that need no attention, with the size of the largest. Empty if there are none."""
     calm = [log for log in logs if log.is_needed and not log.is_troubled and log.at is not None]
     if not calm:
         return ""

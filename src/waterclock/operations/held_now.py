@@ -1,4 +1,4 @@
-"""Tells what sources keep of their logs for tables of a project that is looked at, and for tables that went."""
+"""Finds the logs that sources keep for the tables of an opened project, and for removed tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def held_now(at: Reading, names: Collection[str]) -> list[HeldLog]:
-    """Return what runs saw last of what sources keep for some tables; of those that went, where all are meant."""
+    """Return the kept logs of some tables, as runs last saw them. If all tables are given, include removed tables."""
     if at.ledger is None:
         return []
     gone: list[str] = []

@@ -1,4 +1,4 @@
-"""Writes what is told as JSON: the same keys and the same forms of values for scripts of every face."""
+"""Writes JSON with the same keys and value formats for all interfaces."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import asdict, is_dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
-JSON_VERSION = 1  # raised where a key is taken away or gets another meaning; a new key does not raise it
+JSON_VERSION = 1  # raised if a key is removed or changes its meaning; a new key does not raise it
 
 
 def json_text(value: Mapping[str, Any], *, indent: int | None = 2) -> str:
-    """Write an object, the version of its shape first; instants as `2013-01-05T05:00:00Z`."""
+    """Format an object as JSON, with the version of its shape first. Instants are `2013-01-05T05:00:00Z`."""
     return json.dumps({"version": JSON_VERSION, **value}, indent=indent, default=_plain, ensure_ascii=False)
 
 
 def instant_text(instant: datetime | None) -> str | None:
-    """Write an instant in UTC as JSON has it."""
+    """Format an instant in UTC for JSON."""
     if instant is None:
         return None
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Tells what a held batch holds, as it was sealed: who is to release it asks that first, and no reader sees it yet."""
+"""Reads the sealed results of held batches, which users check before a release and readers do not see yet."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from waterclock.operations.opening import Reading
 
 
 def kept_back(at: Reading, table: Table, cell: Cell | None) -> BatchResult | None:
-    """Return what the newest attempt at a batch sealed where a rule holds that back; None for any other batch.
+    """Return the sealed result of a batch's newest attempt if a rule holds it back, or None for any other batch.
 
-    Cost: one small file. None too where what was sealed is gone, which is no reason not to tell of the rest.
+    Cost: one small file. None is returned too if the sealed slice is gone, so that the other details can still be
+    shown.
     """
     if cell is None or cell.status != BatchStatus.HELD or cell.claim is None:
         return None
@@ -26,7 +27,7 @@ def kept_back(at: Reading, table: Table, cell: Cell | None) -> BatchResult | Non
 
 
 def stage_of(at: Reading, table: Table) -> str:
-    """Return the folder below which a table's slices are sealed; a publish has one of its own."""
+    """Return the folder that contains a table's sealed slices. A publish has a separate one."""
     from waterclock.engine.ledger_opening import lake_of
 
     return lake_of(at.project, at.ledger).folder(f"publish/{table.name}" if table.kind is Kind.PUBLISH else table.name)

@@ -1,4 +1,4 @@
-"""How far tables are behind: in labels, time and rows, and how long after their windows the newest labels were done."""
+"""Computes how far tables are behind: in labels, time and rows, and the delays of their newest labels."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import Reading
 
 MOST = 100
-"""So many of a table's newest labels are looked at."""
+"""The number of a table's newest labels that are considered."""
 _NOT_FOLLOWED = frozenset({ReadKind.LATEST, ReadKind.PREVIOUS})
 
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """How long after their windows' ends so many labels were done first; `late` of them after their deadline."""
+    """The delays between window ends and first completion of some labels. `late` of them missed their deadline."""
 
     labels: int
     p50: timedelta
@@ -37,7 +37,7 @@ class Delays:
     late: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for scripts, in seconds."""
+        """Return the delays for scripts, in seconds."""
         spans = {"p50": self.p50, "p95": self.p95, "max": self.most}
         return {
             "labels": self.labels,
@@ -50,11 +50,11 @@ class Delays:
 class Lag:
     """How far one table is behind.
 
-    `labels`: how many are due, needed and not done. `fresh_to`: the end of its newest window that is done, `behind` how
-    long ago that is. `inputs_to`: up to where all is done that it reads; None of a collect. `rows`: how many its inputs
-    hold from `fresh_to` on, None where it reads none or that is not known; `is_more`: there are more. `reached`: of one
-    that says WATERMARK, how far its rows have come by their own time. `late`: since when the oldest of the labels that
-    are not done has been due, where it is not in time any more.
+    `labels`: the count of due and needed labels that are not done. `fresh_to`: the end of its newest done window;
+    `behind`: how long ago that was. `inputs_to`: the instant up to which all inputs are done; None for a collect.
+    `rows`: the rows of its inputs from `fresh_to` on; None if it has no inputs or the count is unknown. `is_more`:
+    there are more rows. `reached`: for a table with a WATERMARK, how far its rows have come by their own time. `late`:
+    the due instant of the oldest label that is no longer in time.
     """
 
     table: str
@@ -71,13 +71,13 @@ class Lag:
 
     @property
     def ahead(self) -> timedelta | None:
-        """How much further all that it reads is than itself; None where it reads nothing."""
+        """How much further the inputs are done than the table itself; None if it has no inputs."""
         if self.inputs_to is None or self.fresh_to is None:
             return None
         return max(self.inputs_to - self.fresh_to, timedelta(0))
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for scripts, spans in seconds."""
+        """Return the lag for scripts, with spans in seconds."""
         return {
             "table": self.table,
             "labels": self.labels,
@@ -95,8 +95,8 @@ class Lag:
 def lags(at: Reading, names: Collection[str]) -> list[Lag]:
     """Return how far some tables are behind.
 
-    Cost: a plan of these tables, one question to the ledger about the newest labels of these and of what they read, and
-    one for each that says WATERMARK.
+    Cost: a plan of these tables, one query of the ledger for the newest labels of them and their inputs, and one for
+    each table with a WATERMARK.
     """
     plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
     found = freshness(at.flow, names, at.snapshot, plan)
@@ -126,7 +126,7 @@ def lag_of(
     missing: int,
     reached: Sequence[Reached] = (),
 ) -> Lag:
-    """Return how far a table is behind, by the newest labels of it and of what it reads; pure."""
+    """Return how far a table is behind, by the newest labels of it and its inputs; pure."""
     table = flow.tables[name]
     to = fresh_to(table, snapshot)
     inputs = [flow.tables[each] for each in inputs_of(table) if each in flow.tables]
@@ -149,7 +149,10 @@ def lag_of(
 def _passed(
     flow: Flow, name: str, now: datetime, made: Mapping[str, Sequence[MadeLabel]], reached: Sequence[Reached]
 ) -> Callable[[datetime], datetime] | None:
-    """Return when the watermark came to an instant, `now` where it has not yet; None where no deadline is by one."""
+    """Return a function for when the watermark reached an instant, `now` if it has not.
+
+    Returns None if the table has no deadline BY WATERMARK or no mark.
+    """
     if not flow.tables[name].is_by_watermark or not reached:
         return None
     done = {it.end: it.done for it in made.get(mark_of(name), ())}
@@ -162,7 +165,7 @@ def _passed(
 
 
 def inputs_of(table: Table) -> list[str]:
-    """Return what a table reads and follows: neither itself nor what it takes as it is."""
+    """Return the inputs that a table follows: neither itself nor inputs read by LATEST or PREVIOUS."""
     names = (read.table for read in table.reads if read.kind not in _NOT_FOLLOWED and read.table != table.name)
     return list(dict.fromkeys(names))
 
@@ -170,9 +173,9 @@ def inputs_of(table: Table) -> list[str]:
 def rows_ahead(
     inputs: Iterable[Table], made: Mapping[str, Sequence[MadeLabel]], to: datetime | None
 ) -> tuple[int, bool]:
-    """Count the rows of inputs from an instant on, and tell whether there may be more than were looked at.
+    """Count the rows of inputs from an instant on, and return whether there may be more than were considered.
 
-    Of a table whose states replace each other the newest state counts alone.
+    For a table whose states replace each other, only the newest state counts.
     """
     rows, is_more = 0, False
     for table in inputs:
@@ -188,13 +191,13 @@ def rows_ahead(
 def delays_of(
     table: Table, made: Sequence[MadeLabel], passed: Callable[[datetime], datetime] | None = None
 ) -> Delays | None:
-    """Say how long after their windows labels were done; None where none is known.
+    """Return the delays of labels after their windows, or None if none are known.
 
-    `passed`: when the table's watermark came to an instant, of a deadline BY WATERMARK. Of one that no mark tells, no
-    label is known to be late.
+    `passed`: for a deadline BY WATERMARK, when the table's watermark reached an instant. Without any mark `late` is
+    None.
 
-    Windows that were over when the first of them was done are a past that was collected at last: how long that took
-    says nothing of how the table keeps up.
+    Windows that ended before the first label was done are a collected past. Their delays do not show whether the table
+    keeps up.
     """
     if not made:
         return None
@@ -215,5 +218,5 @@ def delays_of(
 
 
 def percentile(spans: Sequence[timedelta], percent: int) -> timedelta:
-    """Return the least of some sorted spans that so many percent of them do not exceed."""
+    """Return a percentile of sorted spans by the nearest-rank method."""
     return spans[max(ceil(len(spans) * percent / 100), 1) - 1]

@@ -1,4 +1,4 @@
-"""Tells which batches are held by a runner that is gone: nobody makes them, until another one takes them over."""
+"""Finds the claims of runners that are gone. Their batches are not made until another runner takes them over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Left = Mapping[int, str]
 
 
 def left_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
-    """Return by claim what is to be said of those whose runner is gone. Cost: nothing where no claim is open."""
+    """Return by claim a description of each whose runner is gone. Cost: nothing if no claim is open."""
     claims = [claim for facts in snapshot.tables.values() for claim in facts.open_claims]
     if not claims:
         return {}
@@ -23,7 +23,7 @@ def left_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
 
 
 def told_of(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
-    """Return a snapshot that says it of these claims."""
+    """Return a snapshot whose open claims contain these descriptions."""
     changed = {
         name: replace(facts, open_claims=tuple(replace(each, left=left.get(each.claim, "")) for each in held))
         for name, facts in snapshot.tables.items()
@@ -35,6 +35,6 @@ def told_of(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
 def _said(claim: OpenClaim, now: datetime) -> str:
     if claim.lease_until < now:
         return "held by a runner that is gone; the next run takes it over"
-    if has_ended(claim.runner):  # another machine cannot know, and waits for the lease
+    if has_ended(claim.runner):  # another machine cannot know that, and waits for the lease
         return f"held by a runner that is gone; a run here takes it over, one elsewhere at {claim.lease_until:%H:%MZ}"
     return ""

@@ -1,4 +1,4 @@
-"""Finds what a table or a column is made of, and what is made of it: all the way, some steps, or between two tables."""
+"""Finds the lineage of tables and columns: completely, for a number of steps, or between two tables."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from waterclock.ledger.ledger import Ledger
 
 Arrows = Mapping[str, Mapping[str, str]]
-"""By table the tables next to it, each with how it is read."""
+"""The adjacent tables of each table, each with how it is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A table on the way, by how it is read, with those beyond it; one that was shown before ends there."""
+    """A node in a tree of tables: how it is read, and the tables beyond it. A table shown before has no children."""
 
     table: str
     how: str = ""
@@ -36,7 +36,7 @@ class Reach:
     is_seen: bool = False
 
     def names(self) -> list[str]:
-        """Return the tables of the tree but its root, nearest first, each once."""
+        """Return the tables of the tree without its root, nearest first, each once."""
         found: dict[str, None] = {}
         edge = [self]
         while edge:
@@ -48,7 +48,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class TableLineage:
-    """The tables around one table."""
+    """The tables upstream and downstream of one table."""
 
     flow: Flow
     table: str
@@ -56,7 +56,7 @@ class TableLineage:
     down: Reach
 
     def to_json(self) -> dict[str, Any]:
-        """Return the tables up and down, nearest first, and the arrows between them."""
+        """Return the upstream and downstream tables, nearest first, and the arrows between them."""
         return {
             "table": self.table,
             "made_from": self.up.names(),
@@ -81,27 +81,27 @@ class TableLineage:
 
 @dataclass(frozen=True, slots=True)
 class ColumnTrees:
-    """What one column is made of, and what is made of it."""
+    """The upstream and downstream columns of one column."""
 
     column: str
     up: Branch
     down: Branch
 
     def to_json(self) -> dict[str, Any]:
-        """Return both trees: each node with column, expression, note, and those beyond it in `from` or `into`."""
+        """Return both trees. Each node has its table and column, expression, note, and the nodes in `beyond`."""
         return {"column": self.column, "made_from": branch_json(self.up), "went_into": branch_json(self.down)}
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnImpact:
-    """All tables that depend on a column, publishes among them."""
+    """All tables that depend on a column, including publishes."""
 
     flow: Flow
     column: str
     found: tuple[Impact, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return each table with how it depends on the column, who owns it, and where a publish delivers it."""
+        """Return each table with its uses of the column, its owner, and the destination of a publish."""
         return {"column": self.column, "impact": [self._one(each) for each in self.found]}
 
     def _one(self, each: Impact) -> dict[str, Any]:
@@ -121,10 +121,10 @@ class ColumnImpact:
 
 
 def column_lineage_of(project: Project, ledger: Ledger | None = None) -> ColumnLineage:
-    """Return the lineage of a project's columns, through Python transforms as plans of their batches have shown them.
+    """Return the lineage of a project's columns, including Python transforms, as plans of their batches showed them.
 
-    `ledger` is the project's, where it is open already. Where it cannot be opened Python transforms are not looked
-    into. Cost: a question to the ledger where the project has Python transforms; parses of queries as they are asked
+    `ledger` is the project's, if it is open already. If it cannot be opened, Python transforms are not analysed. Cost:
+    a query of the ledger if the project has Python transforms; parses of queries on demand
     """
     from waterclock.dpl.query.lineage import ColumnLineage
 
@@ -144,12 +144,12 @@ def _of_code(project: Project, ledger: Ledger | None) -> Mapping[str, CodeLineag
             return {}
         with closing(opened):
             return opened.lineage.of_code(project.flow)
-    except WaterclockError:  # what is wrong with it others say; a flow can be followed without
+    except WaterclockError:  # its errors are reported elsewhere; the lineage works without it
         return {}
 
 
 def column_impact(project: Project, table: str, column: str) -> ColumnImpact:
-    """Find all that depends on a column. Cost: a parse of each query below it, some milliseconds.
+    """Find all tables that depend on a column. Cost: a parse of each query below it, some milliseconds.
 
     Raises  E517 for a column that the table does not have, with the nearest
     """
@@ -164,7 +164,7 @@ def column_impact(project: Project, table: str, column: str) -> ColumnImpact:
 
 
 def table_lineage(flow: Flow, name: str, depth: int | None = None) -> TableLineage:
-    """Find the tables around one, all the way or so many steps."""
+    """Return the tables around one, all of them or up to a depth."""
     up = {
         table.name: [(read.table, how_read(table, read)) for read in table.reads if read.table in flow.tables]
         for table in flow.tables.values()
@@ -182,7 +182,7 @@ def table_lineage(flow: Flow, name: str, depth: int | None = None) -> TableLinea
 def column_trees(
     project: Project, table: str, column: str, depth: int | None = None, ledger: Ledger | None = None
 ) -> ColumnTrees:
-    """Find what a column is made of and what is made of it. Cost: a parse of each query on the way, some milliseconds.
+    """Find the upstream and downstream columns of a column. Cost: a parse of each query on the way, some milliseconds.
 
     Raises  E517 for a column that the table does not have, with the nearest
     """
@@ -196,12 +196,12 @@ def column_trees(
 
 
 def columns_known(project: Project, table: str, ledger: Ledger | None = None) -> tuple[str, ...]:
-    """Return the columns of a table that can be followed. Cost: as of `column_trees`."""
+    """Return the columns of a table that have lineage. Cost: as of `column_trees`."""
     return column_lineage_of(project, ledger).columns(table)
 
 
 def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
-    """Read `schema.table` or `schema.table.column`.
+    """Parse `schema.table` or `schema.table.column`.
 
     Raises  E511 for an unknown table, with the nearest names
     """
@@ -225,7 +225,7 @@ def _choices(flow: Flow, name: str, read: Read) -> list[str]:
 
 
 def how_read(table: Table, read: Read) -> str:
-    """Say how a table is read, and by which of its reader's queries, where not by all of them."""
+    """Describe how a table is read, and by which of its reader's queries if not by all of them."""
     by = [str(choice) for choice in table.choices if read in choice.reads]
     if len(by) == len(table.choices):
         return str(read)
@@ -238,7 +238,7 @@ def _by_choice(table: Table, read: Read) -> dict[str, list[str]]:
 
 
 def made_from(flow: Flow) -> Arrows:
-    """Return by table what it reads directly, each with how."""
+    """Return for each table its direct inputs, each with how it is read."""
     return {
         table.name: {read.table: how_read(table, read) for read in table.reads if read.table in flow.tables}
         for table in flow.tables.values()
@@ -246,7 +246,7 @@ def made_from(flow: Flow) -> Arrows:
 
 
 def turned(arrows: Arrows) -> Arrows:
-    """Return the arrows the other way: what each goes into."""
+    """Return the reversed arrows: from each table to its readers."""
     found: dict[str, dict[str, str]] = {name: {} for name in arrows}
     for name, others in arrows.items():
         for other, how in others.items():
@@ -255,7 +255,7 @@ def turned(arrows: Arrows) -> Arrows:
 
 
 def within(arrows: Arrows, names: Iterable[str], steps: int | None = None) -> set[str]:
-    """Return the tables that some tables come to in so many steps along the arrows, themselves among them."""
+    """Return the tables reachable from some tables within a number of steps along the arrows, including themselves."""
     found, edge = set(names), set(names)
     while edge and steps != 0:
         edge = {other for name in edge for other in arrows[name]} - found
@@ -265,14 +265,14 @@ def within(arrows: Arrows, names: Iterable[str], steps: int | None = None) -> se
 
 
 def between(arrows: Arrows, one: str, other: str) -> set[str]:
-    """Return the tables on all ways between two, whichever is upstream; nothing where there is no way."""
+    """Return the tables on all paths between two tables, whichever is upstream, or an empty set without a path."""
     back = turned(arrows)
     ways = (within(arrows, [low]) & within(back, [high]) for low, high in ((one, other), (other, one)))
     return set().union(*ways)
 
 
 def branch_json(branch: Branch) -> dict[str, Any]:
-    """Return a tree of columns as scripts read it."""
+    """Return a tree of columns for scripts."""
     return {
         "table": branch.column.table,
         "column": branch.column.column,

@@ -1,4 +1,4 @@
-"""Tells what a batch's look back at its source found: how many past windows it looked at, which changed, and why."""
+"""Reports the look-back of a batch at its source: how many past windows it checked, which had changed, and why."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import Reading
 
 _MOST = 10
-_NEWEST = 16  # claims of done labels that looked at nothing, such as made from what was kept, may lie before
+_NEWEST = 16  # newer claims of done labels may have checked nothing, for example those made from kept rows
 
 
 def last_looks(at: Reading, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
-    """Return what the newest batch of each table that LOOKBACK ... CHANGED is said of noted of its look.
+    """Return the look-back record of the newest batch of each table with LOOKBACK ... CHANGED.
 
-    The source is not asked: what has changed since is found by the next batch.
+    The source is not contacted. The next batch finds newer changes.
     """
     found: dict[str, Mapping[str, Any]] = {}
     for name in names:
@@ -33,7 +33,7 @@ def last_looks(at: Reading, names: Collection[str]) -> dict[str, Mapping[str, An
 
 
 def looks_json(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return looks for scripts: when, and by label of each past window that had changed, why."""
+    """Return look-backs for scripts: when they ran, and by label why each past window had changed."""
     return {name: {"at": look["at"], "changed": look["past"]["changed"]} for name, look in looks.items()}
 
 
@@ -43,7 +43,7 @@ def looks_lines(looks: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def look_lines(note: Mapping[str, Any]) -> list[str]:
-    """Return lines of what a batch noted of a look: up to when, and the past windows that it collected again."""
+    """Format a look-back record in lines: its time, and the past windows that were collected again."""
     past = note.get("past", {})
     spans = past.get("windows", [])
     changed = past.get("changed", {})

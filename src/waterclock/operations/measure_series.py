@@ -1,6 +1,6 @@
-"""Measures of a table over its newest batches: values, what was usual for them, and what a profile counted. Pure.
+"""Series of a table's measures over its newest batches: values, their usual range, and profile counts. Pure.
 
-All of it is of batches that readers see, as the ledger keeps them: no row is read.
+All values are from the ledger and belong to batches that readers see: no row is read.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _NUMBERS = re.compile(r"(?:tinyint|smallint|int|bigint|float|double|decimal\(.*\
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A measure of one batch. `low` to `high` is where its rules put the bounds by what was usual then.
+    """A measure of one batch. `low` to `high` are the bounds of its rules by the usual value at that time.
 
-    `value` is Spark's text, None for NULL and for what was not counted; `number` is None where that is no number. Of a
-    side to which no rule puts a bound, it is None.
+    `value` is Spark's text, or None for NULL and for missing counts. `number` is None if the value is no number. A side
+    without a bound is None.
     """
 
     label: datetime
@@ -40,7 +40,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A measure over labels, oldest first, and the names of the rules that ask it."""
+    """A measure over labels, oldest first, and the names of the rules that use it."""
 
     name: str
     type: str
@@ -55,9 +55,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class ColumnProfile:
-    """What PROFILE counted of a column in the newest batch, by what it counts, and the share of NULLs in each.
+    """The counts of PROFILE for a column in the newest batch, by kind, and the share of NULLs in each batch.
 
-    A share is None where it was not counted, and where there are no rows.
+    A share is None if it was not counted, or if the batch has no rows.
     """
 
     column: str
@@ -66,7 +66,10 @@ class ColumnProfile:
 
 
 def labels_back(table: Table, last: datetime, newest: int) -> int:
-    """Return how many labels, up to `last`, say what was usual in the newest so many; those alone without `usual`."""
+    """Return how many labels up to `last` are needed for the usual values of the `newest` ones.
+
+    If no rule uses `usual()`, these are only the newest ones.
+    """
     if not _scales(table):
         return newest
     if table.cadence.next(last) - last > LONGER:
@@ -75,11 +78,12 @@ def labels_back(table: Table, last: datetime, newest: int) -> int:
 
 
 def series_of(table: Table, kept: Sequence[Counted], labels: Sequence[datetime]) -> tuple[Series, ...]:
-    """Return the rows of a table and each of its measures over some labels, rows first, then as they are declared.
+    """Return the series of a table's row counts and measures over some labels, in the order of declaration.
 
-    `kept`: these and labels before them, oldest first; those of which the rows were lost say nothing. Measures that
-    are declared no more come last.
-    Cost: of a measure that is compared with what is usual, some microseconds for each pair of a label and one before it
+    `kept`: these labels and earlier ones, oldest first; those whose rows were lost are skipped. Measures that are no
+    longer declared come last.
+    Cost: for a measure that is compared with its usual value, some microseconds for each pair of a label and an earlier
+    one
     """
     known = {each.label: _values(table, each) for each in kept if not _is_given_up(each)}
     scales = _scales(table)
@@ -88,7 +92,7 @@ def series_of(table: Table, kept: Sequence[Counted], labels: Sequence[datetime])
 
 
 def profile_of(kept: Sequence[Counted], labels: Collection[datetime]) -> tuple[ColumnProfile, ...]:
-    """Return what PROFILE counted of each column of the newest batch, in its order; nothing where there is none."""
+    """Return the PROFILE counts of each column of the newest batch, in its order. Empty if there are none."""
     counted = [(each, measured_in(each.measures)) for each in kept if each.label in labels and not _is_given_up(each)]
     if not counted:
         return ()
@@ -105,7 +109,7 @@ def profile_of(kept: Sequence[Counted], labels: Collection[datetime]) -> tuple[C
 
 
 def rules_on(table: Table, name: str) -> tuple[str, ...]:
-    """Return the names of the rules of the batch that ask a measure, whatever the blanks and case of its expression."""
+    """Return the names of the batch rules that use a measure, ignoring whitespace and case in its expression."""
     declared = next((measure.expression for measure in _measures(table) if measure.name == name), name)
     asks = re.compile(rf"(?<![\w.`]){re.escape(_plain(declared))}")
 
@@ -126,7 +130,7 @@ def _asked(table: Table) -> list[str]:
 
 
 def _measures(table: Table) -> tuple[Measure, ...]:
-    """Return what is measured as rows are written, and what a job of its own counts."""
+    """Return the measures taken as rows are written, and those counted offline."""
     return (*table.measures, *(table.offline.measures if table.offline else ()))
 
 
@@ -135,12 +139,12 @@ def _plain(text: str) -> str:
 
 
 def _key(aggregate: str) -> str:
-    """Return under which name an aggregate is shown: the number of rows under that of rows."""
+    """Return the display name of an aggregate. Counts of rows share one name."""
     return ROWS if counts_rows(aggregate) else aggregate
 
 
 def _scales(table: Table) -> Mapping[str, frozenset[float]]:
-    """Return by measure how many spreads from what is usual its rules put their bounds."""
+    """Return by measure the distances of its rules' bounds from the usual value, in spreads."""
     found: dict[str, set[float]] = {}
     for rule in all_rules(table):
         for value in () if rule.comparison is None else rule.comparison.values:
@@ -157,7 +161,7 @@ def _values(table: Table, each: Counted) -> Mapping[str, Measured]:
     own = {_key(name): found for name, found in measured_in(each.measures).items() if not _of_profile(name)}
     for aggregate in _asked(table) if table.offline else ():
         if (name := table.offline.name_of(aggregate) if table.offline else None) in own and aggregate not in own:
-            own[aggregate] = own[str(name)]  # a rule knows what was measured offline before it was said
+            own[aggregate] = own[str(name)]  # a rule may use an offline measure before it is declared under its name
     return {**own, ROWS: Measured(str(each.rows), "bigint")}
 
 
@@ -208,7 +212,7 @@ def _number(found: Measured | None) -> float | None:
 
 
 def _of_profile(name: str) -> tuple[str, str] | None:
-    """Return column and kind of what PROFILE counts; None of any other measure."""
+    """Return column and kind of a PROFILE count, or None for any other measure."""
     column, _, which = name.rpartition(".")
     return (column, which) if column and which in _OF_COLUMN and "(" not in name else None
 

@@ -1,4 +1,4 @@
-"""What was measured of a batch, in words: a line for each measure, and one for each column of a profile."""
+"""Formats the measures of a batch: a line for each measure, and one for each column of a profile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OF_COLUMN = {"nulls": "{} null", "distinct": "about {} different", "min": "from
 
 
 def measured_lines(measures: Mapping[str, Any]) -> list[str]:
-    """Return what was measured, as the ledger keeps it among a revision's measures, in lines."""
+    """Format the measures in a revision's ledger entry as lines."""
     lines: list[str] = []
     columns: dict[str, list[str]] = {}
     for name, found in measured_in(measures).items():

@@ -1,4 +1,4 @@
-"""How tables stand that are measured by jobs of their own: when they were looked at, what came of it, what waits."""
+"""Status of tables with offline measures: the newest attempt, its result, and the labels that wait."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NEWEST_SPANS = 1
 
 @dataclass(frozen=True, slots=True)
 class OfflineStand:
-    """How a table stands: its newest look, from when on the next is due, and how many labels wait for that.
+    """The offline status of a table: its newest attempt, when the next is due, and how many labels wait for it.
 
-    `next_at` is None where it is due at once. It is due only where readers see a label of it.
+    `next_at` is None if it is due at once. It is due only if readers see a label of the table.
     """
 
     table: Table
@@ -39,11 +39,11 @@ class OfflineStand:
 
     @property
     def error(self) -> str | None:
-        """Why the newest look could not measure."""
+        """The error of the newest attempt, if it failed."""
         return None if self.look is None else self.look.error
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for scripts."""
+        """Return the status for scripts."""
         looked = None if self.look is None or self.look.looked_at == NEVER else self.look
         return {
             "table": self.table.name,
@@ -67,21 +67,21 @@ class OfflineStand:
         }
 
     def due_words(self) -> str:
-        """Say what the next run measures; empty where that is nothing."""
+        """Describe what the next run measures. Empty if it measures nothing."""
         if not self.is_due:
             return ""
         waiting = f": {count_words(self.waiting, 'label')} wait" if self.waiting > 1 else ""
         return f"{self.table.name} is measured offline by the next run{waiting}"
 
     def trouble_words(self) -> str:
-        """Say why nothing was measured; empty where the newest look went well."""
+        """Describe why nothing was measured. Empty if the newest attempt succeeded."""
         if not self.error:
             return ""
         again = "by the next run" if self.next_at is None else f"from {self._instant(self.next_at)} on"
         return f"what is measured offline failed: {self.error}; tried again {again}"
 
     def words(self) -> str:
-        """Say when it was looked at, and when it will be."""
+        """Describe the newest attempt and when the next will be."""
         every = "" if self.table.offline is None else f"each {str(self.table.offline.period).lower()}"
         if self.look is None or self.look.looked_at == NEVER:
             return f"{every}, not measured yet"
@@ -90,7 +90,7 @@ class OfflineStand:
         return f"{every}; looked {self._instant(self.look.looked_at)}: {came}; {again}"
 
     def span_lines(self) -> list[str]:
-        """Say what the newest span came to, a line for each measure."""
+        """Format the measures of the newest span, a line for each."""
         found = []
         for span in self.spans:
             last = self.table.cadence.floor(span.high - timedelta(microseconds=1))
@@ -105,9 +105,9 @@ class OfflineStand:
 
 
 def offline_stands(at: Reading, names: Collection[str]) -> tuple[OfflineStand, ...]:
-    """Return how those of some tables stand that are measured offline.
+    """Return the offline status of the given tables that are measured offline.
 
-    Cost: nothing where none is; else a statement, and three for each of these tables
+    Cost: nothing if there are none; otherwise a statement, and three for each of these tables
     """
     tables = [at.flow.tables[name] for name in names if at.flow.tables[name].offline is not None]
     ledger = at.ledger

@@ -1,4 +1,4 @@
-"""Tells of tables whose open windows are kept beside them how many there are, and as of when the view shows them."""
+"""Describes the open windows of tables that keep them: how many there are, and as of when the view shows them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INSTANT = timedelta(microseconds=1)
 class OpenWindows:
     """The open windows of a table: how many have begun, the first of them, and the boundary of their newest state.
 
-    `shown` is None where that is not made yet.
+    `shown` is None if that state is not made yet.
     """
 
     table: str
@@ -32,11 +32,11 @@ class OpenWindows:
     shown: datetime | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for scripts."""
+        """Return the open windows for scripts."""
         return {"windows": self.windows, "first": label_of(self.first), "shown": instant_text(self.shown)}
 
     def words(self) -> str:
-        """Say it in a line."""
+        """Describe the open windows in a line."""
         begun = f"{count_words(self.windows, 'window')} open from {label_of(self.first)} on"
         if self.shown is None:
             return f"{begun}; {view_of(self.table)} shows none of them yet"
@@ -44,7 +44,7 @@ class OpenWindows:
 
 
 def open_windows(at: Reading, names: Collection[str]) -> dict[str, OpenWindows]:
-    """Return what is open of those tables that keep their open windows. Cost: a look at what is due, for each."""
+    """Return the open windows of the tables that keep them. Cost: for each, a computation of its due windows."""
     return {found.table: found for name in names for found in _of(at, name)}
 
 

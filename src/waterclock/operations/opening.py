@@ -1,4 +1,4 @@
-"""Opens what a command stands on: the project, its ledger if there is one, and the instant it plans for."""
+"""Opens the prerequisites of a command: the project, its ledger if there is one, and the instant to plan for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A project looked at and not changed: no ledger is made where there is none."""
+    """A project opened for reading: no ledger is created if there is none."""
 
     project: Project
     ledger: Ledger | None
@@ -46,19 +46,19 @@ class Reading:
 
     @property
     def renames(self) -> Mapping[str, str]:
-        """By its new name, what each table is called still that the next run renames."""
+        """By its new name, the current name of each table that the next run renames."""
         return {} if self.ledger is None else self.ledger.declared.said_pending()
 
     @property
     def zone(self) -> str:
-        """The zone in which the project's instants are said."""
+        """The zone in which the project's instants are shown."""
         return zone_of(self.flow)
 
 
 def open_project(folder: Path, env: str | None) -> Project:
     """Load and check a project.
 
-    Raises  ProjectErrors with all that is wrong with it
+    Raises  ProjectErrors with all errors of the project
     """
     from waterclock.connectors.registry import capabilities
     from waterclock.dpl.project import load_project
@@ -67,11 +67,11 @@ def open_project(folder: Path, env: str | None) -> Project:
 
 
 def open_checked(folder: Path, env: str | None, *, connect: bool = False) -> Project:
-    """Load and check a project, by the columns too that its open collects had at their last run.
+    """Load and check a project, including the columns that its open collects had at their last run.
 
-    A ledger on a server is read only with `connect`, and none is ever written to.
+    A ledger on a server is read only with `connect`. No ledger is written.
 
-    Raises  ProjectErrors with all that is wrong with it
+    Raises  ProjectErrors with all errors of the project
     """
     from waterclock.connectors.registry import capabilities
     from waterclock.dpl.project import load_project
@@ -80,7 +80,7 @@ def open_checked(folder: Path, env: str | None, *, connect: bool = False) -> Pro
 
 
 def columns_collected(project: Project) -> dict[str, dict[str, str]]:
-    """Return the columns of collects whose lists are open and that ran before: their statements do not tell them."""
+    """Return the stored columns of collects with open column lists, which their statements do not declare."""
     tables = project.flow.tables.items()
     return columns_stored(
         project, [name for name, table in tables if table.kind is Kind.COLLECT and table.columns.is_open]
@@ -88,16 +88,16 @@ def columns_collected(project: Project) -> dict[str, dict[str, str]]:
 
 
 def columns_stored(project: Project, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return the columns and types of those tables that ran before, as their last batches left them."""
+    """Return the columns and types of tables that ran before, as their last batches left them."""
     stored = _StoredColumns(project.storage, cache(partial(_folders_of, project)))
     return {name: dict(stored[name]) for name in names if name in stored}
 
 
 @dataclass(frozen=True, slots=True)
 class _StoredColumns(Mapping[str, Mapping[str, str]]):
-    """Columns and types of the tables of a storage, each read from its log only when it is asked for.
+    """Columns and types of the tables of a storage, each read from its log only on demand.
 
-    `of_rows`: those of the raw rows that a table's versions are made of, from its stage.
+    `of_rows`: the columns of the raw rows in the stage, from which a table's versions are made.
     """
 
     storage: str
@@ -133,7 +133,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
 
 
 def _stored(folder: Path, env: str | None, *, connect: bool) -> Known | None:
-    """Find where the project's tables are, before it is known whether all of it is right."""
+    """Return the stored columns of the project's tables, before the project has been checked."""
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.project import addresses
     from waterclock.dpl.project_files import read_project_file
@@ -151,7 +151,7 @@ def _stored(folder: Path, env: str | None, *, connect: bool) -> Known | None:
 
 
 def _folders_of(project: Project) -> Mapping[str, str]:
-    """Find where tables of a project lie that were renamed; nothing where its ledger does not tell now."""
+    """Return the folders of a project's renamed tables, or nothing if its ledger does not answer."""
     from waterclock.engine.ledger_opening import lake_of, open_ledger
 
     try:
@@ -163,7 +163,7 @@ def _folders_of(project: Project) -> Mapping[str, str]:
 
 
 def _folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
-    """Find the folders of tables that were renamed; nothing where the ledger is not read, as `read_ledger`."""
+    """Return the folders of renamed tables, or nothing if `read_ledger` does not read the ledger."""
     if isinstance(url, Secret):
         return {}
     return read_ledger(url, lambda ledger: ledger.declared.former().folders, connect=connect) or {}
@@ -171,7 +171,7 @@ def _folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
 
 @contextmanager
 def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]:
-    """Open a project to look at it.
+    """Open a project for reading.
 
     Raises  E421 where its ledger is gone, E422 where it is damaged
     """
@@ -196,27 +196,27 @@ def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]
 
 
 def now_of(text: str | None, flow: Flow, ledger: Ledger | None = None) -> datetime:
-    """Return the instant to plan for: the one that is said, else the ledger's clock, else this machine's."""
+    """Return the instant to plan for: the given one, or else the ledger's clock, or else this machine's."""
     if text is not None:
         return parse_instant(text, zone_of(flow))
     return datetime.now(UTC) if ledger is None else ledger.now()
 
 
 def zone_of(flow: Flow) -> str:
-    """Return the zone that most of the tables have: the one in which instants without an offset are read."""
+    """Return the zone of most tables, in which instants without an offset are read."""
     zones = Counter(table.cadence.zone for table in flow.tables.values())
     return max(zones, key=lambda zone: (zones[zone], zone == "UTC"), default="UTC")
 
 
 def nothing_ran() -> WaterclockError:
-    """Refuse what is kept in a ledger where there is none yet."""
+    """Build the error for an operation that needs a ledger where none exists yet."""
     return WaterclockError(
         "E412", "there is no ledger yet", why="nothing has run", fix="`waterclock run` makes what is due"
     )
 
 
 def selected(flow: Flow, texts: list[str] | None, labels: str | None = None) -> tuple[Selection, Mapping[str, Labels]]:
-    """Find the tables that are meant, and by table the labels: those behind its `@`, else those of `--labels`.
+    """Return the selected tables, and by table their labels: those after its `@`, or else those of `--labels`.
 
     Raises  E510, E511, E512 and E514 as `selection.select`
     """
@@ -247,9 +247,9 @@ def _means_tables(flow: Flow, text: str) -> bool:
 
 
 def labels_known(at: Reading, table: Table, labels: Labels) -> tuple[datetime, datetime]:
-    """Return the bounds of the labels meant, of all that a table has now or had before its START was moved.
+    """Return the bounds of selected labels among all that a table has now or had before its START was moved.
 
-    Raises  E513 where none is meant, with the nearest
+    Raises  E513 where none is selected, with the nearest
     """
     start = at.planner.starts(at.snapshot, at.now)[table.name]
     oldest = None if at.ledger is None else at.ledger.past.oldest_label(table.name)
@@ -258,9 +258,9 @@ def labels_known(at: Reading, table: Table, labels: Labels) -> tuple[datetime, d
 
 
 def one_table(flow: Flow, text: str) -> tuple[str, Labels | None]:
-    """Find the one table that a command is about.
+    """Return the one table that a command selects.
 
-    Raises  E515 where the text means several, and as `selection.select`
+    Raises  E515 where the text selects several, and as `selection.select`
     """
     found = select(flow, text)
     if len(found.tables) != 1:

@@ -1,4 +1,4 @@
-"""Pauses as people are told of them, and who is meant by one."""
+"""Formats pauses for people, and resolves which tables a pause selects."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST_NAMED = 3
 
 
 def tables_meant(flow: Flow, texts: list[str] | None, labels: str | None = None) -> tuple[str, ...] | None:
-    """Return the tables that are to be paused or resumed; None for the whole project.
+    """Return the tables to pause or resume, or None for the whole project.
 
-    Raises  E430 where labels are said, E510 to E514 as `selection.select`
+    Raises  E430 where labels are given, E510 to E514 as `selection.select`
     """
     found = select(flow, *texts) if texts else None
     if labels or (found and found.labels):
@@ -31,20 +31,20 @@ def tables_meant(flow: Flow, texts: list[str] | None, labels: str | None = None)
 
 
 def pause_lines(plan: Plan, zone: str) -> list[str]:
-    """Say what of a plan's tables is paused, by whom, since when and why: what was paused together in one line."""
+    """Describe a plan's pauses: who paused which tables, since when and why. Tables paused together share a line."""
     of_all = [] if plan.paused_all is None else [plan.paused_all.words(zone)]
     return [*of_all, *_by_name(plan.paused, zone)]
 
 
 def kept_lines(snapshot: LedgerSnapshot, names: Iterable[str], zone: str) -> list[str]:
-    """Say of those of some tables that are paused that what is asked of them waits until they are resumed."""
+    """Return lines noting that requests for paused tables wait until they are resumed. Empty if none is paused."""
     of_all = [] if snapshot.paused is None else [snapshot.paused.words(zone)]
     lines = [*of_all, *paused_by_name(snapshot, names, zone)]
     return [*lines, "what is asked for is kept, and carried out after `waterclock resume`"] if lines else []
 
 
 def paused_by_name(snapshot: LedgerSnapshot, names: Iterable[str], zone: str) -> list[str]:
-    """Say which of some tables are paused by name, by whom, since when and why."""
+    """Describe which of some tables are paused by name, by whom, since when and why."""
     return _by_name({name: pause for name in names if (pause := snapshot.of(name).paused)}, zone)
 
 
@@ -59,6 +59,6 @@ def _by_name(pauses: Mapping[str, Pause], zone: str) -> list[str]:
 
 
 def names_words(names: Collection[str]) -> str:
-    """Name some tables, of many the first."""
+    """Format the names of some tables. Of many only the first are named."""
     more = len(names) - _MOST_NAMED
     return ", ".join([*names][:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Finds what is to be paused or resumed, and what is due of that; and does it."""
+"""Finds the tables to pause or resume and their due batches, and carries it out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.planner.request import Request
 
 @dataclass(frozen=True, slots=True)
 class OfTables:
-    """What is asked of whole tables: of `names`, or of all; `pauses` are those that stand before and after it."""
+    """A pause or resume of whole tables: of `names`, or of all. `pauses` are the other pauses that stay in effect."""
 
     names: tuple[str, ...] = ()
     is_of_all: bool = False
@@ -24,14 +24,14 @@ class OfTables:
 
     @property
     def is_something(self) -> bool:
-        """Whether there is anything to be done."""
+        """Whether there is anything to do."""
         return bool(self.names) or self.is_of_all
 
 
 def to_pause(at: Reading, selection: str, labels: str | None) -> OfTables:
-    """Find the tables that are not paused by name yet; an empty selection means all.
+    """Return the tables that are not paused by name yet. An empty selection means all.
 
-    Raises  E430 where labels are said, E510 to E514 as `selection.select`
+    Raises  E430 where labels are given, E510 to E514 as `selection.select`
     """
     names = tables_meant(at.flow, [selection] if selection else None, labels)
     if names is None:
@@ -43,7 +43,7 @@ def to_pause(at: Reading, selection: str, labels: str | None) -> OfTables:
 
 
 def to_resume(at: Reading, selection: str, labels: str | None) -> OfTables:
-    """Find the tables that are paused by name, or whether all is; an empty selection means all.
+    """Return the tables that are paused by name, or whether all is paused. An empty selection means all.
 
     Raises  as `to_pause`
     """
@@ -55,7 +55,7 @@ def to_resume(at: Reading, selection: str, labels: str | None) -> OfTables:
 
 
 def due_of(at: Reading, of: OfTables) -> dict[str, list[datetime]]:
-    """Return the due labels of what is paused or resumed that no runner has begun, by table. Cost: a plan."""
+    """Return by table the due labels of the paused or resumed tables that no runner has started. Cost: a plan."""
     due: dict[str, list[datetime]] = {}
     if of.is_something:
         listed = None if of.is_of_all else of.names
@@ -66,9 +66,9 @@ def due_of(at: Reading, of: OfTables) -> dict[str, list[datetime]]:
 
 
 def pause(ledger: Ledger, of: OfTables, *, who: str, why: str) -> None:
-    """Pause what was found.
+    """Pause the tables found by `to_pause`.
 
-    Raises  E903 without a reason, E430 where it is paused already, E412 for a table that nothing has run of
+    Raises  E903 without a reason, E430 where it is paused already, E412 for a table that has never run
     """
     need_reason_of_pause(why)
     if of.is_of_all:
@@ -78,7 +78,7 @@ def pause(ledger: Ledger, of: OfTables, *, who: str, why: str) -> None:
 
 
 def resume(ledger: Ledger, of: OfTables, *, who: str, why: str) -> None:
-    """Resume what was found.
+    """Resume the tables found by `to_resume`.
 
     Raises  E430 where it is not paused any more
     """

@@ -1,6 +1,7 @@
-"""What somebody asks to be done with batches, before it is done: exactly which, in which order, at what cost.
+"""Proposed actions on batches: exactly which batches, in which order, at what cost.
 
-A proposal is shown first; what is decided then is what was shown, for its digest names every batch of it.
+A proposal is shown first. Its digest names every batch of it, so that a user's decision applies to exactly what was
+shown.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Windows = Mapping[str, tuple[Window, ...]]
 
 
 class _Found(NamedTuple):
-    """What is asked for, what runs after it, and what the ledger is told where batches are made again."""
+    """The requested batches, the batches that run after them, and the restate requests for the ledger."""
 
     asked: Windows
     following: Windows
@@ -45,7 +46,7 @@ class _Found(NamedTuple):
 
 
 class Verb(StrEnum):
-    """What can be asked for."""
+    """The actions that can be requested."""
 
     RETRY = "retry"
     RECOMPUTE = "recompute"
@@ -61,13 +62,13 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What would be done.
+    """A proposed action and its consequences.
 
-    `asked`: the batches that are asked for. `following`: those that run after them, or, where something is made
-    again, may run where rows turn out to differ, or that a state which is asked for needs; both by table, upstream
-    first and oldest first. `steps`: in which step each table is. `may_differ`: whether rows that are there are made
-    again. `command`: the same on a command line, but for its reason. `asking`: of what is made again, what the ledger
-    is told, by verb and table. `of_tables`: what is paused or resumed; then `asked` are due batches that wait for it.
+    `asked`: the requested batches. `following`: the batches that run after them; if batches are made again, those that
+    may run if rows turn out to differ; and those that a requested state needs. Both are by table, upstream first and
+    oldest first. `steps`: the step of each table in the order. `may_differ`: whether existing rows are made again.
+    `command`: the equivalent command line without the reason. `asking`: the restate requests for the ledger, by verb
+    and table. `of_tables`: the tables to pause or resume; `asked` are then the due batches that wait for it.
     """
 
     verb: Verb
@@ -82,22 +83,22 @@ class Proposal:
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is anything to be done."""
+        """Whether there is anything to do."""
         return self.count > 0 if self.of_tables is None else self.of_tables.is_something
 
     @property
     def count(self) -> int:
-        """How many batches are asked for."""
+        """The number of requested batches."""
         return sum(map(len, self.asked.values()))
 
     @property
     def all(self) -> dict[str, tuple[Window, ...]]:
-        """All of them by table, upstream first."""
+        """All batches of the proposal by table, upstream first."""
         return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in self.steps}
 
     @property
     def digest(self) -> str:
-        """The name of exactly these batches, asked for in this way; of tables the name of these."""
+        """A hash that identifies the verb and exactly these batches, or for a pause or resume these tables."""
         if self.of_tables is not None:
             names = ["*"] if self.of_tables.is_of_all else sorted(self.of_tables.names)
             return sha256("\n".join([self.verb, *names]).encode()).hexdigest()[:16]
@@ -111,10 +112,10 @@ class Proposal:
 
 
 def propose(at: Reading, verb: str, selection: str, labels: str | None, most: int | None = None) -> Proposal:
-    """Find out what would be done; changes nothing. To retry, an empty selection means all that failed.
+    """Compute the effects of an action; changes nothing. For a retry, an empty selection means all failed batches.
 
-    Raises  E910 for an unknown verb, E510 to E519 as the command of that name, E525 where more than `most` are asked
-            for, or would follow
+    Raises  E910 for an unknown verb, E510 to E519 as the command of that name, E525 where more than `most` are
+            requested, or would follow
     """
     try:
         wanted = Verb(verb)
@@ -128,7 +129,7 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
         name: len({*made.get(name, ()), *following.get(name, ())})
         for name in _upstream_first(at.flow, {*asked, *following})
     }
-    # what is released was made before, and costs nothing more
+    # released batches are made already, and cost nothing more
     work = {name: len(following.get(name, ())) for name in both} if wanted is Verb.RELEASE else both
     of = (f"{selection}@{labels}",) if wanted is Verb.RELEASE and labels else (selection, labels)
     words = ["waterclock", wanted.value, *filter(None, of), *_ONLY_ASKED.get(wanted, ())]
@@ -147,7 +148,7 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
 
 
 def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
-    """Record what was decided, by whom and why; the next planning of a runner carries it out.
+    """Record a decision, who made it and why. The next planning of a runner carries it out.
 
     Raises  E903 where a skip or a release has no reason, E413 where a batch has changed since, E412 where nothing has
             run yet
@@ -181,7 +182,7 @@ def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
 
 
 def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:
-    """Return the publishes among the batches, and where each delivers: what went out may have been read already."""
+    """Return the publishes among the batches, with their destinations: delivered rows may have been read already."""
     return {name: str(flow.tables[name].destination) for name in proposal.all if flow.tables[name].kind is Kind.PUBLISH}
 
 
@@ -194,7 +195,7 @@ def _retry(at: Reading, selection: str, labels: str | None, most: int | None) ->
         name: {*(label for label in cleared.get(name, ()) if _is_covered(at, name, label)), *partial.get(name, ())}
         for name in {*cleared, *partial}
     }
-    # rows of before are there, and others may have read them
+    # earlier rows exist, and readers may have used them
     resting = _restated(at, Verb.RECOMPUTE, standing, most).following
     following = {
         name: {*blocked.get(name, ()), *partial.get(name, ()), *_labels(resting.get(name, ()))}
@@ -222,9 +223,9 @@ def _replay(at: Reading, selection: str, labels: str | None, most: int | None) -
 
 
 def _release(at: Reading, selection: str, labels: str | None, _: int | None) -> _Found:
-    """Find what is held, and what waits for it: it is shown as it was sealed, by whichever runner comes first.
+    """Find held batches and those that wait for them. The next runner makes them visible as sealed.
 
-    What cannot be shown any more is left out: it is made again.
+    Batches that cannot be released any more are left out: they must be made again.
     """
     found = held_of(at, selection, labels).items()
     of_tables = {name: frozenset(it for it in of if can_be_released(at, name, it)) for name, of in found}
@@ -269,7 +270,7 @@ def _withdrawn(at: Reading, selection: str, labels: str | None, _: int | None) -
 
 
 def _withdraw(at: Reading, ledger: Ledger, labels: Mapping[str, Collection[datetime]], *, who: str, why: str) -> None:
-    """Take requests back, and with them what older states were to follow for their sake alone."""
+    """Withdraw requests, and the follow requests of older states made only for them."""
     for name, found in labels.items():
         ledger.decisions.withdraw(name, found, who=who, why=why)
     for name, followed in at.planner.followed(ledger.reads.snapshot(at.flow)).items():
@@ -302,7 +303,7 @@ _MAKES_NOTHING = frozenset({Verb.SKIP, Verb.WITHDRAW, Verb.PAUSE, Verb.RESUME})
 _REASONED = {Verb.SKIP: need_reason, Verb.RELEASE: need_reason_of_release}
 
 
-# what a command line does besides: here a runner carries it out
+# `waterclock VERB` also runs the batches: here a runner does
 _ONLY_ASKED = dict.fromkeys((Verb.RETRY, Verb.RECOMPUTE, Verb.RECOLLECT, Verb.REPLAY), ("--no-run",))
 
 
@@ -325,7 +326,7 @@ def _upstream_first(flow: Flow, names: Iterable[str]) -> list[str]:
 
 
 def _steps(flow: Flow, names: Iterable[str]) -> dict[str, int]:
-    """Number the tables by when their turn comes: one after all of those that it reads, through others too."""
+    """Number the tables by their position in the order: one after all tables that they read, also indirectly."""
     wanted = set(names)
     depth: dict[str, int] = {}
     for name in flow.order:

@@ -1,6 +1,6 @@
 """Runs queries in a child process, one at a time. The parent can kill and replace it.
 
-Its Spark is confined, see `engine.spark.confined_jvm`. It ends by itself when the process that started it has ended.
+Its Spark is confined, see `engine.spark.confined_jvm`. The process ends when its parent has ended.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _CANCEL = "cancel"
 _TAG = "waterclock-query"
 _SECONDS_TO_END = 5.0
 _MOST_SENT = 64 * 1024**2
-_MOST_BYTES = 4 * 1024**3  # of the answer in Python; Spark's own memory has a limit of its own
+_MOST_BYTES = 4 * 1024**3  # of the answer in Python; Spark's own memory has a separate limit
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A query of one project, and how many rows are wanted."""
+    """A query of one project, and the maximum number of rows."""
 
     project: Project
     sql: str
@@ -50,7 +50,7 @@ class Request:
 
 
 class QueryProcess:
-    """The process, as the one that starts it sees it: one query at a time."""
+    """The process as seen by its parent: one query at a time."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -65,18 +65,18 @@ class QueryProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is gone."""
+        """Whether the process has ended."""
         return self._process.poll() is not None
 
     def ask(self, request: Request) -> None:
-        """Have a query answered; Spark is started where it is not there yet."""
+        """Send a query to the process. It starts Spark if needed."""
         with self._telling_end():
             self._connection.send(request)
 
     def answer(self, seconds: float) -> Answered | str | None:
-        """Return the next message of the process, BEGUN or the answer; None after `seconds` without one.
+        """Return the next message of the process, BEGUN or the answer, or None after `seconds` without one.
 
-        Raises  what the query raised; E731 where the process has ended
+        Raises  the exception of the query; E731 where the process has ended
         """
         with self._telling_end():
             said = self._connection.recv() if self._connection.poll(seconds) else None
@@ -86,19 +86,19 @@ class QueryProcess:
         return found
 
     def cancel(self) -> None:
-        """Cancel the jobs of the query that runs; it is answered with an error then."""
+        """Cancel the jobs of the running query. The process then answers with an error."""
         with suppress(OSError):
             self._connection.send(_CANCEL)
 
     def kill(self) -> None:
-        """End the process, its Spark and all that this started, whatever they do."""
+        """Kill the process, its Spark and all their child processes unconditionally."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._connection.close()
 
     def close(self) -> None:
-        """End the process; one that is busy is killed after some seconds."""
+        """End the process. A busy one is killed after some seconds."""
         self._connection.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_SECONDS_TO_END)
@@ -121,7 +121,7 @@ class QueryProcess:
 
 
 class _Answering:
-    """What the process itself does: it keeps a Spark, and answers."""
+    """The child's side: keeps a Spark session and answers queries."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -163,11 +163,11 @@ class _Answering:
                 why=f"its answer takes more than {_MOST_BYTES // 1024**3} GiB of memory",
                 fix="ask for less",
             )
-        except Exception as error:  # noqa: BLE001 - raised again where the query was asked
+        except Exception as error:  # noqa: BLE001 - raised again in the parent
             return error
 
     def _sessions_of(self, project: Project) -> Sessions:
-        """Return the sessions of before, where the project still says the same of Spark and it still answers."""
+        """Return the previous sessions, if the project's Spark settings are unchanged and Spark still answers."""
         of = (project.spark, project.storage, project.work_folder, project.storage_options)
         if self._sessions is not None and of != self._of:
             self._sessions.close()
@@ -180,8 +180,8 @@ class _Answering:
     def _say(self, said: Answered | BaseException | str) -> None:
         try:
             data = pickle.dumps(said)
-            pickle.loads(data)  # noqa: S301 - our own; an error with arguments of its own may not come back
-        except Exception:  # noqa: BLE001 - whatever an error holds
+            pickle.loads(data)  # noqa: S301 - our own data; an error with its own arguments may fail to unpickle
+        except Exception:  # noqa: BLE001 - whatever an error contains
             data = pickle.dumps(RuntimeError(f"{type(said).__name__}: {said}"))
         if len(data) > _MOST_SENT:
             data = pickle.dumps(
@@ -197,7 +197,7 @@ class _Answering:
 
 @contextmanager
 def _bounded_memory() -> Iterator[None]:
-    """Bound what this process takes meanwhile; a JVM that is started later has no part in it."""
+    """Limit the memory of this process within the block. A JVM that is started later is not affected."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, before[1]))
     try:
@@ -207,5 +207,5 @@ def _bounded_memory() -> Iterator[None]:
 
 
 def main() -> None:
-    """Answer what comes by the connection whose number is the only argument."""
+    """Answer queries on the connection whose file descriptor is the only argument."""
     _Answering(Connection(int(sys.argv[1]))).run()

@@ -1,4 +1,4 @@
-"""How far the rows of tables with a WATERMARK have come by their own time, as the ledger keeps it with each mark."""
+"""How far the rows of tables with a WATERMARK have come by their own time, as the ledger stores it with each mark."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from waterclock.ledger.ledger import Past
 
 MOST = 10
-"""By so many of a mark's newest labels it is told how fast the watermark moves."""
+"""The number of a mark's newest labels from which the pace of the watermark is computed."""
 _LEAST = 3
-"""Of so many labels at least it can be told: of fewer a single late row would be the pace."""
+"""The minimum number of labels for a pace: with fewer a single late row would determine it."""
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
@@ -30,8 +30,8 @@ _EARLIEST = datetime.min.replace(tzinfo=UTC)
 class Reached:
     """How far the rows of a table had come with the window that ends at `end`.
 
-    `watermark` is None before the first row. `slowest`: the part that is furthest behind, as JSON of its columns, ""
-    where it has none; `slowest_at`: its newest time.
+    `watermark` is None before the first row. `slowest`: the part that is furthest behind, as JSON of its columns, or ""
+    without parts. `slowest_at`: the newest time of that part.
     """
 
     end: datetime
@@ -41,15 +41,15 @@ class Reached:
 
     @property
     def behind(self) -> timedelta | None:
-        """How far the slowest part is behind the end of the window; None before the first row."""
+        """How far the slowest part is behind the end of the window, or None before the first row."""
         return None if self.slowest_at is None else max(self.end - self.slowest_at, timedelta(0))
 
     def is_past(self, instant: datetime) -> bool:
-        """Tell whether the watermark has come to an instant."""
+        """Return whether the watermark has reached an instant."""
         return self.watermark is not None and self.watermark >= instant
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for scripts, the span in seconds."""
+        """Return the values for scripts, the span in seconds."""
         return {
             "watermark": instant_text(self.watermark),
             "slowest": json.loads(self.slowest) if self.slowest else None,
@@ -58,7 +58,7 @@ class Reached:
 
 
 def reached_words(table: Table, found: Reached, per: Sequence[str]) -> str:
-    """Say how far a table has come: `has come to 2026-11-20 08:00Z by at, device 7 is 3 h behind`."""
+    """Describe how far a table has come: `has come to 2026-11-20 08:00Z by at, device 7 is 3 h behind`."""
     if found.watermark is None or found.behind is None:
         return "has brought no row with a time yet"
     said = json.loads(found.slowest) if found.slowest else {}
@@ -68,7 +68,7 @@ def reached_words(table: Table, found: Reached, per: Sequence[str]) -> str:
 
 
 def reached_of(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached, ...]:
-    """Return what marks tell, oldest first; those of which nothing was measured are left out."""
+    """Read the watermarks stored with marks, oldest first. Marks without a measure are left out."""
     found = []
     for each in kept:
         values = measured_in(each.measures)
@@ -86,9 +86,9 @@ def reached_of(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached, ...]
 
 
 def reached_by(flow: Flow, past: Past, names: Collection[str], most: int = MOST) -> dict[str, tuple[Reached, ...]]:
-    """Return of those of some tables that say WATERMARK how far they had come with their newest labels, oldest first.
+    """Return how far tables with a WATERMARK had come with their newest labels, oldest first.
 
-    Tables of which no mark was measured yet are left out. Cost: one question to the ledger for each of them.
+    Tables without a measured mark are left out. Cost: one query of the ledger for each.
     """
     found: Mapping[str, tuple[Reached, ...]] = {
         name: reached_of(flow.tables[mark_of(name)].cadence, past.newest_counted(mark_of(name), most))
@@ -99,22 +99,22 @@ def reached_by(flow: Flow, past: Past, names: Collection[str], most: int = MOST)
 
 
 def says_watermark(flow: Flow, name: str) -> bool:
-    """Tell whether a table says WATERMARK, so that a table beside it keeps how far it has come."""
+    """Return whether a table declares a WATERMARK, so that a mark table next to it stores how far it has come."""
     mark = flow.tables.get(mark_of(name))
     return mark is not None and mark.marks is not None
 
 
 def parts_of(flow: Flow, table: Table) -> tuple[str, ...]:
-    """Return the columns by which parts of a table are told, as its WATERMARK says them."""
+    """Return the columns that divide a table into parts, as its WATERMARK declares them."""
     said = flow.tables[mark_of(table.name)].marks if says_watermark(flow, table.name) else None
     return said.per if said else ()
 
 
 def needed_end(found: Sequence[Reached], to: datetime, earliest: datetime) -> datetime | None:
-    """Return the end of the window with which the watermark will have come `to` an instant, at its pace so far.
+    """Return the end of the window in which the watermark will reach `to`, at its pace so far.
 
-    The pace is how far it moved in its newest labels for each second of their windows; of too few labels it is taken to
-    move as they do. The end is never before `earliest`. None where it goes nowhere.
+    The pace is the watermark's movement in its newest labels for each second of their windows. With too few labels it
+    is assumed to move as fast as the windows. The end is never before `earliest`. None if the watermark does not move.
     """
     told = [each for each in found if each.watermark is not None]
     if not told:
@@ -139,7 +139,7 @@ def _moved(first: Reached, last: Reached) -> timedelta:
 
 
 def _instant(found: Measured | None) -> datetime | None:
-    """Return a time as Spark writes it in UTC; one before the year 1, or that is no time, is the earliest."""
+    """Parse a time as Spark writes it in UTC. A time before the year 1, or an invalid one, becomes the earliest."""
     if found is None or found.value is None:
         return None
     try:

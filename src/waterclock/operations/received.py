@@ -1,4 +1,4 @@
-"""Tells what was written down for tables whose source is sealed by a run, and was not collected yet."""
+"""Reports the received files that were not collected yet, for tables whose source is sealed by a run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def received(at: Reading, names: Collection[str]) -> dict[str, Waiting]:
-    """Return what waits for each table that has something waiting, or a writer that writes. Cost: a listing of each.
+    """Return the waiting files for each table that has some, or an active writer. Cost: a listing of each.
 
-    No secret is asked for: what a sender says is not needed to look.
+    No secrets are needed: senders are not authenticated here.
     """
     found: dict[str, Waiting] = {}
     for name in names:
@@ -39,7 +39,7 @@ def received(at: Reading, names: Collection[str]) -> dict[str, Waiting]:
 
 
 def received_json(found: Mapping[str, Waiting]) -> dict[str, Any]:
-    """Return it for scripts."""
+    """Return the waiting files for scripts."""
     return {
         name: {"files": it.files, "bytes": it.size, "since": instant_text(it.since), "is_open": it.is_open}
         for name, it in found.items()

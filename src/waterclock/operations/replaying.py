@@ -1,4 +1,4 @@
-"""Finds the batches of which rows are set aside, by rules of before."""
+"""Finds the batches with rows that older rules quarantined."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from waterclock.timelabel.label import label_of
 
 
 def labels_set_aside(at: Reading, selection: str, labels: str | None) -> Found:
-    """Find the done labels of a selection of which rows are set aside, by older code than today's.
+    """Return the done labels of a selection with rows quarantined by older code than the current one.
 
-    What the code of today has set aside it would set aside again.
-    Raises  as `done_labels`; E441 for a label that is named and of which no row is set aside
+    The current code would quarantine the same rows again.
+    Raises  as `done_labels`; E441 for a selected label without quarantined rows
     """
     done = done_labels(at, selection, labels)
     if at.ledger is None:

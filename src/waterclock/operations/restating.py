@@ -1,4 +1,4 @@
-"""Finds the done labels that somebody may want made again, and what is asked of the ledger for them."""
+"""Finds done labels that can be made again, and the restate requests for the ledger."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Asking = dict[tuple[str, str], frozenset[datetime]]
 
 
 def done_labels(at: Reading, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Find the done labels of a selection; those that were skipped or never made are left out.
+    """Return the done labels of a selection, without those that were skipped or never made.
 
-    Raises  E510 to E514 as `selection.select`: a label before START or in the future is E513; E518 for one that
-            RETAIN has dropped; E525 where there are more than `most`
+    Raises  E510 to E514 as `selection.select`: a label before START or in the future is E513; E518 for one that RETAIN
+            has dropped; E525 where there are more than `most`
     """
     return _done(at, selection, labels, lambda _table, _code: True, most)
 
 
 def hidden_lines(at: Reading, found: Found) -> list[str]:
-    """Say of which labels the rows are behind what RETAIN shows: they can be made again, and no query has them."""
+    """Describe labels whose rows RETAIN hides: they can be made again, but no query shows them."""
     lines = []
     for name, labels in found.items():
         table = at.flow.tables[name]
@@ -47,7 +47,7 @@ def hidden_lines(at: Reading, found: Found) -> list[str]:
 
 
 def labels_behind(at: Reading, selection: str, labels: str | None) -> Found:
-    """Find the labels of a selection that are behind: older states whose inputs were restated since."""
+    """Return the labels of a selection that are behind: older states whose inputs were restated since."""
     plan = at.planner.plan(at.snapshot, at.now)
     behind = {name: frozenset(of_table) for name, of_table in plan.behind.items()}
     done = done_labels(at, selection, labels)
@@ -57,14 +57,14 @@ def labels_behind(at: Reading, selection: str, labels: str | None) -> Found:
 def asking_of(
     at: Reading, ledger: Ledger, verb: str, found: Found, most: int | None = None
 ) -> tuple[Asking, LedgerSnapshot]:
-    """Return what is asked for by verb and table, and the ledger in which it counts as requested.
+    """Return the requests by verb and table, and a ledger snapshot that counts them as requested.
 
-    That is what is found, and that the older states which rest on it follow.
-    Raises  E525 where more than `most` batches rest on it
-    Cost: a snapshot with all that rests on it, some 50 µs a batch
+    They consist of the found labels and the FOLLOW requests of older states that depend on them.
+    Raises  E525 where more than `most` batches depend on them
+    Cost: a snapshot with all dependent batches, some 50 µs a batch
     """
     asking = {(verb, name): frozenset(labels) for name, labels in found.items()}
-    doubted = sum(len(facts.suspects) for facts in at.snapshot.tables.values())  # whatever else is asked for
+    doubted = sum(len(facts.suspects) for facts in at.snapshot.tables.values())  # present whatever is requested
     snapshot = ledger.reads.snapshot(at.flow, asking=asking, most=most, besides=doubted)
     resting = at.planner.resting(snapshot, at.now, found)
     for name, labels in resting.items():
@@ -73,9 +73,9 @@ def asking_of(
 
 
 def taken_late(at: Reading, ledger: Ledger, found: Found) -> Found:
-    """Find the batches of late rows that closed windows may take rows out of when they are recomputed, newest last.
+    """Return the batches of late rows whose rows recomputed closed windows may take over, newest last.
 
-    A late row lies in a slice behind its window's end: where the books were closed, or later.
+    A late row is stored in a slice after its window's end: where the books were closed, or later.
     """
     taken: dict[str, tuple[datetime, ...]] = {}
     for name, labels in found.items():
@@ -88,15 +88,15 @@ def taken_late(at: Reading, ledger: Ledger, found: Found) -> Found:
 
 
 def labels_of_older_code(at: Reading, selection: str, labels: str | None) -> Found:
-    """Find the done labels that ran under another code than today's."""
+    """Return the done labels that ran under other code than the current one."""
     return _done(at, selection, labels, lambda table, code: code != table.fingerprint)
 
 
 def labels_of_sources(at: Reading, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Find the done labels of the collects of a selection, which their sources can be asked for again.
+    """Return the done labels of the selected collects that can be read from their sources again.
 
-    Raises  E519 where nothing is collected, what arrived cannot be asked for again, or a source can only say what it
-            holds now; and as `done_labels`
+    Raises  E519 where nothing is collected, arrivals cannot be read again, or a source only has its current contents;
+            and as `done_labels`
     """
     found = done_labels(at, selection, labels, most)
     sources = {name: labels for name, labels in found.items() if at.flow.tables[name].kind is Kind.COLLECT}
@@ -132,7 +132,7 @@ def _done(
 
 
 def refuse_more_than(most: int | None, count: int) -> None:
-    """Refuse what would take too long to look at, E525."""
+    """Raise E525 if there are more batches than can be processed in time."""
     if most is not None and count > most:
         raise refusals.more_than(most)
 

@@ -1,4 +1,4 @@
-"""Tells which columns cannot end on their day: they are read, or nobody was told in time."""
+"""Finds columns that cannot end on their declared day: they are still read, or the end was not announced in time."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def retirement_errors(project: Project, now: datetime, *, connect: bool = False) -> list[WaterclockError]:
-    """Return what is wrong with columns whose day has come, each at its column.
+    """Return the errors of columns whose end has come, each at its column.
 
-    A ledger on a server is read only with `connect`, and none is ever written to. Cost: nothing where no day has
-    come; else a parse of the queries that read the columns, and a question to the ledger
+    A ledger on a server is read only with `connect`. No ledger is written. Cost: nothing if no column has ended;
+    otherwise a parse of the queries that read them, and a query of the ledger
     """
     over = [
         (table, column, column.ends)

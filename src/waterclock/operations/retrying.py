@@ -1,4 +1,4 @@
-"""Finds the batches that can be tried again, and those that wait for nothing else."""
+"""Finds the batches that can be retried, and those that wait only for them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Found = dict[str, frozenset[datetime]]
 
 
 def troubled(at: Reading, selection: str | None, labels: str | None) -> Found:
-    """Find the failed and held batches that are meant; where labels are said and none of them failed, skipped ones.
+    """Return the selected failed and held batches. If labels are given and none of them failed, return skipped ones.
 
-    Nobody takes back a decision to leave rows out by trying again what failed beside them.
+    A retry of failed batches thus never undoes a skip of other batches by accident.
 
     Raises  E510 to E514 as `selection.select`
     """
@@ -44,14 +44,14 @@ def _meant(at: Reading, name: str, meant: Labels | None, labels: Iterable[dateti
 
 
 def plan_of_readers(at: Reading, names: Iterable[str]) -> Plan:
-    """Plan all that is due of these tables and of what is made from them, however much it is."""
+    """Plan all due batches of these tables and of their downstream tables, without a limit."""
     below = [f"`{name}`+" for name in names]
     listed = select(at.flow, *below).tables if below else ()
     return at.planner.plan(at.snapshot, at.now, Request(cap=_NO_CAP, listed=listed))
 
 
 def gone_without(at: Reading, found: Mapping[str, Iterable[datetime]]) -> Found:
-    """Find the done batches that were made without some of these (PARTIAL AFTER), and are made whole once they are."""
+    """Return the done batches that were made without some of these (PARTIAL AFTER), and are completed after them."""
     lacking: defaultdict[str, set[datetime]] = defaultdict(set)
     for name in at.flow.tables:
         for label, lacks in at.snapshot.of(name).partial.items():
@@ -61,7 +61,7 @@ def gone_without(at: Reading, found: Mapping[str, Iterable[datetime]]) -> Found:
 
 
 def blocked_by(plan: Plan, cleared: Mapping[str, Iterable[datetime]]) -> Found:
-    """Find the batches of a plan that wait for nothing but what is cleared."""
+    """Return the batches of a plan that are blocked only by cleared batches."""
     roots = {(name, label) for name, labels in cleared.items() for label in labels}
     freed: defaultdict[str, set[datetime]] = defaultdict(set)
     for batch in plan.batches:

@@ -1,6 +1,6 @@
-"""Finds the rows of one of a batch's revisions, beside those of another, straight from sealed files.
+"""Reads and compares the rows of a batch's revisions directly from sealed files.
 
-No Spark is started: the rows of a label lie in files of their own, which stay as they were sealed.
+No Spark is started: the rows of a label are in separate files, which stay as they were sealed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from waterclock.storage.slices.manifest import Manifest
 
-MOST_COMPARED = 200_000  # rows of a revision that are loaded to be compared
+MOST_COMPARED = 200_000  # rows of a revision that are loaded for a comparison
 MOST_SHOWN = 50
 Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """A row as it is shown: `same`, `changed`, `new` or `gone`; `was` are its values before, where it changed."""
+    """A row for display: `same`, `changed`, `new` or `gone`. `was` contains the previous values of a changed row."""
 
     kind: str
     values: Row
@@ -39,8 +39,8 @@ class ComparedRow:
 class RevisionRows:
     """Rows of a revision, compared with those of another.
 
-    `differing`: how many of `compared` rows, those of either, are not the same in both; None where nothing is compared:
-    there is no other revision, or one of them has more than MOST_COMPARED rows.
+    `differing`: how many of the `compared` rows, counted over both, are not the same in both. None without a
+    comparison: there is no other revision, or one of them has more than MOST_COMPARED rows.
     """
 
     columns: tuple[str, ...]
@@ -64,7 +64,7 @@ def revision_rows(
     *,
     only_differing: bool = False,
 ) -> RevisionRows:
-    """Return rows of what a claim made of a label, beside what another one made of it, or of another label.
+    """Return rows of a label's revision by claim, compared with another revision of it or of another label.
 
     Cost: the first rows of a slice; with `against`, all rows of both slices, up to MOST_COMPARED each.
     Raises  E516 for a claim that committed nothing of it, E605 where its files are gone or damaged
@@ -77,7 +77,7 @@ def revision_rows(
         return RevisionRows(columns, one.rows, tuple(ComparedRow("same", row) for row in rows))
     columns, rows = _rows(folder, one, MOST_COMPARED)
     before, old = _rows(folder, other, MOST_COMPARED)
-    columns = columns or before  # of no rows there may be no file
+    columns = columns or before  # a revision without rows may have no file
     old = _arranged(old, before, columns)
     compared = list(_compared(rows, old, [columns.index(key) for key in table.keys if key in columns]))
     differing = sum(1 for row in compared if row.kind != "same")
@@ -112,7 +112,7 @@ def _manifest(folder: str, revision: Revision) -> Manifest:
 
 
 def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], list[Row]]:
-    """Read the first rows of a slice, without its label. Raises  E605 where a file is gone or damaged."""
+    """Read the first rows of a slice, without the label column. Raises  E605 where a file is gone or damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -142,20 +142,20 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
     if not parts:
         return (), []
     found = pa.concat_tables(parts, promote_options="permissive")
-    # a slice that went through a sieve also has the column in which quarantined rows are noted
+    # a slice with quarantine rules also has the column that marks quarantined rows
     names = tuple(name for name in found.column_names if name != TIMELABEL and not name.startswith(HIDDEN))
     values = [found.column(name).to_pylist() for name in names]
     return names, list(zip(*values, strict=True))
 
 
 def _arranged(rows: Sequence[Row], have: Sequence[str], wanted: Sequence[str]) -> list[Row]:
-    """Bring the columns of rows into another order; one that was not there then is None."""
+    """Reorder the columns of rows. A column that did not exist then is None."""
     places = [have.index(name) if name in have else None for name in wanted]
     return [tuple(None if place is None else row[place] for place in places) for row in rows]
 
 
 def _compared(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[ComparedRow]:
-    """Hold rows against older ones: by their keys where there are some, else as a whole; in the order of the rows."""
+    """Compare rows with older ones, by key if there is one and otherwise as a whole. Yield them in their order."""
     if not keys:
         left = Counter(map(_hashable, old))
         for row in rows:
@@ -183,4 +183,4 @@ def _hashable(value: Any) -> Any:
         return tuple((name, _hashable(inner)) for name, inner in value.items())
     if isinstance(value, list | tuple):
         return tuple(map(_hashable, value))
-    return "nan" if isinstance(value, float) and value != value else value  # noqa: PLR0124 - NaN alone is not itself
+    return "nan" if isinstance(value, float) and value != value else value  # noqa: PLR0124 - NaN differs from itself

@@ -1,6 +1,6 @@
-"""Draws each table as a ribbon over one axis of time: neighbouring columns in one state are one piece.
+"""Computes each table's ribbon over a common time axis: adjacent columns in one state form one piece.
 
-Windows shorter than a column share it, longer ones span several. Nothing of a ribbon is asked of a database here.
+Windows shorter than a column share it, longer ones span several.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ At = tuple[str, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The columns under which all ribbons lie: their starts, oldest first, cut in `by`; `end` is that of the last."""
+    """The columns of all ribbons: their starts, oldest first, as spans of `by`. `end` is the end of the last column."""
 
     by: Cadence
     columns: tuple[datetime, ...]
@@ -39,17 +39,17 @@ class Axis:
 
     @property
     def span(self) -> tuple[datetime, datetime]:
-        """From the start of the first column to the end of the last."""
+        """The span from the start of the first column to the end of the last."""
         return (self.columns[0] if self.columns else self.end), self.end
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Neighbouring columns of a table in one state.
+    """Adjacent columns of a table in one state.
 
-    `count` of its `of` labels are in that state, which is the loudest; the labels begin in `[low, high)`. `part`: what
-    share of a single column is there at all, below 1 where the column is not over. `cause`: the batch that needs
-    somebody and for which it waits.
+    `count` of its `of` labels are in `state`, the most severe one. The labels start in `[low, high)`. `part`: the share
+    of a single column that has labels, below 1 if the column is not over. `cause`: the batch that blocks it and needs a
+    user.
     """
 
     column: int
@@ -65,16 +65,16 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Ribbon:
-    """One table over the axis; columns without a piece have no label."""
+    """One table over the axis. Columns without a piece have no label."""
 
     table: str
     pieces: tuple[Piece, ...]
 
 
 def ribbons(at: Reading, tables: Sequence[Table], axis: Axis, batches: Sequence[Batch]) -> tuple[Ribbon, ...]:
-    """Return the ribbons of some tables, upstream first under their schema; `batches` are those that are planned.
+    """Return the ribbons of some tables, upstream first and grouped by schema. `batches` are the planned ones.
 
-    Cost: three questions to the ledger, a plan of the span, and some microseconds a column and table.
+    Cost: three queries of the ledger, a plan of the span, and some microseconds per column and table.
     """
     if not axis.columns or not tables:
         return ()
@@ -96,7 +96,7 @@ def ribbons(at: Reading, tables: Sequence[Table], axis: Axis, batches: Sequence[
 
 
 def causes_of(batches: Sequence[Batch]) -> dict[At, At]:
-    """Return by blocked batch which one that needs somebody it waits for, be it through others."""
+    """Return for each blocked batch the root cause that it waits for, directly or indirectly."""
     return {
         (batch.table, batch.label): (batch.causes[0].table, batch.causes[0].window.start)
         for batch in batches
@@ -106,10 +106,10 @@ def causes_of(batches: Sequence[Batch]) -> dict[At, At]:
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """Between which instants labels of a cadence share a piece: columns, or its own windows where these are longer.
+    """The spans whose labels share a piece: columns, or a cadence's own windows if these are longer.
 
-    `edges`: one more than there are spans. Of each span `columns`, from which to before which it lies, and `due`,
-    how many labels it has once it is over.
+    `edges`: the boundaries, one more than there are spans. `columns`: for each span its first column and the one after
+    its last. `due`: how many labels each span has once it is over.
     """
 
     edges: tuple[datetime, ...]
@@ -152,7 +152,7 @@ def _cause(name: str, found: StatesIn, causes: Mapping[At, At]) -> At | None:
 
 
 def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Join neighbours that say the same; a piece of which only some labels are in its state stands alone."""
+    """Join adjacent pieces with the same content. A piece with only some labels in its state stays separate."""
     alike: list[Piece] = []
     for piece in pieces:
         if alike and not _are_alike(alike[-1], piece):

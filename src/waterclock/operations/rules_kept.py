@@ -1,4 +1,4 @@
-"""How the rules of tables held in their newest batches: which are broken, since when, and what was said of it."""
+"""The results of tables' rules in their newest batches: which are broken, since when, and the users' notes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from waterclock.operations.states import State
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a rule held in one batch: OK, WARNED, FAILED where the batch was refused for it, DUE where it never ran."""
+    """The result of a rule in one batch: OK, WARNED, FAILED if the rule rejected the batch, DUE if it never ran."""
 
     label: datetime
     state: State
@@ -28,7 +28,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RuleKept:
-    """A rule, and its answers by label, oldest first."""
+    """A rule and its results by label, oldest first."""
 
     table: str
     rule: str
@@ -39,7 +39,7 @@ class RuleKept:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it did not hold in the newest batch that was tried, or holds back an older one still."""
+        """Whether it failed in the newest evaluated batch, or still holds back an older one."""
         return bool(self._asked) and (self._asked[-1].state is not State.OK or bool(self._refused))
 
     @property
@@ -49,17 +49,17 @@ class RuleKept:
 
     @property
     def was_broken(self) -> bool:
-        """Whether it did not hold in the one before."""
+        """Whether it failed in the batch before the newest."""
         return len(self._asked) > 1 and self._asked[-2].state is not State.OK
 
     @property
     def is_newly_broken(self) -> bool:
-        """Whether it did not hold in the newest batch that was tried, and held in the one before."""
+        """Whether it failed in the newest evaluated batch, and passed in the one before."""
         return bool(self._asked) and self._asked[-1].state is not State.OK and not self.was_broken
 
     @property
     def since(self) -> datetime | None:
-        """Since which label it is broken without a break, or the oldest that it holds back; None where it holds."""
+        """The label since which it has been broken without interruption, or the oldest held one. None if it passes."""
         found = self._refused[0] if self._refused else None
         for answer in reversed(self._asked):
             if answer.state is State.OK:
@@ -73,14 +73,14 @@ class RuleKept:
 
     @property
     def _asked(self) -> tuple[Answer, ...]:
-        """Those of batches that came as far as the rule."""
+        """The results of batches in which the rule was evaluated."""
         return tuple(answer for answer in self.answers if answer.state is not State.DUE)
 
 
 def rules_kept(at: Reading, tables: Sequence[Table], newest: int) -> tuple[RuleKept, ...]:
-    """Return the rules of some tables with their answers in the newest batches of each, the broken ones first.
+    """Return the rules of some tables with their results in the newest batches of each, broken ones first.
 
-    Cost: two questions to the ledger for each table that has rules, and one.
+    Cost: two queries of the ledger for each table that has rules, and one.
     """
     if at.ledger is None:
         return ()
@@ -99,7 +99,7 @@ def rules_kept(at: Reading, tables: Sequence[Table], newest: int) -> tuple[RuleK
 
 
 def tried(cells: Iterable[Cell]) -> list[Cell]:
-    """Return the batches of which rules may have an answer."""
+    """Return the batches that may have results of rules."""
     return [cell for cell in cells if cell.status in {"done", "failed", "held"}]
 
 
@@ -109,7 +109,7 @@ def rules_in(
     said: Mapping[datetime, Sequence[str]],
     notes: Mapping[tuple[str, str], RuleNote],
 ) -> list[RuleKept]:
-    """Return the rules of a table with their answers in some batches, oldest first; pure.
+    """Return the rules of a table with their results in some batches, oldest first; pure.
 
     `said`: by label the warnings of the rows that readers see.
     """
@@ -122,12 +122,12 @@ def rules_in(
 
 
 def worst_first(rules: Iterable[RuleKept]) -> tuple[RuleKept, ...]:
-    """Return rules by what they ask for: the broken ones first."""
+    """Return rules by severity: the broken ones first."""
     return tuple(sorted(rules, key=lambda rule: (not rule.is_broken, rule.since is None, rule.table, rule.rule)))
 
 
 def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
-    """Return the names of the rules that a batch's newest attempt was refused for, or that its rows do not keep."""
+    """Return the names of the rules that rejected a batch's newest attempt, or that its visible rows break."""
     made = None if audit.current is None else audit.current.revision
     said = {audit.cell.label: () if made is None else warnings_of(made.measures)}
     names = dict.fromkeys(name for name, _, _ in _rules(table))
@@ -135,7 +135,7 @@ def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
 
 
 def note_rule(at: Reading, table: str, rule: str, text: str, who: str) -> None:
-    """Keep what is known of a rule, with who said it; an empty text takes the note before back.
+    """Store a user's note about a rule. An empty text removes the previous note.
 
     Raises  E511 for an unknown table, E910 for a rule that it does not have, E412 where nothing has run yet
     """
@@ -154,7 +154,7 @@ def note_rule(at: Reading, table: str, rule: str, text: str, who: str) -> None:
 
 
 def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
-    """Yield name, expression and consequence of each rule: of NOT NULL, and of types and keys with an ELSE, too."""
+    """Yield name, expression and consequence of each rule, including NOT NULL, and types and keys with an ELSE."""
     for rule in every_rule(table):
         yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", words(rule.rungs)
     for check in checks_of(table):
@@ -163,7 +163,7 @@ def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
 
 
 def _asked_of(check: Check) -> str:
-    """Say what a type, NOT NULL, a key, a reference or parsed() asks of each row."""
+    """Describe the condition of a type, NOT NULL, key, reference or parsed() check for each row."""
     if check.demand in {Demand.PARSED, Demand.REFERENCE}:
         return check.text if check.demand is Demand.PARSED else check.name
     if check.demand is Demand.VALUE:

@@ -1,4 +1,4 @@
-"""Who is at work on the project."""
+"""Finds the active runners of a project."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from waterclock.operations.opening import Reading
 
 
 def is_alive(runner: RunnerSeen, now: datetime) -> bool:
-    """Tell whether a runner is at work, by the ledger's real clock; one that was killed here is known at once."""
+    """Return whether a runner is alive, by the ledger's real clock. One killed on this machine is detected at once."""
     until = max([runner.alive_until, *(held.lease_until for held in runner.held)])
     return not has_ended(runner.runner) and until >= now
 
 
 def alive(at: Reading) -> list[RunnerSeen]:
-    """Return the runners that are at work, or will be when something is due."""
+    """Return the runners that are alive: they work now, or will when something is due."""
     if at.ledger is None:
         return []
     now = at.ledger.now()

@@ -1,4 +1,4 @@
-"""Tells of the versions of a table's columns and of its source's, and which of them a batch had."""
+"""Describes the schema versions of a table and of its source, and which of them a batch had."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ OF_SIDE = {Side.SOURCE: "its source's columns", Side.TABLE: "its own columns"}
 
 
 def told(versions: Sequence[SchemaVersion], side: Side) -> list[tuple[SchemaVersion, SchemaChange | None]]:
-    """Return the versions of a side, oldest first, each with what changed."""
+    """Return the versions of one side, oldest first, each with its changes."""
     return changes_of([each for each in versions if each.side is side])
 
 
 def change_words(version: SchemaVersion, change: SchemaChange | None) -> str:
-    """Say what a version brought."""
+    """Describe the changes of a version."""
     if change is None:
         return f"the first: {count_words(len(version.columns), 'column')}"
     return "; ".join(change.words()) or "as the one before"
 
 
 def of_batch(versions: Iterable[SchemaVersion], claim: int) -> dict[Side, SchemaVersion]:
-    """Return the versions that a claim brought or, where it brought none, those that were the newest then."""
+    """Return the versions that a claim introduced, or else the newest ones at that time."""
     known: dict[Side, SchemaVersion] = {}
     for each in sorted(versions, key=lambda one: one.number):
         if each.claim <= claim:
@@ -36,7 +36,7 @@ def of_batch(versions: Iterable[SchemaVersion], claim: int) -> dict[Side, Schema
 
 
 def batch_words(versions: Sequence[SchemaVersion], claim: int) -> list[str]:
-    """Say which versions a batch had, and what those changed that it brought itself."""
+    """Describe the versions of a batch, and the changes of those that it introduced."""
     lines = []
     for side, version in sorted(of_batch(versions, claim).items(), reverse=True):
         change = {each.number: change for each, change in told(versions, side)}[version.number]

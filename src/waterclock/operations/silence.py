@@ -1,8 +1,8 @@
-"""Finds collects whose sources have brought nothing for unusually long, by the rows of their labels.
+"""Finds collects whose sources have delivered nothing for unusually long, by the rows of their labels.
 
-What is usual is told by what came before. Labels fall into slots: hours or days of the week, hours of the day, as far
-as the history goes; a slot in which mostly nothing comes, as on Sundays, says nothing when it is empty. Labels count
-with the rows that they hold now, so that late rows, restatements and joined files fool nobody.
+The usual is computed from the history. Labels fall into slots: hours or days of the week, or hours of the day, as far
+as the history allows. A slot that is mostly empty, such as Sundays, means nothing when it is empty. Labels count with
+their current rows, so that late rows, restatements and joined files do not mislead.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import Reading
 
 MOST = 1500
-"""So many of a table's newest labels are its history: two weeks of quarters of an hour, two months of hours."""
-LEAST = 10  # labels with rows, before which nothing is usual
-_SEASONS = 3  # days of each slot, before which the slot says nothing
+"""The number of a table's newest labels in its history: two weeks of quarters of an hour, two months of hours."""
+LEAST = 10  # the minimum of labels with rows in a history
+_SEASONS = 3  # the minimum of days in each slot
 _SEASON = timedelta(days=14)
-_OUTAGE = 3  # labels in a row, from which on a silence of the past may be one of its kind
+_OUTAGE = 3  # labels in a row, from which a past silence may be an outage
 _SATURDAY = 5
-_SURPRISE = 0.02  # how likely an empty stretch may be, by chance, that is told
+_SURPRISE = 0.02  # the highest probability of an empty stretch by chance that is reported
 
 Slot = Callable[[datetime], Hashable]
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A collect whose newest labels are empty, for longer than is usual.
+    """A collect whose newest labels have been empty for longer than usual.
 
-    `since`: the first of them, `last` the newest; `labels`: how many there are, of which in `expected` something mostly
-    comes. `rows_to`: the newest label that has rows.
+    `since`: the first of them, `last` the newest. `labels`: their number; `expected` of them are usually not empty.
+    `rows_to`: the newest label that has rows.
     """
 
     table: str
@@ -56,7 +56,7 @@ class Silence:
     rows_to: datetime
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for scripts."""
+        """Return the silence for scripts."""
         return {
             "table": self.table,
             "since": label_of(self.since),
@@ -68,13 +68,13 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """The collects of a flow whose sources bring nothing for unusually long."""
+    """The collects of a flow whose sources have delivered nothing for unusually long."""
 
     flow: Flow
     found: tuple[Silence, ...] = ()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return it for scripts."""
+        """Return the silences for scripts."""
         return [silence.to_json() for silence in self.found]
 
 
@@ -82,15 +82,15 @@ NO_SILENCE = Silent(Flow(project="", tables={}))
 
 
 def silent(at: Reading, names: Collection[str]) -> Silent:
-    """Return what `silences` does, of a project that is looked at."""
+    """Return the result of `silences` for an opened project."""
     return NO_SILENCE if at.ledger is None else Silent(at.flow, silences(at.flow, at.ledger.past, names))
 
 
 def silences(flow: Flow, past: Past, names: Collection[str]) -> tuple[Silence, ...]:
-    """Return those of some tables that are collected and have brought nothing for unusually long.
+    """Return the silences of the given tables that are collects.
 
-    Only these are looked at: what is made of them has its rows, or none, from them.
-    Cost: one question to the ledger, and a second about the history of those whose newest label is empty.
+    Only collects are checked, because the rows of other tables depend on them.
+    Cost: one query of the ledger, and a second one for the history of those whose newest label is empty.
     """
     meant = [name for name in names if flow.tables[name].kind is Kind.COLLECT]
     empty = past.empty_at_last(meant) if meant else frozenset()
@@ -102,11 +102,10 @@ def silences(flow: Flow, past: Past, names: Collection[str]) -> tuple[Silence, .
 
 
 def silence_of(table: Table, labels: Sequence[LabelRows]) -> Silence | None:
-    """Tell whether the newest of a table's labels, which are given oldest first, are empty for unusually long; pure.
+    """Return the silence of a table if its newest labels, given oldest first, are empty for unusually long; pure.
 
-    So it is where more labels are empty in which something mostly comes than ever before, and by chance that would
-    hardly be; of labels shorter than a day at least two. Of a source that brings something now and then, all labels
-    count.
+    That is the case if more labels that usually have rows are empty than ever before, and if that is unlikely by
+    chance. For labels shorter than a day at least two must be empty. For an irregular source, all labels count.
     """
     end = next((at for at in range(len(labels) - 1, -1, -1) if labels[at].rows), -1)
     history, tail = labels[: end + 1], labels[end + 1 :]
@@ -123,7 +122,7 @@ def silence_of(table: Table, labels: Sequence[LabelRows]) -> Silence | None:
 
 
 def _is_enough(cadence: Cadence, history: Sequence[LabelRows]) -> bool:
-    """Tell whether there is history: two whole weeks, of windows up to a day, and labels with rows."""
+    """Return whether the history is sufficient: labels with rows, and for windows up to a day two whole weeks."""
     if not history or sum(1 for each in history if each.rows) < LEAST:
         return False
     has_weeks = cadence.period.unit in {TimeUnit.MINUTE, TimeUnit.DAY}
@@ -131,14 +130,14 @@ def _is_enough(cadence: Cadence, history: Sequence[LabelRows]) -> bool:
 
 
 def _usual_run(known: Sequence[bool]) -> int:
-    """Return how many labels in a row were empty before; one long silence of the past hides none of now."""
+    """Return the longest run of empty labels in the history, without a single outage that would hide new silences."""
     runs = sorted((len(list(run)) for has_rows, run in groupby(known) if not has_rows), reverse=True)
     longest, second = [*runs, 0, 0][:2]
     return second if longest >= _OUTAGE and longest > 2 * second else longest
 
 
 def _expected(cadence: Cadence, history: Sequence[LabelRows]) -> Callable[[datetime], bool]:
-    """Return what tells whether something mostly comes in a label, by the finest slots that are known."""
+    """Return a predicate for labels that are usually not empty, by the finest slots with enough history."""
     zone = nominal_zone(cadence.zone)
     labels = [(each.label.astimezone(zone), bool(each.rows)) for each in history]
     for slot in _slots(cadence):
@@ -158,7 +157,7 @@ def _is_in(slot: Slot, usual: Collection[Hashable], zone: tzinfo, label: datetim
 
 
 def _slots(cadence: Cadence) -> tuple[Slot, ...]:
-    """Return the ways to put labels, by the clock of their zone, into slots, the finest first."""
+    """Return the functions that assign labels to slots by their local clock, finest first."""
     unit = cadence.period.unit
     if unit is TimeUnit.DAY:
         return (datetime.weekday,)
@@ -172,7 +171,7 @@ def _slots(cadence: Cadence) -> tuple[Slot, ...]:
 
 
 def silence_words(silence: Silence, flow: Flow) -> str:
-    """Say since when nothing came."""
+    """Describe since when nothing was delivered."""
     table = flow.tables[silence.table]
     source = "" if table.source is None else f" from {table.source.unit.connection}"
     spans = local_range(silence.since, silence.last, table.cadence)

@@ -1,4 +1,4 @@
-"""Finds the ready windows that wait for their source, as a run noted it last: no plan asks a source."""
+"""Finds the ready windows that wait for their source, as a run last recorded it: planning contacts no source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class SourceWait:
-    """The oldest window of a table that waited for its source when a run looked, at `at` by the ledger's clock."""
+    """The oldest window of a table that waited for its source when a run checked, at `at` by the ledger's clock."""
 
     table: str
     label: str
@@ -26,12 +26,12 @@ class SourceWait:
         return f"{self.table}@{self.label} waits for its source, as a run found at {self.at:%Y-%m-%d %H:%MZ}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for scripts."""
+        """Return the wait for scripts."""
         return {"table": self.table, "label": self.label, "at": instant_text(self.at)}
 
 
 def source_waits(at: Reading, plan: Plan) -> list[SourceWait]:
-    """Return by table what waits for its source, of those of which a window of the plan does."""
+    """Return the recorded source waits that still apply to a window of the plan."""
     ready = {batch.table for batch in plan.batches if batch.status is Status.READY}
     names = [name for name in at.flow.order if name in ready and at.flow.tables[name].source is not None]
     if at.ledger is None or not names:
@@ -42,7 +42,7 @@ def source_waits(at: Reading, plan: Plan) -> list[SourceWait]:
 
 
 def waits(batch: Batch, since: Mapping[str, str]) -> bool:
-    """Return whether a batch is ready but for its source; `since` is by table the oldest window that waits."""
+    """Return whether a batch waits only for its source. `since` is by table the oldest window that waits."""
     oldest = since.get(batch.table)
     is_new = batch.status is Status.READY and not batch.is_revision
     return is_new and oldest is not None and label_of(batch.label) >= oldest
@@ -55,7 +55,7 @@ def count_waiting(plan: Plan, found: Collection[SourceWait]) -> int:
 
 
 def with_waits(plan: Plan, found: Collection[SourceWait]) -> Plan:
-    """Return a plan in which batches that wait for their source say so."""
+    """Return a plan in which batches that wait for their source have that reason."""
     since = since_of(found)
     told = (replace(it, reason="waits for its source") if waits(it, since) else it for it in plan.batches)
     return replace(plan, batches=tuple(told)) if since else plan

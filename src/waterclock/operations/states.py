@@ -1,4 +1,4 @@
-"""The state of a batch as people are shown it: what is quiet, what needs somebody, and which of several is louder."""
+"""The display state of a batch: which states are quiet, which need a user, and which of several is more severe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.planner.plan import Batch, Status
 
 
 class State(StrEnum):
-    """What a cell of the grid or a batch of a list is: what there is to see of its status; loudest first."""
+    """The display state of a grid cell or a listed batch, derived from its status; most severe first."""
 
     FAILED = "failed"
     HELD = "held"
@@ -49,17 +49,17 @@ _STATES = {
 
 
 def state_of(status: Status) -> State:
-    """Return the look of a planner's status."""
+    """Return the display state of a planner's status."""
     return _STATES[status]
 
 
 def worst(states: Iterable[State]) -> State:
-    """Return the loudest of some states."""
+    """Return the most severe of some states."""
     return min(states, key=LOUDNESS.__getitem__)
 
 
 def look_of(batch: Batch) -> State:
-    """Return the look of a planned batch: one that was done before and must run again is stale."""
+    """Return the display state of a planned batch. A batch that was done before and must run again is stale."""
     if batch.is_revision and batch.status in {Status.READY, Status.WAITING, Status.PAUSED}:
         return State.STALE
     return state_of(batch.status)

@@ -1,6 +1,6 @@
-"""Rules for tables that declare none: what the ledger knows of their newest batches, written as a rule.
+"""Suggests rules for tables that declare none, from the row counts of their newest batches in the ledger.
 
-The ledger knows how many rows each batch made, and no values. No row is read.
+The ledger stores how many rows each batch made, but no values. No row is read.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.opening import Reading
 from waterclock.operations.words import count_words, number_words
 
-_FEWEST = 5  # batches that say anything
+_FEWEST = 5  # the minimum of batches for a suggestion
 _FEWEST_FOR_BOUNDS = 20
 _MOST_TABLES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Suggested:
-    """A rule that each of the newest batches of a table would have kept; `text` can be put into its declaration."""
+    """A rule that all of the newest batches of a table would pass. `text` can be put into its declaration."""
 
     table: str
     rule: str
@@ -30,12 +30,12 @@ class Suggested:
 
 
 def has_rules(table: Table) -> bool:
-    """Tell whether a table, or one of its columns, has an EXPECT."""
+    """Return whether a table, or one of its columns, has an EXPECT."""
     return bool(every_rule(table))
 
 
 def suggested_rules(at: Reading, tables: Sequence[Table], newest: int) -> tuple[Suggested, ...]:
-    """Return rules for the first tables that declare none. Cost: a question to the ledger a table, for up to twenty."""
+    """Suggest rules for the first tables that declare none. Cost: a query of the ledger per table, for up to twenty."""
     if at.ledger is None:
         return ()
     found: list[Suggested] = []
@@ -52,7 +52,7 @@ def _suggested(table: Table, rows: Sequence[int]) -> Iterator[Suggested]:
     low, high = min(rows), max(rows)
     batches = f"its newest {number_words(len(rows))} batches"
     yield _rule(table, "some_rows", "count(*) > 0", f"none of {batches} was empty")
-    if len(rows) >= _FEWEST_FOR_BOUNDS and table.mode is Mode.APPEND:  # states grow with time
+    if len(rows) >= _FEWEST_FOR_BOUNDS and table.mode is Mode.APPEND:  # states grow with time: no bounds
         least, most = _rounded(low // 2, is_up=False), _rounded(high * 2, is_up=True)
         why = f"{batches} had {number_words(low)} to {count_words(high, 'row')}; half as many to twice as many pass"
         yield _rule(table, "usual_rows", f"count(*) BETWEEN {least} AND {most}", why)
@@ -65,6 +65,6 @@ def _rule(table: Table, name: str, expression: str, why: str) -> Suggested:
 
 
 def _rounded(count: int, *, is_up: bool) -> int:
-    """Return a number of two digits and zeros, on the side that lets more pass."""
+    """Round to two digits followed by zeros, in the direction that lets more rows pass."""
     step: int = 10 ** max(len(str(count)) - 2, 0)
     return -(-count // step) * step if is_up else count // step * step

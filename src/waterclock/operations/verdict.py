@@ -1,4 +1,4 @@
-"""Says in a sentence how a project stands: what failed and what that holds up, else to when all is fresh."""
+"""Summarizes a project in a sentence: what failed and what that blocks, or else how fresh all tables are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a sentence; `mark` names the state that it is about, for its colour."""
+    """A part of a sentence. `mark` is the state that it is about, for its colour."""
 
     text: str
     mark: State | None = None
@@ -29,19 +29,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said first, and what is said below it, in parts."""
+    """The summary: a title, and more details, in parts."""
 
     title: tuple[Part, ...]
     more: tuple[Part, ...] = ()
 
     @property
     def text(self) -> str:
-        """The first sentence as plain text."""
+        """The title as plain text."""
         return "".join(part.text for part in self.title)
 
 
 def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
-    """Say how the tables of `found` stand, by what is planned of them."""
+    """Summarize the state of the tables in `found`, by their planned batches."""
     names = list(found)
     if not names:
         if flow.tables:
@@ -71,14 +71,14 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
 
 
 def _pauses(flow: Flow, plan: Plan) -> tuple[Part, ...]:
-    """Say what is paused, by whom, since when and why, a sentence for what was paused together."""
+    """Describe who paused which tables, since when and why. Tables paused together share a sentence."""
     lines = pause_lines(plan, zone_of(flow))
     begun = [line.replace("all is", "All is", 1) if line.startswith("all is ") else line for line in lines]
     return tuple(Part(f" {line}.", State.PAUSED) for line in begun)
 
 
 def _stopped(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: Plan) -> tuple[Part, ...]:
-    """Say what failed and what is held, and how much each blocks; what blocks something comes first."""
+    """Describe failed and held batches and how much each kind blocks. The kind that blocks something comes first."""
     blocked = [batch for batch in plan.batches if batch.status is Status.BLOCKED]
     by = {kind: sum(any(cause.status is kind for cause in batch.causes) for batch in blocked) for kind in stops}
     kinds = sorted((kind for kind in stops if stops[kind]), key=lambda kind: not by[kind])
@@ -86,7 +86,7 @@ def _stopped(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: Plan) ->
     for kind in kinds:
         batches, mark = stops[kind], State.FAILED if kind is Status.FAILED else State.HELD
         number = _number(len(batches))
-        if any(plan.left_out.get(batch.table) for batch in batches):  # there may be more of them among these
+        if any(plan.left_out.get(batch.table) for batch in batches):  # batches left out may have stopped too
             number = f"At least {number.lower()}"
         is_one, is_failure = len(batches) == 1, kind is Status.FAILED
         if parts and not by[kind]:
@@ -103,7 +103,7 @@ def _stopped(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: Plan) ->
 
 
 def _places(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
-    """Name the batches, those of one table together."""
+    """Format the batches, grouped by table."""
     by_table: dict[str, list[Batch]] = {}
     for batch in batches:
         by_table.setdefault(batch.table, []).append(batch)
@@ -117,7 +117,7 @@ def _places(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
 
 
 def _rest(counts: Counter[State], plan: Plan, told: set[State]) -> tuple[Part, ...]:
-    """Say what else is going on, each state once."""
+    """Describe the other states, each once."""
     clauses: list[tuple[Part, ...]] = []
     if running := counts[State.RUNNING]:
         clauses.append((Part(f"{count_words(running, 'batch is', 'batches are')} "), Part("running", State.RUNNING)))
@@ -154,7 +154,7 @@ def _all_fresh(flow: Flow, found: Mapping[str, Freshness], now: datetime) -> str
 
 
 def _label(one: Freshness) -> datetime:
-    assert one.label is not None  # noqa: S101 - asked only of those that have one
+    assert one.label is not None  # noqa: S101 - only called if there is a label
     return one.label
 
 

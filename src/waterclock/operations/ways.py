@@ -1,4 +1,4 @@
-"""The way that is left until planned batches are done: the usual time of all they wait for, and what is to blame."""
+"""Estimates the remaining time until planned batches are done, by usual durations, and finds what delays them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GOES_ON, _PAUSED, _STOPPED = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The batch that is most upstream of all that a window waits for; itself where it waits for none."""
+    """The most upstream batch that a window waits for, or the window's own batch if it waits for none."""
 
     table: str
     window: Window
@@ -29,15 +29,15 @@ class Root:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it goes on by itself: it is neither stopped nor paused."""
+        """Whether it proceeds by itself: it is neither stopped nor paused."""
         return _rank(self.status) == _GOES_ON
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What is left until a batch is done: the usual time of it, and of what it waits for, the longest way through.
+    """The remaining time until a batch is done: its usual duration and the longest path of the batches it waits for.
 
-    `rank`: how much is the matter with what is most upstream.
+    `rank`: the severity of the root: proceeding, paused or stopped.
     """
 
     left: timedelta
@@ -47,7 +47,7 @@ class Way:
 
 @dataclass(slots=True)
 class Ways:
-    """The longest way to each planned batch, told in the plan's order: upstream first, oldest first."""
+    """The longest way to each planned batch, computed in the plan's order: upstream first, oldest first."""
 
     flow: Flow
     snapshot: LedgerSnapshot
@@ -60,14 +60,14 @@ class Ways:
     def of(
         cls, flow: Flow, snapshot: LedgerSnapshot, plan: Plan, elapsed: Mapping[tuple[str, datetime], timedelta]
     ) -> Ways:
-        """Return the ways to all batches of a plan; some microseconds a batch."""
+        """Return the ways to all batches of a plan. Some microseconds per batch."""
         found = cls(flow, snapshot, plan.now, elapsed)
         for batch in plan.batches:
             found._add(batch)
         return found
 
     def to(self, table: str, label: datetime) -> Way | None:
-        """Return the way to a batch; None where it is not planned."""
+        """Return the way to a batch, or None if it is not planned."""
         labels = self._labels.get(table, [])
         at = bisect_left(labels, label)
         return self._ways[table][at] if at < len(labels) and labels[at] == label else None
@@ -79,7 +79,7 @@ class Ways:
     def to_mark(self, table: Table, end: datetime) -> Way:
         """Return the way to the mark of the first window of a table that ends at `end` or later.
 
-        It is planned, or not due yet.
+        The mark is planned, or not due yet.
         """
         mark, window = mark_of(table.name), table.cadence.window_of(table.cadence.previous(table.cadence.ceil(end)))
         planned = self.to(mark, window.start)
@@ -92,16 +92,16 @@ class Ways:
         return Way(wait + own, Root(table.name, window, Status.WAITING, "is not due yet"))
 
     def is_made(self, table: str) -> bool:
-        """Tell whether any batch of a table is done."""
+        """Return whether any batch of a table is done."""
         return bool(self.snapshot.of(table).covered)
 
     def usual(self, table: str) -> timedelta:
-        """Return how long a batch usually takes, as its table says where none was made yet; 0 where nobody knows."""
+        """Return how long a batch usually takes. Before the first batch it is the table's RUNTIME, or else 0."""
         seconds, said = self.snapshot.of(table).seconds_per_batch, self.flow.tables[table].runtime
         return timedelta(seconds=seconds) if seconds is not None else said.elapsed() if said else _NOTHING
 
     def _add(self, batch: Batch) -> None:
-        way = self._of(batch)  # all that it reads was told before
+        way = self._of(batch)  # the ways of its inputs were computed before
         self._labels.setdefault(batch.table, []).append(batch.label)
         self._ways.setdefault(batch.table, []).append(way)
 
@@ -121,7 +121,7 @@ class Ways:
         return Way(ahead.left + own, ahead.root, ahead.rank)
 
     def _ahead(self, batch: Batch) -> Iterator[Way]:
-        """Yield the ways to what a batch waits for."""
+        """Yield the ways to the batches that a batch waits for."""
         if self.flow.tables[batch.table].in_label_order and self._ways.get(batch.table):
             yield self._ways[batch.table][-1]
         for read in batch.reads:
@@ -133,7 +133,7 @@ class Ways:
             yield from self._not_due(name, read.low, read.high)
 
     def _not_due(self, name: str, low: datetime, high: datetime) -> Iterator[Way]:
-        """Yield the way to the last window of a read, where its DELAY is not over."""
+        """Yield the way to the last window of a read, if its DELAY has not passed."""
         cadence = self.flow.tables[name].cadence
         end = cadence.floor(high)
         if end <= low or self.snapshot.of(name).covered.covers_instant(cadence.previous(end)):
@@ -146,7 +146,7 @@ class Ways:
 
 
 def with_upstream(flow: Flow, names: Collection[str]) -> set[str]:
-    """Return some tables with all that they read, directly or through others."""
+    """Return some tables with all that they read, directly or indirectly."""
     return {*names, *closure(names, parents_of(flow))}
 
 

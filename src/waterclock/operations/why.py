@@ -1,4 +1,4 @@
-"""Says why a batch is not running: from one batch to the one it waits for, until the one that somebody must mend."""
+"""Explains why a batch is not running: the chain of batches from it to the one that a user must fix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STOPPED = frozenset({Status.BLOCKED, Status.WAITING, Status.STALE})
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A batch on the way: what is so of it, and why; `is_root` where nothing stands before it."""
+    """A batch on the way to the cause, with its status and the reason. `is_root` if it waits for no other batch."""
 
     table: str
     label: datetime
@@ -22,9 +22,9 @@ class Step:
 
 
 def way_to_cause(plan: Plan, table: str, label: datetime) -> tuple[Step, ...]:
-    """Return the steps from a planned batch to what it waits for at last, itself first; empty of one not planned.
+    """Return the steps from a planned batch to the root of its wait, itself first. Empty if it is not planned.
 
-    Each step is a batch that the one before reads or must come after. Cost: a look at the plan.
+    Each step is a batch that the previous one reads or must come after. Cost: a scan of the plan.
     """
     planned = {(batch.table, batch.label): batch for batch in plan.batches}
     found: list[Step] = []
@@ -45,7 +45,7 @@ def way_to_cause(plan: Plan, table: str, label: datetime) -> tuple[Step, ...]:
 
 
 def _next(batch: Batch, planned: dict[tuple[str, datetime], Batch]) -> tuple[str, datetime] | None:
-    """Return which planned batch stands in the way: one that is read and has the same cause, else the cause itself."""
+    """Return the next planned batch on the way: one that is read and has the same cause, or else the cause itself."""
     if not batch.causes or batch.status not in _STOPPED:
         return None
     cause = batch.causes[0]

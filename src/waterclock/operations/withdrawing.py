@@ -1,4 +1,4 @@
-"""Finds the requests to make or remake batches that can still be taken back."""
+"""Finds the requests to make or remake batches that can still be withdrawn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_NAMED = 3
 
 
 def withdrawable(at: Reading, selection: str, labels: str | None) -> Found:
-    """Find the batches that somebody asked for and that no runner has begun, those before START too.
+    """Return the requested batches that no runner has started, including those before START.
 
     Raises  E510 to E514 as `selection.select`
     """
@@ -30,7 +30,7 @@ def withdrawable(at: Reading, selection: str, labels: str | None) -> Found:
 
 
 def nothing_asked(at: Reading, selection: str, labels: str | None) -> WaterclockError:
-    """Say that there is nothing to take back: what is being made, or where something is asked for."""
+    """Build the error for a withdrawal without any request, with the running batches or the existing requests."""
     found, _ = selected(at.flow, [selection], labels)
     everything = {name: asked_for(at.snapshot.of(name)) for name in at.flow.order}
     there = [f"{name}@{label_of(label)}" for name, of_table in everything.items() for label in sorted(of_table)]
@@ -46,7 +46,7 @@ def nothing_asked(at: Reading, selection: str, labels: str | None) -> Waterclock
 
 
 def asked_for(facts: TableFacts) -> frozenset[datetime]:
-    """Return the labels that somebody asked to be made, or made again, and that no runner has begun."""
+    """Return the labels that were requested to be made, or made again, and that no runner has started."""
     return _asked(facts) - _held(facts)
 
 

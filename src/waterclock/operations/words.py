@@ -1,4 +1,4 @@
-"""Writes labels, durations, counts and sizes for people; a label in the zone of its table, for it is UTC itself."""
+"""Formats labels, durations, counts and sizes for people. A label is shown in the zone of its table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.timelabel.zone import local_text, nominal_zone
 
 
 def local_label(label: datetime, cadence: Cadence) -> str:
-    """Write a label as people of the cadence's zone say it: a date, or a date and time where windows are shorter."""
+    """Format a label in the cadence's zone: a date, or a date and time if windows are shorter than a day."""
     local = label.astimezone(nominal_zone(cadence.zone))
     unit = cadence.period.unit
     if unit is TimeUnit.MINUTE:
@@ -27,18 +27,18 @@ def local_label(label: datetime, cadence: Cadence) -> str:
 
 
 def local_range(first: datetime, last: datetime, cadence: Cadence) -> str:
-    """Write the labels from `first` to `last` as people say them: `2013-01-04 .. 2013-01-06`."""
+    """Format the labels from `first` to `last` for people: `2013-01-04 .. 2013-01-06`."""
     low, high = local_label(first, cadence), local_label(last, cadence)
     return low if first == last else f"{low} .. {high}"
 
 
 def label_range(first: datetime, last: datetime) -> str:
-    """Write the labels from `first` to `last` as commands take them."""
+    """Format the labels from `first` to `last` as commands accept them."""
     return label_of(first) if first == last else f"{label_of(first)}..{label_of(last)}"
 
 
 def instant_words(instant: datetime, zone: str) -> str:
-    """Write an instant in a zone, and in UTC beside it where that is another: `2013-01-05 00:00 -05:00 (05:00Z)`."""
+    """Format an instant in a zone, followed by UTC if the zone is another: `2013-01-05 00:00 -05:00 (05:00Z)`."""
     if zone == "UTC":
         return f"{instant:%Y-%m-%d %H:%MZ}"
     return f"{local_text(instant, zone)} ({instant:%Y-%m-%d %H:%MZ})"
@@ -50,7 +50,7 @@ def page_time(instant: datetime, zone: str) -> str:
 
 
 def seconds_words(seconds: float) -> str:
-    """Write a span of work: `0.8 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    """Format a duration of work: `0.8 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = timedelta(seconds=round(seconds))
@@ -62,7 +62,7 @@ def seconds_words(seconds: float) -> str:
 
 
 def span_words(span: timedelta) -> str:
-    """Write a span of waiting in its two largest units: `0 s`, `40 s`, `12 min`, `5 h 10 min`, `3 d 4 h`."""
+    """Format a duration of waiting in its two largest units: `0 s`, `40 s`, `12 min`, `5 h 10 min`, `3 d 4 h`."""
     seconds = int(span.total_seconds())
     if seconds < 60:
         return f"{seconds} s"
@@ -76,27 +76,27 @@ def span_words(span: timedelta) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
-# labels, stamps of files, counts and lines tell one batch's failure from another's; names of columns tell reasons apart
+# labels, file stamps, counts and lines differ by batch; names of columns differ by reason
 _OF_A_BATCH = re.compile(r"@?\d{14}|\d{4}(?:[_-]\d\d)+|\b\d+\b")
 
 
 def likeness(reason: str) -> str:
-    """Return what a reason has in common with those of other batches that failed alike."""
+    """Return the part of a reason that is common to batches with the same failure."""
     return _OF_A_BATCH.sub("", reason)
 
 
 def number_words(count: int) -> str:
-    """Write a count with thin thousands, as numbers are read: `336 776`."""
+    """Format a count with thin spaces between thousands: `336 776`."""
     return f"{count:,}".replace(",", "\u2009")
 
 
 def count_words(count: int, one: str, many: str | None = None) -> str:
-    """Write a count with its noun: `1 label`, `12 labels`."""
+    """Format a count with its noun: `1 label`, `12 labels`."""
     return f"{number_words(count)} {one if count == 1 else many or one + 's'}"
 
 
 def bytes_words(size: int) -> str:
-    """Write a size: `812 B`, `4.1 kB`, `1.2 GB`."""
+    """Format a size: `812 B`, `4.1 kB`, `1.2 GB`."""
     amount = float(size)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if amount < 1000 or unit == "TB":
@@ -106,7 +106,7 @@ def bytes_words(size: int) -> str:
 
 
 def short_label(label: datetime, cadence: Cadence, now: datetime) -> str:
-    """Write a label in a few letters: `20 Nov`, `20 Nov 17:00`, `Oct`; with its year where that is not this one."""
+    """Format a short label: `20 Nov`, `20 Nov 17:00`, `Oct`, with the year if it is not the current one."""
     local = label.astimezone(nominal_zone(cadence.zone))
     is_now = local.year == now.astimezone(nominal_zone(cadence.zone)).year
     unit = cadence.period.unit

@@ -1,4 +1,4 @@
-"""Which pages there are: at which addresses, what each takes from its address, and what its JSON tells."""
+"""Declares the pages: their addresses, their parameters and the types of their JSON."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from waterclock.ui.pages.today import errors, today
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """A page: its name, which is that of its template, its addresses, and the entry of the menu that it belongs to.
+    """A page: its name, which is also that of its template, its addresses, and its menu entry.
 
-    `tells` is what its JSON holds, `takes` what it takes from the query of its address; both are described to scripts.
+    `tells` is the type of its JSON, `takes` the names of its query parameters. Both are described in /openapi.json.
     """
 
     name: str
@@ -38,7 +38,7 @@ class At:
     menu: str
     tells: Any
     takes: tuple[str, ...] = ("t", "l")
-    is_of_ledger: bool = True  # told by flow, ledger and time alone: not who is at work
+    is_of_ledger: bool = True  # depends only on flow, ledger and time, not on the runners
     starts_spark: bool = False
 
 
@@ -47,7 +47,7 @@ _LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
 def pages(asker: Asker) -> tuple[At, ...]:
-    """Return all pages; `asker` answers what is asked of the tables."""
+    """Return all pages. `asker` runs their queries."""
     return (
         At("grid", ("/", "/grid"), grid, "Grid", answers.Grid),
         At("today", ("/today",), today, "Today", answers.Today, ("t",)),

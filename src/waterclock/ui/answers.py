@@ -1,7 +1,7 @@
-"""What the JSON of each page holds: the keys that scripts may rely on, with their types; from it comes /openapi.json.
+"""The JSON of each page: the keys that scripts may rely on, with their types. /openapi.json is made from it.
 
-Labels are `20130105050000`, instants `2013-01-05T05:00:00Z`, `words` and the like are for people and may change. Keys
-may be added at any time: what is written here is there.
+Labels are `20130105050000`, instants `2013-01-05T05:00:00Z`. `words` and similar keys are for people and may change.
+Keys may be added at any time; the keys listed here are always present.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Row(Told):
     table: str
     purpose: str
     state: str
-    """The worst state of its batches."""
+    """The most severe state of its batches."""
     is_fresh: bool
     fresh_to: str
     pieces: list[Piece]
@@ -36,47 +36,47 @@ class Layer(Told):
 
 
 class Column(Told):
-    """A column of the grid: the labels that it holds."""
+    """A column of the grid and its labels."""
 
     labels: str
-    """As selections take them."""
+    """In the syntax of selections."""
     starts: str
 
 
 class Took(Told):
-    """How long the batches of a column took."""
+    """The duration of a column's batches."""
 
     labels: str
     seconds: float
 
 
 class Grid(Answer):
-    """How the project stands, and each table as a ribbon over its labels."""
+    """The state of the project, and each table as a ribbon over its labels."""
 
     title: list[Part]
     more: list[Part]
     counts: dict[str, int]
-    """Labels shown, by state; those that are well are not counted."""
+    """The shown labels by state, without those in quiet states."""
     tables: int
     by: str
     columns: list[Column]
     layers: list[Layer]
     took: list[Took]
-    """Columns in which time was spent; none where too many labels are shown."""
+    """Only columns with a duration; empty if too many labels are shown."""
     next_due: str | None
 
 
 class Trouble(Batch):
-    """Batches of a table that failed alike, by the newest of them."""
+    """Failed, held or expired batches of a table with the same cause, represented by the newest."""
 
     reason: str
     count: int
     blocks: int
-    """Batches that wait for these."""
+    """The number of batches that wait for these."""
     labels: str
     can_retry: bool
     can_release: bool
-    """Whether a rule holds them back, and nothing that they had read has changed since."""
+    """Whether a rule holds them back, and none of their inputs has changed since."""
 
 
 class Late(Told):
@@ -88,10 +88,10 @@ class Late(Told):
 
 
 class Today(Answer):
-    """What needs somebody, what is late, what runs."""
+    """Problems that need a user, late tables and running batches."""
 
     alerts: list[dict[str, Any]]
-    """Those that are not over: the loudest first, those that somebody knows of last."""
+    """The open alerts: the most severe first, acknowledged ones last."""
     title: list[Part]
     more: list[Part]
     needs: list[Trouble]
@@ -101,16 +101,16 @@ class Today(Answer):
 
 
 class AllErrors(Answer):
-    """All that failed, is held or can never be made."""
+    """All batches that failed, are held or can never be made."""
 
     troubles: list[Trouble]
     more: int
     not_looked_at: int
-    """Due batches that were left out, as there are too many."""
+    """The number of due batches that were left out because there are too many."""
 
 
 class Action(Told):
-    """What can be done: it leads to a plan, with these parameters."""
+    """An action that leads to a plan, with its parameters."""
 
     verb: str
     words: str
@@ -119,7 +119,7 @@ class Action(Told):
 
 
 class OneBatch(Answer):
-    """All that is known of a batch."""
+    """The details of a batch."""
 
     kind: Literal["one"]
     table: str
@@ -129,27 +129,27 @@ class OneBatch(Answer):
     reason: str
     due: str
     way: list[dict[str, Any]]
-    """Step by step to the batch that somebody must mend."""
+    """The steps from this batch to the one that a user must fix."""
     error: dict[str, Any] | None
     decided: list[dict[str, str]]
-    """What people decided about it, the newest first."""
+    """The decisions of users about the batch, newest first."""
     notes: list[Note]
-    """Of the rules that it does not keep."""
+    """The notes on the rules that the batch breaks."""
     holds_up: int
     record: dict[str, Any] | None
-    """What is stored, as `waterclock audit --json` has it; null where nothing is."""
+    """The stored record, as in `waterclock audit --json`; null if nothing is stored."""
     actions: list[Action]
 
 
 class ShownBatch(Batch):
-    """A batch among those asked for."""
+    """A batch in the requested selection."""
 
     reason: str
     rows: int | None
 
 
 class Batches(Answer):
-    """How some labels of some tables stand."""
+    """The states of the selected labels of some tables."""
 
     kind: Literal["several"]
     table: str | None
@@ -157,19 +157,19 @@ class Batches(Answer):
     of: int
     counts: dict[str, int]
     shown: list[ShownBatch]
-    """Those that ask for a look, the newest first; else all, up to sixty."""
+    """The labels that need attention, newest first; if there are none, all labels, up to sixty."""
     actions: list[Action]
 
 
 class Edge(Told):
-    """That one reads another."""
+    """An edge from a table to one that reads it."""
 
     from_: str = Field(alias="from")
     to: str
 
 
 class Lineage(Answer):
-    """What reads what, laid out from left to right."""
+    """The tables and their inputs, laid out from left to right."""
 
     kind: Literal["tables", "schemas", "columns"]
     table: str
@@ -204,7 +204,7 @@ class Runner(Told):
 
 
 class Runs(Answer):
-    """The newest runs, and who is at work."""
+    """The newest runs, and the runners."""
 
     runs: list[Run]
     runners: list[Runner]
@@ -212,7 +212,7 @@ class Runs(Answer):
 
 
 class RunClaim(Told):
-    """Batches of a table that a run took together."""
+    """Batches of a table that a run claimed together."""
 
     claim: int
     table: str
@@ -227,7 +227,7 @@ class RunClaim(Told):
 
 
 class OneRun(Answer, Run):
-    """What a run made, when, and where its time went."""
+    """A run: its batches, their times, and its duration by step."""
 
     claims: list[RunClaim]
     is_cut: bool
@@ -237,7 +237,7 @@ class OneRun(Answer, Run):
     steps: list[dict[str, Any]]
     is_going_on: bool
     against: dict[str, Any] | None
-    """Table by table beside another run; null where there is none."""
+    """The comparison with another run, table by table; null if there is none."""
     waits: list[dict[str, str]]
 
 
@@ -254,7 +254,7 @@ class Step(Told):
 
 
 class Plan(Answer):
-    """What would be done, batch by batch: a POST with its `digest` does it."""
+    """A proposed action, batch by batch. A POST with its `digest` carries it out."""
 
     verb: str
     selection: str
@@ -266,7 +266,7 @@ class Plan(Answer):
     steps: list[Step]
     seconds: float
     unknown: list[str]
-    """Tables of which no batch was made yet, so nothing is known of their time."""
+    """The tables whose time is unknown because no batch was made yet."""
     command: str
     digest: str
     needs_reason: bool
@@ -277,7 +277,7 @@ class Plan(Answer):
 
 
 class Query(Answer):
-    """What a query answered; what is wrong with it stands in `errors`."""
+    """The answer to a query; its errors are in `errors`."""
 
     sql: str
     as_of: str

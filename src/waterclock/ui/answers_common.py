@@ -1,4 +1,4 @@
-"""What the answers of all pages are made of."""
+"""The parts that the answers of all pages share."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Told(BaseModel):
-    """An object of an answer."""
+    """An object in an answer."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class Answer(Told):
-    """A whole answer."""
+    """A complete answer."""
 
     version: int
-    """Raised where a key is taken away or gets another meaning."""
+    """Raised if a key is removed or changes its meaning."""
 
 
 class OneError(Told):
     """An error, as the command line shows it."""
 
     code: str
-    """`E511`, or the status of an address that no page answers."""
+    """A code such as `E511`, or the HTTP status of an address without a page."""
     what: str
     where: str | None
     why: str | None
     fix: str | None
     excerpt: str | None
     transient: bool = False
-    """Whether trying again may help."""
+    """Whether a retry may help."""
 
 
 class Errors(Answer):
-    """What is wrong with what was asked for, or with the project."""
+    """The errors of the request or of the project."""
 
     errors: list[OneError] = Field(min_length=1)
 
@@ -46,7 +46,7 @@ class Part(Told):
 
 
 class Piece(Told):
-    """Neighbours of a ribbon in one state."""
+    """Adjacent columns of a ribbon in one state."""
 
     column: int
     columns: int
@@ -54,7 +54,7 @@ class Piece(Told):
 
 
 class Batch(Told):
-    """A batch among others."""
+    """A batch in a list."""
 
     table: str
     label: str
@@ -64,7 +64,7 @@ class Batch(Told):
 
 
 class Note(Told):
-    """What somebody knows of a rule."""
+    """A user's note on a rule."""
 
     rule: str
     text: str

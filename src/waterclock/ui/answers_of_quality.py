@@ -1,4 +1,4 @@
-"""What the JSON of the pages of quality holds: rules, measures, deadlines, and how far tables are behind."""
+"""The JSON of the quality pages: rules, measures, deadlines, and how far tables are behind."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from waterclock.ui.answers_common import Answer, Note, Part, Piece, Told
 
 
 class RuleCounts(Told):
-    """How many of the newest batches of its table kept a rule."""
+    """The results of a rule in the newest batches of its table."""
 
     kept: int
     warned: int
     refused: int
-    """That failed for it, or that it holds back."""
+    """The batches that failed because of the rule, or that it holds back."""
 
 
 class Rule(Told):
@@ -34,12 +34,12 @@ class Rule(Told):
 
 
 class Suggested(Told):
-    """A rule for a table that declares none."""
+    """A suggested rule for a table that declares none."""
 
     table: str
     rule: str
     text: str
-    """What can be put into its declaration."""
+    """The text to put into the table's declaration."""
     why: str
 
 
@@ -51,7 +51,7 @@ class NamedRule(Told):
 
 
 class Quality(Answer):
-    """Every rule, the broken ones first."""
+    """Every rule, broken ones first."""
 
     rules: list[Rule]
     newest: int
@@ -61,34 +61,34 @@ class Quality(Answer):
     tables: int
     without_rules: int
     suggested: list[Suggested]
-    """Of up to twenty tables."""
+    """For up to twenty tables."""
 
 
 class RuleOfTable(Rule):
-    """A rule of a table, with the rows that did not keep it in its newest batches, as far as they were counted."""
+    """A rule of a table, with the rows that broke it in its newest batches, as far as they were counted."""
 
     rows: int | None
-    """That broke it; null where rows are not counted by rule."""
+    """The rows that broke it; null if rows are not counted by rule."""
     taken: int | None
-    """That it set aside or dropped: of several rules that a row broke, the first counts."""
+    """The rows that it quarantined or dropped. A row that broke several rules counts for the first one."""
     aside: str | None
-    """The address of the query for those that are set aside."""
+    """The address of a query for the quarantined rows."""
 
 
 class Point(Told):
-    """A measure of one batch, and what was usual by the batches before it."""
+    """A measure of one batch, and its usual value by the batches before it."""
 
     label: str
     value: str | None
-    """As Spark wrote it; null where it is NULL, was not counted, or no batch of the label is done."""
+    """The value as Spark wrote it; null if it is NULL, was not counted, or no batch of the label is done."""
     low: float | None
     usual: float | None
     high: float | None
-    """Where its rules put the bounds; null where they declare none, or too little is known."""
+    """The upper bound of its rules. `low`, `usual` and `high` are null without such rules or without enough history."""
 
 
 class Broken(Told):
-    """That rules on a measure did not hold in a batch."""
+    """A batch in which rules on a measure failed."""
 
     label: str
     state: Literal["warned", "failed", "held"]
@@ -102,15 +102,15 @@ class MeasureOverTime(Told):
     name: str
     type: str
     rules: list[str]
-    """Those that ask it."""
+    """The rules that use it."""
     points: list[Point]
-    """The oldest first."""
+    """Oldest first."""
     broken: list[Broken]
-    """The newest first."""
+    """Newest first."""
 
 
 class Profiled(Told):
-    """What PROFILE counted of a column in the newest batch."""
+    """The counts of PROFILE for a column in the newest batch."""
 
     column: str
     nulls: str | None
@@ -118,15 +118,15 @@ class Profiled(Told):
     least: str | None
     greatest: str | None
     null_shares: list[float | None]
-    """By batch, the oldest first; null where it was not counted, or there are no rows."""
+    """By batch, oldest first; null if it was not counted, or if there are no rows."""
 
 
 class WentAside(Told):
-    """What became of the rows of a batch."""
+    """The quarantined and dropped rows of a batch."""
 
     label: str
     input: str
-    """The table of which these rows were read, before the query saw them; empty of those that the batch made."""
+    """The input table of the rows, if its rules removed them before the query; empty for rows that the batch made."""
     came: int | None
     rows: int
     quarantined: int
@@ -135,7 +135,7 @@ class WentAside(Told):
 
 
 class Cause(Told):
-    """The batch most upstream for which windows wait."""
+    """The most upstream batch that windows wait for."""
 
     table: str
     label: str
@@ -145,37 +145,37 @@ class Cause(Told):
 
 
 class ByWatermark(Told):
-    """How far rows have come by their own time, with the newest window of which that is known."""
+    """How far rows have come by their own time, with the newest window for which that is known."""
 
     watermark: str | None
     """None before the first row."""
     slowest: dict[str, Any] | None
-    """The part that is furthest behind, by the columns behind PER."""
+    """The part that is furthest behind, by the columns of PER."""
     behind: float | None
     """How far the newest row of that part is behind the window's end, in seconds."""
 
 
 class Deadline(Told):
-    """Windows of a table that stand alike to its DEADLINE or RUNTIME, for one cause."""
+    """Windows of a table in the same situation with regard to its DEADLINE or RUNTIME, with the same cause."""
 
     table: str
     stands: Literal["missed", "near", "long"]
     label: str
-    """The oldest of them."""
+    """The oldest of the windows."""
     last: str
     count: int
     by: str
     seconds: float
-    """What is left of the oldest usually takes, or it took."""
+    """The usual duration of the oldest window's remaining work, or how long it took."""
     fresh_to: str | None
     by_watermark: ByWatermark | None
-    """Of a deadline by the table's watermark."""
+    """For a deadline BY WATERMARK."""
     cause: Cause
     address: str
 
 
 class SilentCollect(Told):
-    """A collect whose source brings nothing for unusually long."""
+    """A collect whose source has delivered nothing for unusually long."""
 
     table: str
     since: str
@@ -186,14 +186,14 @@ class SilentCollect(Told):
 
 
 class DoneAfter(Told):
-    """How long after their windows the newest labels were done, in seconds."""
+    """The delays between the ends of the newest windows and their completion, in seconds."""
 
     labels: int
     p50: float
     p95: float
     max: float
     late: int | None
-    """Of these, after DEADLINE."""
+    """The number of these labels that were done after their DEADLINE."""
 
 
 class TableLag(Told):
@@ -209,19 +209,19 @@ class TableLag(Told):
     rows_are_more: bool
     done_after: DoneAfter | None
     by_watermark: ByWatermark | None
-    """Of a table with a WATERMARK."""
+    """For a table with a WATERMARK."""
 
 
 class InTime(Told):
-    """What is late of some tables, near it or silent, and how far all of them are behind."""
+    """The late, nearly late and silent tables, and how far all tables are behind."""
 
     deadlines: list[Deadline]
-    """Those that are missed first."""
+    """Missed deadlines first."""
     counts: dict[str, int]
-    """Windows by how they stand, also of those that are not listed."""
+    """Windows by situation, including those that are not listed."""
     more_deadlines: int
     with_deadline: int
-    """Tables that have one."""
+    """The number of tables with a deadline."""
     silent: list[SilentCollect]
     lags: list[TableLag]
 
@@ -233,7 +233,7 @@ class Lag(Answer, InTime):
 
 
 class TableQuality(Told):
-    """The rules of a table, and what was measured of its newest batches."""
+    """The rules of a table, and the measures of its newest batches."""
 
     newest: int
     rules: list[RuleOfTable]
@@ -242,5 +242,5 @@ class TableQuality(Told):
     profile: list[Profiled]
     more_columns: int
     aside: list[WentAside]
-    """The batches of which rows were set aside or dropped, the newest first."""
+    """The batches with quarantined or dropped rows, newest first."""
     in_time: InTime

@@ -1,4 +1,4 @@
-"""What the JSON of the catalog and of a table's page holds."""
+"""The JSON of the catalog and of the page of a table."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class CatalogRow(Told):
 
 
 class Catalog(Answer):
-    """The tables, and by what they can be narrowed."""
+    """The tables, and the values they can be filtered by."""
 
     tables: list[CatalogRow]
     of: int
-    """How many there are before they are narrowed."""
+    """The number of tables before filtering."""
     facets: dict[str, dict[str, int]]
     wanted: dict[str, str]
 
@@ -51,7 +51,7 @@ class TableColumn(Told):
 
 
 class Bar(Told):
-    """A label with its rows."""
+    """A label with its number of rows."""
 
     label: str
     state: str
@@ -65,7 +65,7 @@ class Bars(Told):
 
 
 class ListedBatch(Told):
-    """A batch in the list of a table's."""
+    """A batch in the list of a table's batches."""
 
     label: str
     state: str
@@ -73,23 +73,23 @@ class ListedBatch(Told):
     rows: int | None
     attempts: int
     is_current: bool
-    """Whether it was made by the table's code as it is now."""
+    """Whether it was made by the table's current code."""
 
 
 class Code(Told):
-    """A statement that a table was made by."""
+    """A statement that defined a table."""
 
     code: str
     declared_at: str | None
     who: str | None
     count: int
-    """Batches that were made by it."""
+    """The number of batches that it made."""
     statement: str | None
     is_current: bool
 
 
 class ColumnsVersion(Told):
-    """Columns as a batch brought them first, and how they differ from the version before."""
+    """A version of the columns, as a batch introduced it, and its changes from the version before."""
 
     of: Literal["source", "table"]
     version: int
@@ -104,7 +104,7 @@ class ColumnsVersion(Told):
 
 
 class Table(Answer):
-    """A table; which of the later keys there are depends on the tab."""
+    """A table. The later keys depend on the tab."""
 
     table: str
     layer: str
@@ -120,12 +120,12 @@ class Table(Answer):
     made_from: list[dict[str, str]] = Field(default_factory=list)
     went_into: list[dict[str, str]] = Field(default_factory=list)
     held: dict[str, Any] | None = None
-    """What it held at the label `at`, as `known` against another revision; null before the first batch."""
+    """The rows at the label `at`, by claim `known`, compared with another revision; null before the first batch."""
     batches: list[ListedBatch] = Field(default_factory=list)
     quality: TableQuality | None = None
     codes: list[Code] = Field(default_factory=list)
     schemas: list[ColumnsVersion] = Field(default_factory=list)
-    """Versions of its columns and of its source's, the newest first."""
+    """Versions of its columns and of its source's, newest first."""
     more_schemas: bool = False
     code: str = ""
     fingerprint: str = ""

@@ -1,4 +1,4 @@
-"""The application: which page answers at which address, each as HTML and, by `.json` behind it, as JSON."""
+"""The web application: routes each address to its page, as HTML and, with the suffix `.json`, as JSON."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _LOG = logging.getLogger(__name__)
-_MOST_QUERIES = 2 * MOST_WAITING  # threads of queries: more than may wait, so that the others are refused at once
+_MOST_QUERIES = 2 * MOST_WAITING  # threads for queries: more than may wait, so that excess queries are rejected at once
 _NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
 
 
 def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None) -> Guarded:
-    """Return the application of one project behind a guard; `asker` answers its queries."""
+    """Return the application of one project behind a guard. `asker` runs its queries."""
     asker = asker or Asker()
     queries = _Queries(CapacityLimiter(_MOST_QUERIES))
     routes: list[Route | Mount] = []
@@ -89,12 +89,12 @@ def _asked(request: Request) -> Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Queries:
-    """Runs queries in threads of their own, so that they take none from pages; one whose reader leaves is stopped."""
+    """Runs queries in separate threads, so that pages keep theirs. A query is stopped if its reader disconnects."""
 
     threads: CapacityLimiter
 
     async def run(self, request: Request, answer: Callable[[Reader], Response]) -> Response:
-        """Return what `answer` gives."""
+        """Return the result of `answer`."""
         reader = Reader(_name_of_reader(request))
         working = asyncio.ensure_future(to_thread.run_sync(answer, reader, limiter=self.threads))
         leaving = asyncio.ensure_future(_left(request))
@@ -112,7 +112,7 @@ async def _left(request: Request) -> None:
 
 
 def _name_of_reader(request: Request) -> str:
-    """Return what tells readers apart: the session of a browser, or the token of a script."""
+    """Return an id of the reader: the hash of a browser's session cookie or of a script's token."""
     credentials = request.headers.get("cookie", "") + request.headers.get("authorization", "")
     return hashlib.sha256(credentials.encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -138,14 +138,14 @@ async def _json(live: LiveProject, at: At, queries: _Queries, request: Request) 
 async def _named_so(
     live: LiveProject, at: At, request: Request, *, suffix: str, otherwise: Callable[[Request], Awaitable[Response]]
 ) -> Response:
-    """Answer with the page of a table that is named like a twin: `a.json` is a table's, and `a.json.json` its twin."""
+    """Return the page of a table whose name ends with a suffix: `a.json` may be a table, and `a.json.json` its JSON."""
     asked = _asked(request)
     name = asked.values["table"] + suffix
 
     def drawn() -> Response | None:
         try:
             is_table = name in live.look().flow.tables
-        except WaterclockError:  # told by whichever answers
+        except WaterclockError:  # reported by the page that answers
             return None
         return _drawn(live, at, Asked.of({**asked.values, "table": name}), request) if is_table else None
 
@@ -153,7 +153,7 @@ async def _named_so(
 
 
 async def _svg(live: LiveProject, request: Request) -> Response:
-    """Answer with the drawing of the lineage alone, as a file that stands by itself."""
+    """Return only the drawing of the lineage, as a standalone file."""
     asked = _asked(request)
 
     def drawn() -> Response:
@@ -189,12 +189,12 @@ def _tell(live: LiveProject, at: At, reading: Reading, asked: Asked) -> Told:
 
 
 def _is_part(request: Request) -> bool:
-    """Tell whether a page asks for a part of itself."""
+    """Return whether the request is for a part of the page only."""
     return request.headers.get("hx-request") == "true" or "part" in request.query_params
 
 
 def _page(reading: Reading, name: str, menu: str, told: Told, asked: Asked, request: Request) -> str:
-    """Draw a page; for a request from within a page its part alone, without the shell around it."""
+    """Render a page, or only its part for a request from within the page."""
     is_part = _is_part(request)
     template = f"_{name}.html" if is_part else f"{name}.html"
     around = {} if is_part else {"shell": shell(reading, menu, asked, told.get("alive"))}
@@ -202,12 +202,12 @@ def _page(reading: Reading, name: str, menu: str, told: Told, asked: Asked, requ
 
 
 def _query(request: Request) -> str:
-    """Return what the address asks for, as a part of another address."""
+    """Return the request's query string with its question mark, or ""."""
     return f"?{request.url.query}" if request.url.query else ""
 
 
 def _told(live: LiveProject, request: Request, tell: Callable[[], Told]) -> Response:
-    """Answer in JSON what is told, or each error."""
+    """Return the result of `tell` as JSON, or its errors."""
     try:
         told = tell()
     except WaterclockError as error:
@@ -216,7 +216,7 @@ def _told(live: LiveProject, request: Request, tell: Callable[[], Told]) -> Resp
 
 
 def _with_tag(request: Request, body: str, kind: str = "text/html") -> Response:
-    """Answer with a tag of the content; a page that is asked for again and has not changed is not sent again."""
+    """Return a response with an ETag of the content. An unchanged page is not sent again."""
     content = body.encode()
     tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "HX-Request"}
@@ -240,13 +240,13 @@ async def _csv(live: LiveProject, asker: Asker, queries: _Queries, request: Requ
 
 
 def _refuse_others(at: At | None, request: Request) -> None:
-    """Refuse a query that another site has the browser ask: it would cost Spark's time."""
+    """Reject a query that another site makes the browser send, because it would use Spark's time."""
     if (at is None or at.starts_spark) and request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
         raise HTTPException(HTTPStatus.FORBIDDEN)
 
 
 async def _decide(live: LiveProject, request: Request) -> Response:
-    """Do what a plan says that was shown before."""
+    """Carry out the plan that was shown before."""
     values = await _form(request)
     return await run_in_threadpool(_decided, live, values, request)
 
@@ -256,16 +256,16 @@ async def _form(request: Request) -> dict[str, str]:
     try:
         body = await request.body()
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
-    except ClientDisconnect as error:  # it went away, or was too slow
+    except ClientDisconnect as error:  # the client disconnected, or was too slow
         raise HTTPException(HTTPStatus.REQUEST_TIMEOUT) from error
-    except ValueError as error:  # too many fields, or no UTF-8
+    except ValueError as error:  # too many fields, or invalid UTF-8
         raise HTTPException(HTTPStatus.BAD_REQUEST, "that is no form of a page") from error
 
 
 async def _keep(
     live: LiveProject, keep: Callable[[Reading, Asked, str], None], page: str, request: Request
 ) -> Response:
-    """Keep what somebody notes of a rule or of an alert, and show the page of it again."""
+    """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
     asked = Asked.of(await _form(request))
 
     def kept() -> Response:
@@ -294,7 +294,7 @@ def _decided(live: LiveProject, values: Mapping[str, str], request: Request) -> 
 
 
 async def _tables(live: LiveProject, request: Request) -> Response:
-    """Answer with the names of all tables, upstream first."""
+    """Return the names of all tables, upstream first."""
     return await run_in_threadpool(_told, live, request, lambda: {"tables": list(live.look().flow.order)})
 
 
@@ -324,7 +324,7 @@ def _flat(error: WaterclockError) -> list[WaterclockError]:
 
 
 def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
-    """Tell whether the project cannot be looked at now, or what was asked for is not there, or cannot be done."""
+    """Return the status: unavailable if the project cannot be read now, else not found, or not processable."""
     try:
         live.look()
     except WaterclockError:
@@ -335,7 +335,7 @@ def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
 
 
 def _page_of_errors(live: LiveProject, error: WaterclockError, menu: str, asked: Asked, request: Request) -> Response:
-    """Show what is wrong, each error as a card in the shell of the pages."""
+    """Render the errors, each as a card within the shell of the pages."""
     status = _status_of(live, error)
     told = {"errors": [one.to_dict() for one in _flat(error)]}
     return _answer_of_cards(live, told, status, menu, asked, request)
@@ -355,18 +355,18 @@ def _answer_of_cards(
 
 
 async def _refused(live: LiveProject, request: Request, error: Exception) -> Response:
-    """Answer what no page answers."""
+    """Return an error card for an address without a page."""
     status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
     what = "there is no such page" if status == HTTPStatus.NOT_FOUND else status.phrase
     card = {"code": str(status.value), "what": what, "where": request.url.path, "why": None, "fix": None}
     answer = await run_in_threadpool(_card, live, card, status, request)
     if isinstance(error, HTTPException) and error.headers:
-        answer.headers.update(error.headers)  # which methods there are, with 405
+        answer.headers.update(error.headers)  # with 405, the allowed methods
     return answer
 
 
 async def _broken(live: LiveProject, request: Request, error: Exception) -> Response:
-    """Answer where our own code failed: with the name under which the log has it."""
+    """Return an error card for a defect, with the id of its entry in the log."""
     name = uuid4().hex[:12]
     _LOG.error("request %s to %s failed", name, request.url.path, exc_info=error)
     card = {

@@ -1,4 +1,4 @@
-"""Has the queries of the pages answered: one at a time, each with a time limit, few that wait."""
+"""Runs the queries of the pages: one at a time, each with a time limit, and a short queue."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 SECONDS = "WATERCLOCK_UI_QUERY_SECONDS"
 _SECONDS = 60.0
 MOST_WAITING = 8
-_MOST_OF_ONE = 3  # queries of one reader that wait or run
+_MOST_OF_ONE = 3  # waiting or running queries of one reader
 _SECONDS_TO_CANCEL = 5.0
 _AGAIN = 0.5
-_LOOK = 0.1  # how long it may take until a reader who leaves is noticed
-_SECONDS_TO_START = 180.0  # of Spark, which the first query waits for
+_LOOK = 0.1  # how long it may take to detect that a reader has disconnected
+_SECONDS_TO_START = 180.0  # for the start of Spark, which the first query waits for
 
 
 def seconds_of_environment() -> float:
-    """Return how long a query may take: WATERCLOCK_UI_QUERY_SECONDS, else 60.
+    """Return the time limit of a query: WATERCLOCK_UI_QUERY_SECONDS, or else 60.
 
-    Raises  E906 for what is no number of seconds
+    Raises  E906 for an invalid number of seconds
     """
     said = os.environ.get(SECONDS)
     if not said:
@@ -50,9 +50,9 @@ class _Query:
 
 @dataclass(slots=True)
 class Asker:
-    """Answers one query after another in a process of its own, which the first one starts.
+    """Answers one query after another in a separate process, which the first query starts.
 
-    `seconds` bounds how long a query runs and how long it waits for its turn. A query that is stopped is cancelled; if
+    `seconds` limits both how long a query runs and how long it waits for its turn. A stopped query is cancelled. If
     Spark does not end it within some seconds, the process is killed and the next query starts another.
     """
 
@@ -79,7 +79,7 @@ class Asker:
             process = self._running_process()
             found = self._answer(process, query, Request(project, sql, limit, as_of))
             if found is None:
-                # what is stopped is no answer, even if it comes yet; the next query waits until this one has ended
+                # a stopped query returns no answer, even a late one; the next query waits until this one has ended
                 is_stopping = True
                 threading.Thread(target=self._stop, args=(process, query), name="stopping a query").start()
                 raise (
@@ -115,16 +115,16 @@ class Asker:
                     raise _busy(f"the queries before this one took {self.seconds:g} seconds")
 
     def _running_process(self) -> QueryProcess:
-        """Return the process that answers; called by the one query whose turn it is."""
+        """Return the process that runs queries. Only the query whose turn it is may call this."""
         if self._process is not None and self._process.has_ended:
-            self._process.kill()  # what it had started, and its connection
+            self._process.kill()  # its child processes and its connection
             self._process = None
         if self._process is None:
             self._process = self.start()
         return self._process
 
     def _answer(self, process: QueryProcess, query: _Query, request: Request) -> Answered | None:
-        """Return a query's answer; None where its time is over or its reader has left."""
+        """Return a query's answer, or None if its time is over or its reader has left."""
         try:
             process.ask(request)
             end = time.monotonic() + _SECONDS_TO_START
@@ -142,13 +142,16 @@ class Asker:
         return None
 
     def _stop(self, process: QueryProcess, query: _Query) -> None:
-        """Cancel a query until it ends, as a new stage may begin after the first; a process that goes on is killed."""
+        """Cancel a query repeatedly until it ends, or kill the process.
+
+        One cancel is not enough, because a new stage may start after it.
+        """
         end, is_over = time.monotonic() + _SECONDS_TO_CANCEL, False
         try:
             while time.monotonic() < end and not is_over:
                 process.cancel()
                 is_over = isinstance(process.answer(_AGAIN), Answered)
-        except Exception:  # noqa: BLE001 - what a query raises that was cancelled
+        except Exception:  # noqa: BLE001 - any error of the cancelled query
             is_over = not process.has_ended
         if not is_over:
             process.kill()
@@ -166,7 +169,7 @@ class Asker:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop what runs and waits, and the process, within some ten seconds."""
+        """Stop the running and waiting queries and the process, within some ten seconds."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

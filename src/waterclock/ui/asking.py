@@ -1,4 +1,4 @@
-"""What the address of a page asks for: tables and labels in the grammar of the command line, and a page's own words."""
+"""The parameters of a page's address: tables and labels in the syntax of the command line, and the page's own."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from waterclock.selection import Labels
 from waterclock.ui.readers import Reader
 
 Told = dict[str, Any]
-"""All that a page tells, of types that JSON has."""
+"""The content of a page, in JSON-compatible types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an address asks for, and who reads the answer. `selection` and `labels` travel from page to page."""
+    """The parameters of an address, and the reader of the answer. Links between pages keep `selection` and `labels`."""
 
     selection: str = ""
     labels: str = ""
@@ -26,22 +26,22 @@ class Asked:
     reader: Reader | None = None
 
     def read_by(self, reader: Reader) -> Asked:
-        """Return the same, as one reader asks for it."""
+        """Return a copy for one reader."""
         return replace(self, reader=reader)
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Asked:
-        """Read an address' query."""
+        """Parse the query of an address."""
         return cls(values.get("t", "").strip(), values.get("l", "").strip(), values)
 
     @property
     def travelling(self) -> str:
-        """The part of an address that keeps tables and labels on the next page."""
+        """The query string that keeps the selected tables and labels on the next page."""
         kept = {key: value for key, value in (("t", self.selection), ("l", self.labels)) if value}
         return f"?{urlencode(kept)}" if kept else ""
 
     def tables(self, at: Reading) -> tuple[tuple[Table, ...], Mapping[str, Labels]]:
-        """Return the tables that are meant, upstream first, and the labels by table.
+        """Return the selected tables, upstream first, and the labels by table.
 
         Raises  E510, E511, E512 and E514 as `selection.select`
         """
@@ -55,18 +55,18 @@ def table_address(name: str, tab: str = "") -> str:
 
 
 def batch_address(name: str, labels: str) -> str:
-    """Return the address of the page of a table's batches of some labels."""
+    """Return the address of the page of a table's batches with some labels."""
     return f"/batches/{quote(name, safe='')}/{quote(labels, safe='')}"
 
 
 def query_address(name: str, label: str) -> str:
-    """Return the address of the query for all that a table held once a label was made."""
+    """Return the address of a query for all rows of a table as of the tick of a label."""
     quoted = ".".join(part if part.isidentifier() else f"`{part}`" for part in name.split("."))
     return f"/query?{urlencode({'q': f'SELECT * FROM {quoted}', 'as-of': f'{name}@{label}'})}"
 
 
 def quarantine_address(name: str, rule: str) -> str:
-    """Return the address of the query for the rows of a table that are set aside and broke a rule, newest first."""
+    """Return the address of a query for the quarantined rows of a table that broke a rule, newest first."""
     quoted = ".".join(part if part.isidentifier() else f"`{part}`" for part in f"{name}_quarantine".split("."))
     text = rule.replace("\\", "\\\\").replace("'", "\\'")
     asks = f"SELECT timelabel, row, broken FROM {quoted} WHERE array_contains(broken, '{text}')"
@@ -77,7 +77,7 @@ _KEPT_BY_LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
 def lineage_address(table: str | None, asked: Asked, *, suffix: str = "", **changed: str) -> str:
-    """Return the address of the lineage around a table, or of all, as it is asked for but for what is changed."""
+    """Return the address of one table's or the whole lineage, with the current parameters and the changed ones."""
     values = {key: asked.values.get(key, "") for key in _KEPT_BY_LINEAGE} | changed
     kept = {key: value for key, value in values.items() if value}
     path = "/lineage" if table is None else f"/lineage/{quote(table, safe='')}"

@@ -1,4 +1,4 @@
-"""The sessions of browsers that opened a one-time link: known by a random cookie, of which a digest is kept."""
+"""The sessions of browsers that opened a one-time link: identified by a random cookie, stored as its digest."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class BrowserSessions:
     """Sessions in memory. One ends a week after its last request, or as the least recently used of too many."""
 
     clock: Callable[[], float] = time.monotonic
-    _used: dict[bytes, float] = field(default_factory=dict)  # the least recently used first
+    _used: dict[bytes, float] = field(default_factory=dict)  # least recently used first
 
     def begin(self) -> str:
-        """Begin a session, and return the value of its cookie."""
+        """Start a session, and return the value of its cookie."""
         value = secrets.token_urlsafe(32)
         self._used[_digest(value)] = self.clock()
         while len(self._used) > MOST:
@@ -28,7 +28,7 @@ class BrowserSessions:
         return value
 
     def has(self, value: str) -> bool:
-        """Return whether a cookie is that of a session, which counts as a use of it."""
+        """Return whether a cookie belongs to a session. This counts as a use of the session."""
         digest = _digest(value)
         used = self._used.pop(digest, None)
         if used is None or self.clock() - used > SECONDS:

@@ -1,7 +1,10 @@
-"""Keeps out whom a page is not for: other hosts' names, other origins, callers without the token, bodies too large.
+"""Rejects unauthorized requests: for other host names, from other origins, without the token, or with large bodies.
 
-Rules: OWASP's cheat sheets on CSRF (source and target origin of what changes something), DNS rebinding (the Host that
-was asked for is one of ours) and content security (nothing is loaded from elsewhere, nothing inline runs).
+The rules follow OWASP's cheat sheets:
+
+- CSRF: check the source and target origin of changing requests.
+- DNS rebinding: accept only our own names in Host.
+- Content security: load nothing from elsewhere, run no inline code.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ _HEADERS = {
 }
 _NO_TOKEN = "open a link that `waterclock ui --link` prints, or send `Authorization: Bearer` with the token\n"  # noqa: S105 - words
 _USED_LINK = "this link was used, or is older than an hour: `waterclock ui --link` prints another\n"
-# the browser of a page that links here sends no strict cookie along a redirect: it goes on by itself
+# on a redirect from another site's link, the browser would not send the strict cookie: this page reloads by itself
 _GO_ON = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Go on</a>\n'
 
 
@@ -49,10 +52,10 @@ def new_token() -> str:
 
 @dataclass(slots=True)
 class Guard:
-    """Lets requests in that have the token, or the session of a browser that opened a one-time link.
+    """Accepts requests with the token, or with the session of a browser that opened a one-time link.
 
-    `place` is the server's port, which the cookie's name holds: browsers send cookies to all ports of a host. Or it is
-    the path of a Unix socket.
+    `place` is the server's port or the path of a Unix socket. The cookie's name contains the port, because browsers
+    send cookies to all ports of a host.
     """
 
     token: str = field(default_factory=new_token, repr=False)
@@ -71,7 +74,7 @@ class Guard:
         return f"waterclock_session_{self.place}" if self.place.isdecimal() else "waterclock_session"
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return the answer to what must not come in, None for what may."""
+        """Return the response for a rejected request, or None if the request is accepted."""
         if not self.hosts.allows(request.headers.get("host", "")):
             said = "this name is not served here: ask by the address that `waterclock ui` printed\n"
             return PlainTextResponse(said, HTTPStatus.MISDIRECTED_REQUEST)
@@ -82,7 +85,7 @@ class Guard:
                 )
             if not _is_own(request):
                 return PlainTextResponse("only pages of this address may ask for that\n", HTTPStatus.FORBIDDEN)
-            is_chunked = "transfer-encoding" in request.headers  # then a length that is said as well does not count
+            is_chunked = "transfer-encoding" in request.headers  # a length header does not count then
             if is_chunked or not _is_small(request.headers.get("content-length", "")):
                 return PlainTextResponse("that is more than a form holds\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         return await self._without_token(request)
@@ -90,7 +93,7 @@ class Guard:
     async def _without_token(self, request: Request) -> Response | None:
         has_session = self.sessions.has(request.cookies.get(self.cookie, ""))
         code = request.query_params.get(LINK)
-        if code is not None and request.method == "GET":  # HEAD is asked by programs that preview a link
+        if code is not None and request.method == "GET":  # programs that preview a link send HEAD
             if has_session:
                 return RedirectResponse("/", HTTPStatus.SEE_OTHER)
             if self.links.accept(code):
@@ -104,7 +107,7 @@ class Guard:
         return None if is_same(sent, self.token) else await self._wrong(_NO_TOKEN)
 
     def _entered(self, request: Request) -> Response:
-        """Begin a session. The browser goes on to the first page, never to a place that the address names."""
+        """Start a session. The browser is sent to the first page, never to a location from the address."""
         is_linked = request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
         answer = HTMLResponse(_GO_ON) if is_linked else RedirectResponse("/", HTTPStatus.SEE_OTHER)
         answer.set_cookie(
@@ -120,7 +123,7 @@ class Guard:
 
 
 class Guarded:
-    """An application behind a guard; every answer carries the headers that bind a browser."""
+    """An application behind a guard. Every response has the security headers for browsers."""
 
     def __init__(self, app: ASGIApp, guard: Guard) -> None:
         self._app = app
@@ -139,7 +142,7 @@ class Guarded:
 
         refusal = await self._guard.refusal(Request(scope, receive))
         if refusal is not None and refusal.status_code >= HTTPStatus.BAD_REQUEST:
-            refusal.headers["Connection"] = "close"  # who is not let in keeps no place
+            refusal.headers["Connection"] = "close"  # rejected clients keep no connection
         answer: Callable[[Scope, Receive, Send], Awaitable[None]] = refusal or self._app
         await answer(scope, receive, bound)
 
@@ -149,7 +152,7 @@ def _unauthorized(said: str) -> Response:
 
 
 def _is_own(request: Request) -> bool:
-    """Tell whether a page of ours asks: by its origin, which every browser tells of a POST."""
+    """Return whether the request comes from one of our pages, by its origin, which every browser sends with a POST."""
     origin = request.headers.get("origin")
     if origin is None:
         return request.headers.get("sec-fetch-site") == "same-origin"

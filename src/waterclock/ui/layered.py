@@ -1,7 +1,7 @@
-"""Puts the nodes of a graph into layers and orders each, so that few of the lines between two layers cross.
+"""Assigns the nodes of a graph to layers and orders each layer, so that few lines between two layers cross.
 
-Layers are by the longest path; lines that pass a layer have a point there; sweeps by medians, and swaps of neighbours
-between them, keep the best order that they come by.
+Layers are by the longest path. Lines that pass a layer have a point in it. Sweeps by medians and swaps of neighbours
+alternate, and the best order found is kept.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 _SWEEPS = 24
-_SWAPS = 8  # passes over all neighbours of a layer, to see whether they lie better the other way round
-_SWAP_EACH = 12  # sweeps of a large graph
-_SMALL = 150  # up to so many boxes and points swaps cost nothing that is felt: after each sweep
+_SWAPS = 8  # passes over all adjacent pairs of a layer to find swaps with fewer crossings
+_SWAP_EACH = 12  # sweeps, for a large graph
+_SMALL = 150  # with at most this many boxes and points swaps are fast: they follow each sweep
 
 
 @dataclass(slots=True)
 class Layered:
     """The graph by numbers: nodes first, then the points at which lines pass a layer.
 
-    `edges` all point right; `asked` are those that were given, of which one in each circle points left.
+    All `edges` point right. `asked` are the original edges, of which one in each cycle points left.
     """
 
     names: Sequence[str]
@@ -35,7 +35,7 @@ class Layered:
 
     @classmethod
     def of(cls, nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> Layered:
-        """Return the layers of a graph; of a circle one edge is turned round."""
+        """Return the layers of a graph. One edge of each cycle is reversed."""
         names = list(dict.fromkeys(nodes))
         index = {name: number for number, name in enumerate(names)}
         pairs = list(dict.fromkeys((index[a], index[b]) for a, b in edges if a in index and b in index and a != b))
@@ -48,15 +48,15 @@ class Layered:
 
     @property
     def size(self) -> int:
-        """How many nodes and points there are."""
+        """The number of nodes and points."""
         return len(self.layers)
 
     def is_node(self, vertex: int) -> bool:
-        """Tell a node from a point at which a line passes a layer."""
+        """Return whether a vertex is a node, not a point at which a line passes a layer."""
         return vertex < len(self.names)
 
     def _join(self) -> None:
-        """Join neighbouring layers; lines of one source share the points at which they pass a layer."""
+        """Connect adjacent layers. Lines from one source share the points at which they pass a layer."""
         points: dict[tuple[int, int], int] = {}
         segments: dict[tuple[int, int], None] = {}
         for source, target in self.edges:
@@ -79,7 +79,7 @@ class Layered:
 
 
 def _upstream_first(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Order nodes so that edges point onward; in a circle the node that comes first begins."""
+    """Sort nodes so that edges point forward. In a cycle the first node given comes first."""
     waits = [0] * count
     downs: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
@@ -107,7 +107,7 @@ def _upstream_first(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _layers(order: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return each node's layer: behind all that it reads; what reads nothing stands next to its nearest reader."""
+    """Return each node's layer: after all its inputs. A node without inputs is next to its nearest reader."""
     ups: list[list[int]] = [[] for _ in order]
     downs: list[list[int]] = [[] for _ in order]
     for source, target in edges:
@@ -123,7 +123,7 @@ def _layers(order: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[int]
 
 
 def ordered(graph: Layered) -> list[list[int]]:
-    """Return the layers, each from top to bottom, with few crossings: the best order that sweeps come by."""
+    """Return the layers, each from top to bottom, with few crossings: the best order found by sweeps."""
     first = _first_order(graph)
     found = [_swept(graph, [list(row) for row in first], is_down=True)]
     if found[0][0]:
@@ -132,7 +132,7 @@ def ordered(graph: Layered) -> list[list[int]]:
 
 
 def _swept(graph: Layered, rows: list[list[int]], *, is_down: bool) -> tuple[int, list[list[int]]]:
-    """Sweep there and back; return the fewest crossings that were met, and the layers with them."""
+    """Sweep back and forth. Return the fewest crossings found, and the layers with them."""
     best, least = [list(row) for row in rows], crossings(graph, rows)
     swaps_each = 1 if graph.size <= _SMALL else _SWAP_EACH
     for sweep in range(_SWEEPS):
@@ -148,7 +148,7 @@ def _swept(graph: Layered, rows: list[list[int]], *, is_down: bool) -> tuple[int
 
 
 def _first_order(graph: Layered) -> list[list[int]]:
-    """Return layers in which what hangs together lies together: as a walk from the first node comes by."""
+    """Return layers that keep connected nodes together, in the order of a walk from the first node."""
     rows: list[list[int]] = [[] for _ in range(max(graph.layers, default=-1) + 1)]
     is_seen = [False] * graph.size
     for root in range(graph.size):
@@ -165,7 +165,7 @@ def _first_order(graph: Layered) -> list[list[int]]:
 
 
 def _sweep(graph: Layered, rows: list[list[int]], *, is_down: bool) -> None:
-    """Order each layer by the medians of its neighbours in the layer before; what has none there stays in its place."""
+    """Sort each layer by the medians of its neighbours in the previous layer. Others keep their positions."""
     place = _places(graph, rows)
     beside = graph.ups if is_down else graph.downs
     for row in rows if is_down else reversed(rows):
@@ -191,7 +191,7 @@ def _places(graph: Layered, rows: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _swap(graph: Layered, rows: list[list[int]]) -> None:
-    """Swap neighbours of a layer where fewer lines cross so, until no swap helps."""
+    """Swap adjacent vertices of a layer if that reduces the crossings, until no swap does."""
     place = _places(graph, rows)
     for _ in range(_SWAPS):
         has_moved = False
@@ -217,7 +217,7 @@ def _swap(graph: Layered, rows: list[list[int]]) -> None:
 
 
 def _pair(upper: Sequence[int], lower: Sequence[int]) -> int:
-    """Count the crossings of the lines of two neighbours: ends of the upper one that lie below ends of the lower."""
+    """Count the crossings of the lines of two adjacent vertices: ends of the upper one below ends of the lower."""
     return sum(len(upper) - bisect_right(upper, end) for end in lower) if upper else 0
 
 

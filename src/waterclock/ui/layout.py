@@ -1,8 +1,8 @@
-"""Lays out a drawing of what reads what: boxes in layers from left to right, lines between them around the boxes.
+"""Lays out a lineage drawing: boxes in layers from left to right, and lines that run around the boxes.
 
-After Sugiyama, Tagawa and Toda: layers by the longest path, points on lines that pass layers, sweeps by medians against
-crossings, then each layer as near to the mean of its neighbours as it can be without overlap (pool adjacent violators).
-The same graph in the same order is always drawn the same. Cost: 0.2 s for 300 boxes.
+After Sugiyama, Tagawa and Toda: layers by the longest path, points on lines that pass layers, and sweeps by medians
+against crossings. Each layer is then placed as near to the mean of its neighbours as possible without overlap (pool
+adjacent violators). The same graph in the same order always has the same layout. Cost: 0.2 s for 300 boxes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from waterclock.ui.layered import Layered, crossings, ordered
 
 _PASSES = 12
-_STRAIGHT = 8.0  # how much more a line that passes layers wants to be straight than one between two boxes
-_PORT = 7.0  # between lines where they come into a box
+_STRAIGHT = 8.0  # the weight of straightness of a line through layers, relative to a line between two boxes
+_PORT = 7.0  # the distance between lines where they enter a box
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large boxes are and how far apart, in pixels: `across` between layers, `below` between boxes of one."""
+    """The sizes of boxes and their distances in pixels: `across` between layers, `below` between boxes of a layer."""
 
     width: float = 176
     height: float = 54
@@ -31,7 +31,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Where one node is drawn: its layer, its upper left corner, its width and height."""
+    """The position of one node: its layer, its upper left corner, its width and height."""
 
     layer: int
     x: float
@@ -42,7 +42,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line from a box to one that reads it, by points: from layer to layer bent, through a layer straight."""
+    """A line from a box to one that reads it, as points: curved between layers, straight through a layer."""
 
     source: str
     target: str
@@ -50,7 +50,7 @@ class Line:
 
     @property
     def path(self) -> str:
-        """The line as the `d` of a path of SVG."""
+        """The line as the `d` of an SVG path."""
         (x, y), *rest = self.points
         parts = [f"M{x:g} {y:g}"]
         for index, (to_x, to_y) in enumerate(rest):
@@ -65,7 +65,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where all is drawn, and how large the drawing is. `crossings` counts the lines that cross between layers."""
+    """The positions of all boxes and lines, and the size of the drawing. `crossings` counts the crossing lines."""
 
     boxes: Mapping[str, Box]
     lines: tuple[Line, ...]
@@ -80,9 +80,9 @@ def lay_out(
     sizes: Sizes = Sizes(),
     heights: Mapping[str, float] | None = None,
 ) -> Layout:
-    """Lay out nodes and the edges between them; every edge points right, but for one of each circle.
+    """Lay out nodes and their edges. Every edge points right, except one of each cycle.
 
-    `heights` are those of nodes that are not as high as `sizes` says.
+    `heights` has the nodes whose height differs from `sizes`.
     """
     graph = Layered.of(nodes, edges)
     for name, height in (heights or {}).items():
@@ -93,7 +93,7 @@ def lay_out(
 
 
 def _placed(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes) -> list[float]:
-    """Return the middle of each vertex from top to bottom: near its neighbours', without overlap."""
+    """Return the vertical middle of each vertex: near its neighbours, without overlap."""
     apart = [list(_apart(graph, row, sizes)) for row in rows]
     middles = [0.0] * graph.size
     for row, gaps in zip(rows, apart, strict=True):
@@ -115,7 +115,7 @@ def _placed(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes) -> list
 
 
 def _apart(graph: Layered, row: Sequence[int], sizes: Sizes) -> Iterator[float]:
-    """Yield how far each vertex of a layer must be below the one above it, from middle to middle."""
+    """Yield the minimum distance of each vertex of a layer to the one above it, from middle to middle."""
     above: int | None = None
     for vertex in row:
         if above is None:
@@ -134,7 +134,10 @@ def _height(graph: Layered, vertex: int, sizes: Sizes) -> float:
 def _wanted(
     graph: Layered, vertex: int, beside: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
 ) -> tuple[float, float]:
-    """Return where a vertex wants to be, and how much: at the mean of its neighbours, a straight line above all."""
+    """Return the preferred position of a vertex, the mean of its neighbours, and its weight.
+
+    Straight lines through layers weigh most.
+    """
     total = weight = 0.0
     for side in beside:
         for other in side[vertex]:
@@ -145,11 +148,11 @@ def _wanted(
 
 
 def without_overlap(wanted: Sequence[tuple[float, float]], apart: Sequence[float]) -> list[float]:
-    """Return the places nearest to those wanted, by the sum of squares, that keep their order and their distance.
+    """Return the positions nearest to the preferred ones, by the sum of squares, that keep the order and the distances.
 
-    `wanted` are place and weight of each, `apart` how far each must be behind the one before it.
+    `wanted` has the position and weight of each, `apart` the minimum distance of each to the one before it.
     """
-    blocks: list[tuple[float, float, int]] = []  # mean, weight and count of those that touch
+    blocks: list[tuple[float, float, int]] = []  # mean, weight and count of adjacent ones
     offset, offsets = 0.0, []
     for (place, weight), gap in zip(wanted, apart, strict=True):
         offset += gap
@@ -158,14 +161,14 @@ def without_overlap(wanted: Sequence[tuple[float, float]], apart: Sequence[float
         while blocks and blocks[-1][0] > mean:
             before, heavy, many = blocks.pop()
             mean = (before * heavy + mean * weight) / (heavy + weight)
-            weight, count = heavy + weight, count + many  # noqa: PLW2901 - the block's
+            weight, count = heavy + weight, count + many  # noqa: PLW2901 - of the block
         blocks.append((mean, weight, count))
     means = [mean for mean, _, count in blocks for _ in range(count)]
     return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
 
 
 def _drawn(graph: Layered, rows: Sequence[Sequence[int]], middles: Sequence[float], sizes: Sizes) -> Layout:
-    """Put boxes and lines where they belong, the drawing's corner at the origin."""
+    """Return boxes and lines at their final positions, with the drawing's corner at the origin."""
     tops = [middles[vertex] - _height(graph, vertex, sizes) / 2 for vertex in range(graph.size)]
     up = sizes.margin - min(tops, default=0.0)
     boxes = {
@@ -211,6 +214,6 @@ def _lines(graph: Layered, boxes: Mapping[str, Box], middles: Sequence[float], s
 
 
 def _ports(each: Sequence[tuple[float, int]]) -> Iterator[tuple[int, float]]:
-    """Yield how far above or below the middle of a box each of its lines comes in, in the order of whence they come."""
+    """Yield the vertical offset at which each line enters a box, in the order of the lines' sources."""
     for number, (_, source) in enumerate(sorted(each)):
         yield source, (number - (len(each) - 1) / 2) * _PORT

@@ -1,4 +1,4 @@
-"""A project that stays open while people look at it: its flow as the files say it now, its ledger as it stands."""
+"""A project that stays open for the pages: its flow from the current files, and its current ledger."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _SECONDS_TO_CLOSE = 3
 
 @dataclass(slots=True)
 class LiveProject:
-    """One project, looked at again and again by many threads.
+    """One project, read repeatedly by many threads.
 
-    `now` fixes the instant that all is planned for; None goes by the ledger's clock.
+    `now` fixes the instant to plan for; None uses the ledger's clock.
     """
 
     folder: Path
@@ -49,10 +49,10 @@ class LiveProject:
     _left: Left = field(default_factory=dict)
 
     def look(self) -> Reading:
-        """Return the project as it is now. Cost: the times of its files, one question to a ledger that stands still.
+        """Return the project as it is now. Cost: the times of its files, and one query of an unchanged ledger.
 
-        Raises  ProjectErrors with all that is wrong with its files; E421 where its ledger is gone, E422 where it is
-                damaged, E423 where it cannot be reached
+        Raises  ProjectErrors with all errors in its files; E421 where its ledger is gone, E422 where it is damaged,
+                E423 where it cannot be reached
         """
         with self._lock:
             project, planner = self._current()
@@ -63,7 +63,7 @@ class LiveProject:
             return Reading(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
 
     def close(self) -> None:
-        """Close the ledger. A look that does not end within seconds keeps it open, until the process ends."""
+        """Close the ledger. If a read does not end within seconds, the ledger stays open until the process ends."""
         if self._lock.acquire(timeout=_SECONDS_TO_CLOSE):
             try:
                 self._forget()
@@ -84,7 +84,7 @@ class LiveProject:
         url = ledger_url(project)
         file = _file_of(url)
         if self._ledger is not None and file != self._file:
-            self._forget()  # an open file is read on, when another lies at its place already
+            self._forget()  # an open file would still be read after another file has replaced it
         if self._ledger is None:
             self._file, self._ledger = file, open_ledger(project)
             if self._ledger is None and self._had_ledger:
@@ -105,7 +105,7 @@ class LiveProject:
                 fix="`waterclock check --connect` says what is wrong; the page goes on by itself once it answers",
                 transient=True,
             )
-        if self._ledger is not None and self._said_of is not project:  # another text may rename other tables
+        if self._ledger is not None and self._said_of is not project:  # a changed flow may rename other tables
             self._ledger.declared.say_pending(project.flow)
             self._said_of = project
         return self._ledger
@@ -114,7 +114,7 @@ class LiveProject:
         if self._snapshot is None or self._snapshot.sequence != ledger.sequence():
             self._snapshot, self._left = ledger.reads.snapshot(project.flow), {}
         left = left_claims(ledger, self._snapshot)
-        if left != self._left:  # a lease that runs out and a process that ends write nothing
+        if left != self._left:  # an expired lease or an ended process writes nothing to the ledger
             self._snapshot, self._left = told_of(self._snapshot, left), left
         return self._snapshot
 
@@ -125,7 +125,7 @@ class LiveProject:
 
 
 def _file_of(url: str) -> tuple[int, int] | None:
-    """Return what tells a ledger's file from another at its place; None of one on a server, or where there is none."""
+    """Return the identity of a ledger's file, to detect a replacement. None for a server or a missing file."""
     if not url.startswith("sqlite:"):
         return None
     try:

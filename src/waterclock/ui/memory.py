@@ -1,4 +1,4 @@
-"""Remembers what pages told of a project while neither its files nor its ledger change: many look at the same."""
+"""Caches the contents of pages while neither the project's files nor its ledger change, for many readers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST = 24  # pages of one state of the project; those of 500 tables take some 3
 
 
 class Memory:
-    """What was told, for one state of the project; used by many threads.
+    """A thread-safe cache of page contents for one state of the project.
 
-    What hangs on the clock alone is looked at anew each minute: labels begin and end with minutes.
+    Contents that depend only on the clock are computed again each minute, because labels start and end at full minutes.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Memory:
         self._state: _State | None = None
 
     def told(self, at: Reading, key: Hashable, tell: Callable[[], Told]) -> Told:
-        """Return what `tell` tells, or told before of the same state under the same key."""
+        """Return the result of `tell`, or the cached one for the same state and key."""
         state = at.planner, at.snapshot, at.now.replace(second=0, microsecond=0)
         with self._lock:
             if not self._is_of(state):
@@ -44,7 +44,7 @@ class Memory:
         return told
 
     def _is_of(self, state: _State) -> bool:
-        """Tell whether this is the state that is remembered: planner and snapshot are made anew for another."""
+        """Return whether this is the cached state. Planner and snapshot are new objects for another state."""
         if self._state is None:
             return False
         (planner, snapshot, minute), (known, seen, then) = state, self._state

@@ -1,7 +1,7 @@
-"""One-time links to the pages: made by whoever has the server's token, accepted once by the server.
+"""One-time links to the pages: created by any process with the server's token, accepted once by the server.
 
-A link holds when it was made, a random number and a signature. The server that accepts one needs no record of links
-that were made, so a second process of the same user can make another.
+A link contains its creation time, a random number and a signature. The accepting server needs no record of created
+links, so a second process of the same user can create one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 SECONDS = 3600
 _CODE = re.compile(r"(?P<made>[0-9]{1,15})-(?P<number>[0-9a-f]{32})-(?P<signature>[0-9a-f]{64})")
-_EARLY = 60_000  # milliseconds by which another process's clock may be read later than ours
+_EARLY = 60_000  # milliseconds by which another process's clock may be ahead of ours
 
 
 def make_code(token: str, place: str, clock: Callable[[], float] = time.time) -> str:
@@ -27,7 +27,7 @@ def make_code(token: str, place: str, clock: Callable[[], float] = time.time) ->
 
 @dataclass(slots=True)
 class OneTimeLinks:
-    """Accepts each code once, within an hour after it was made, unless it was made before the server started."""
+    """Accepts each code once, within an hour after its creation, unless it was created before the server started."""
 
     token: str = field(repr=False)
     place: str
@@ -43,7 +43,7 @@ class OneTimeLinks:
         return make_code(self.token, self.place, self.clock)
 
     def accept(self, code: str) -> bool:
-        """Return whether a code opens the pages; it does so once."""
+        """Return whether a code opens the pages. Each code is accepted once."""
         found = _CODE.fullmatch(code)
         if found is None:
             return False

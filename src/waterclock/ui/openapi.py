@@ -1,4 +1,4 @@
-"""Describes what scripts may ask for, as OpenAPI has it: made from what the pages declare, and held by tests."""
+"""Describes the HTTP interface as OpenAPI, generated from the pages' declarations and checked by tests."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _CHANGED = {HTTPStatus.CONFLICT: "the plan has become another, which is shown; n
 
 @cache
 def described() -> Described:
-    """Return the description, as one object of JSON."""
+    """Return the OpenAPI description as a JSON-compatible object."""
     every = pages(Asker())
     (*of_pages, of_tables, of_errors), parts = _schemas(
         [*(at.tells for at in every), answers_of_tables.Tables, answers_common.Errors]
@@ -92,14 +92,14 @@ def described() -> Described:
 
 
 def _schemas(tells: Sequence[Any]) -> tuple[list[Described], Described]:
-    """Return the schema of each answer, and the parts that they refer to."""
+    """Return the schema of each answer, and the shared parts."""
     asked = [(index, "validation", TypeAdapter(each)) for index, each in enumerate(tells)]
     made, parts = TypeAdapter.json_schemas(asked, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     return [made[index, "validation"] for index in range(len(tells))], parts["$defs"]
 
 
 def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
-    """Describe what is no JSON: drawings, rows as CSV, a sign of life, and the form that does what a plan says."""
+    """Describe the responses that are not JSON: drawings, CSV rows, liveness, and the forms."""
     wrong = _said(_WRONG, _HTML)
     form = wrong | _said(_NO_FORM, _HTML)
     plan = _said({HTTPStatus.OK: "it is written, where `HX-Request: true` was said"} | _CHANGED, _HTML)
@@ -115,7 +115,7 @@ def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
 
 
 def _form(needed: Sequence[str], others: Sequence[str], answers: Described) -> Described:
-    """Describe a form that writes into the ledger: a page of the same address alone may send it."""
+    """Describe a form that writes to the ledger. Only a page of the same address may send it."""
     fields = {name: PARAMETERS[name][1] | {"description": PARAMETERS[name][0]} for name in (*needed, *others)}
     form = {"type": "object", "properties": fields, "required": list(needed)}
     refused = _FOREIGN | {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "more than a form holds"}
@@ -128,7 +128,7 @@ def _form(needed: Sequence[str], others: Sequence[str], answers: Described) -> D
 
 
 def _asked(path: str, takes: Iterable[str], answers: Described) -> Described:
-    """Describe what is asked at an address."""
+    """Describe the request for an address."""
     within = re.findall(r"{(\w+)}", path)
     places = [(name, "path") for name in within] + [(name, "query") for name in takes]
     parameters = [
@@ -140,7 +140,7 @@ def _asked(path: str, takes: Iterable[str], answers: Described) -> Described:
 
 
 def _answered(schema: Described, parts: Described) -> Described:
-    """Describe an answer in the words of its type."""
+    """Describe an answer with the docstring of its type."""
     named = [each["$ref"].rpartition("/")[2] for each in schema.get("anyOf", [schema])]
     words = " ".join(parts[name]["description"] for name in named)
     same = {"description": "not changed since the answer whose ETag `If-None-Match` says"}
@@ -148,6 +148,6 @@ def _answered(schema: Described, parts: Described) -> Described:
 
 
 def _said(statuses: Mapping[HTTPStatus, str], kind: str, schema: Described | None = None) -> Described:
-    """Describe answers by their status: all of one type, and of one schema where they are JSON."""
+    """Describe responses by status, all with one content type, and one schema if they are JSON."""
     content = {kind: {"schema": schema or _TEXT}}
     return {str(status.value): {"description": words, "content": content} for status, words in statuses.items()}

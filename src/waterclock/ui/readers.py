@@ -1,4 +1,4 @@
-"""The client that waits for the answer to a query, and may leave before it has it."""
+"""The client that waits for the answer to a query, and may disconnect before it arrives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Reader:
-    """Waits for the answer to one query. `name` tells readers apart; readers without a name count as different ones."""
+    """Waits for the answer to one query. `name` identifies readers; those without a name count as different."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
@@ -20,7 +20,7 @@ class Reader:
             self._wake()
 
     def on_leaving(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called when the reader leaves."""
+        """Register a callback for when the reader leaves. Call it at once if it has left already."""
         self._wake = wake
         if self.has_left:
             wake()

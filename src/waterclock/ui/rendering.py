@@ -1,4 +1,4 @@
-"""Draws what a page tells as HTML, by the template of that name; every text is escaped."""
+"""Renders the content of a page as HTML with its template. All text is escaped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GLYPHS = {
 
 @cache
 def environment() -> Environment:
-    """Return the templates with what they may use."""
+    """Return the template environment with its filters and globals."""
     made = Environment(
         loader=PackageLoader("waterclock.ui"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -41,27 +41,27 @@ def environment() -> Environment:
 
 
 def render(template: str, **told: Any) -> str:
-    """Draw a template with what is told."""
+    """Render a template with the given values."""
     return environment().get_template(template).render(**told)
 
 
 def slug(state: str) -> str:
-    """Return a state as the name of a class: `not-needed`."""
+    """Return a state as a CSS class name: `not-needed`."""
     return state.replace(" ", "-")
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text that is no longer than there is room for."""
+    """Shorten a text to at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def glyph(state: str) -> str:
-    """Return the sign of a state; empty of one that is told by its ground alone."""
+    """Return the glyph of a state, or "" for states that are shown only by their background."""
     return GLYPHS[State(state)]
 
 
 @cache
 def static(name: str) -> str:
-    """Return the address of a file that is served with the pages; it changes with what is in the file."""
+    """Return the address of a static file. It changes with the content of the file."""
     content = files("waterclock.ui").joinpath("static", name).read_bytes()
     return f"/static/{name}?{sha256(content).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""Serves the pages from a thread of its own, for as long as somebody looks or a run lasts."""
+"""Serves the pages from a separate thread."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from waterclock.ui.live import LiveProject
 from waterclock.ui.slow_clients import MOST, SECONDS, bounded
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
-SOCKET = "unix:"  # the beginning of a host that is the path of a Unix socket
+SOCKET = "unix:"  # the prefix of a host that is the path of a Unix socket
 _SECONDS_TO_END = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Where pages are served, and who may open them."""
+    """The address of running pages, and the guard that controls access to them."""
 
     host: str
     port: int
@@ -37,7 +37,7 @@ class Served:
 
     @property
     def address(self) -> str:
-        """The address of the first page, for those who have the token or a session."""
+        """The address of the first page, for users who have the token or a session."""
         return address_at(self.host, self.port)
 
     def new_link(self) -> str:
@@ -54,12 +54,12 @@ def address_at(host: str, port: int) -> str:
 
 
 def link_at(host: str, port: int, code: str) -> str:
-    """Return the link that holds a code."""
+    """Return the link that contains a code."""
     return f"{address_at(host, port)}?{LINK}={code}"
 
 
 def place_of(host: str, port: int) -> str:
-    """Return what a server's links and cookies are bound to: its port, or the path of its socket."""
+    """Return the place that a server's links and cookies are bound to: its port, or the path of its socket."""
     return host.removeprefix(SOCKET) if host.startswith(SOCKET) else str(port)
 
 
@@ -67,11 +67,11 @@ def place_of(host: str, port: int) -> str:
 def serving(
     live: LiveProject, host: str, port: int, *, patience: float = SECONDS, asker: Asker | None = None
 ) -> Iterator[Served]:
-    """Serve a project's pages; port 0 is any that is free, a host `unix:/path` is a socket of this user alone.
+    """Serve a project's pages. Port 0 is any free port; a host `unix:/path` is a socket for this user alone.
 
-    A token is always asked for: that of WATERCLOCK_UI_TOKEN, else a new one for each start. `patience` is the seconds
-    in which a request must have come whole.
-    Raises  E909 where the address cannot be had, E923 for a short token
+    A token is always required: the one of WATERCLOCK_UI_TOKEN, or else a new one for each start. `patience` is the
+    number of seconds within which a request must arrive completely.
+    Raises  E909 where the address cannot be bound, E923 for a short token
     """
     token = token_of_environment(TOKEN) or new_token()
     asker = asker or Asker()
@@ -98,7 +98,7 @@ def serving(
         yield served
     finally:
         server.should_exit = True
-        asker.close()  # first, as requests wait for it
+        asker.close()  # first, because requests wait for it
         thread.join(_SECONDS_TO_END + 2)
         live.close()
         listener.close()
@@ -117,7 +117,7 @@ def _listener(host: str, port: int) -> socket.socket:
         else:
             _remove_left_socket(path)
             listener.bind(path)
-            Path(path).chmod(0o600)  # connections are refused until it listens
+            Path(path).chmod(0o600)  # connections are refused before the socket listens
         listener.listen(128)
     except OSError as error:
         listener.close()
@@ -129,7 +129,7 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def _remove_left_socket(path: str) -> None:
-    """Remove the socket of a server that was killed: one of this user that does not answer."""
+    """Remove the socket of a killed server: one of this user that refuses connections."""
     with suppress(FileNotFoundError):
         found = os.lstat(path)
         if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():

@@ -1,4 +1,4 @@
-"""What stands around every page: the menu, where one is, and whether anybody is at work."""
+"""The frame around every page: the menu, the current entry, and whether runners are active."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MENU = (
 
 
 def shell(at: Reading | None, menu: str, asked: Asked, runners: int | None = None) -> Told:
-    """Return what the shell tells; `at` is None where the project cannot be read.
+    """Return the content of the shell. `at` is None if the project cannot be read.
 
-    Cost: two questions to the ledger, where it is not known how many runners are at work
+    Cost: two queries of the ledger if the number of active runners is unknown
     """
     if runners is None:
         runners = 0 if at is None else len(alive(at))
@@ -45,11 +45,11 @@ def shell(at: Reading | None, menu: str, asked: Asked, runners: int | None = Non
 
 
 def now_words(at: Reading | None) -> str:
-    """Write the instant that a page tells of, in the project's zone."""
+    """Format the instant of a page's content in the project's zone."""
     now, zone = (datetime.now(UTC), "UTC") if at is None else (at.now, at.zone)
     return f"{now.astimezone(nominal_zone(zone)):%Y-%m-%d %H:%M:%S}"
 
 
 def runners_words(count: int) -> str:
-    """Say how many runners are at work."""
+    """Describe how many runners are active."""
     return count_words(count, "runner") if count else "no runner is running"

@@ -1,7 +1,7 @@
-"""Ends the connections of clients that are too slow or too many: each holds a place that others then do not get.
+"""Ends connections of slow clients, and the longest-waiting one if there are too many.
 
-uvicorn bounds how long a connection may rest between two requests, and nothing else. Where it bounds how many there
-are, it refuses the next one; here the one that has waited longest for its client ends instead.
+uvicorn limits only how long a connection may rest between two requests. If it limits the number of connections, it
+rejects the next one. Here the connection that has waited longest for its client ends instead.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _IS_SENDING = frozenset({h11.IDLE, h11.SEND_BODY})
 
 
 class _Bounded(H11Protocol):
-    """A connection whose requests arrive whole within some seconds, and whose answers are taken.
+    """A connection whose requests must arrive, and whose responses must be read, within some seconds.
 
-    Where there are `most`, the next one takes the place of the oldest for whose client the server waits: of those that
-    never sent a request, or of those between two requests, whichever are more.
+    If there are `most` connections, the next one replaces the oldest that waits for its client. It is chosen from those
+    that never sent a request or from those between two requests, whichever group is larger.
     """
 
     seconds = SECONDS
@@ -31,7 +31,7 @@ class _Bounded(H11Protocol):
     _request: asyncio.TimerHandle | None = None
     _answer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Wait for the first request."""
         if len(self.connections) >= self.most and (most := max(self.new, self.resting, key=len)):
             oldest = next(iter(most))
@@ -39,11 +39,11 @@ class _Bounded(H11Protocol):
             oldest.transport.abort()
         super().connection_made(transport)
         self.new[self] = None
-        transport.set_write_buffer_limits(high=0)  # so that whatever is not taken is waited for
+        transport.set_write_buffer_limits(high=0)  # so that all unread data counts as waiting
         self._request = self.loop.call_later(self.seconds, transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        """Take a part of a request; time runs from its first byte to its last, so that single bytes gain nothing."""
+        """Receive a part of a request. The time limit runs from the first to the last byte of the whole request."""
         if self._request is None:
             self._request = self.loop.call_later(self.seconds, self.transport.abort)
         super().data_received(data)
@@ -63,7 +63,7 @@ class _Bounded(H11Protocol):
         self.resting.pop(self, None)
 
     def pause_writing(self) -> None:
-        """Wait for the client to take what is written for it."""
+        """Wait for the client to read the response."""
         super().pause_writing()
         self._watch(self.transport.get_write_buffer_size())
 
@@ -71,7 +71,7 @@ class _Bounded(H11Protocol):
         self._answer = self.loop.call_later(self.seconds, self._look_again, left)
 
     def _look_again(self, left: int) -> None:
-        """End a connection that took nothing since; a slow one that takes some may go on."""
+        """End a connection whose client has read nothing since the last check. A slow client may continue."""
         now = self.transport.get_write_buffer_size()
         if now >= left:
             self.transport.abort()
@@ -79,12 +79,12 @@ class _Bounded(H11Protocol):
             self._watch(now)
 
     def resume_writing(self) -> None:
-        """Go on writing."""
+        """Continue writing."""
         _end(self._answer)
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove the connection."""
         self._is_busy()
         _end(self._request)
         _end(self._answer)
@@ -97,9 +97,9 @@ def _end(timer: asyncio.TimerHandle | None) -> None:
 
 
 def bounded(seconds: float, most: int = MOST) -> type[asyncio.Protocol]:
-    """Return the protocol of `most` connections that end after so many seconds of waiting for the other side.
+    """Return a protocol class for at most `most` connections, each ended after `seconds` of waiting for the client.
 
-    There are no more of them than half of the files that this process may open.
+    The number is also limited to half of the files that this process may open.
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     bounds = {"seconds": seconds, "most": min(most, max(files // 2, 1)), "new": {}, "resting": {}}

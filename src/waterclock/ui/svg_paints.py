@@ -1,4 +1,4 @@
-"""How the parts of a drawing are painted: by classes of the sheet in a page, by attributes in a file of its own."""
+"""The styles of a drawing's parts: CSS classes within a page, and attributes in a standalone file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WARN, _FAIL, _RUN, _IDLE = "#b87700", "#a3123a", "#2f6fed", "#6f7b8b"
 _OK_QUIET = "#a1cec3"
 _MONO = {"font-family": "ui-monospace, 'DejaVu Sans Mono', monospace", "font-size": "12"}
 
-# the colours of the sheet's light side: a file is looked at on paper and in documents
+# the light colours of the stylesheet: a file is used on paper and in documents
 PAINTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "edge": {"fill": "none", "stroke": _EDGE, "stroke-width": "1.4"},
@@ -67,12 +67,12 @@ PAINTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 
 def classes(*names: str) -> Markup:
-    """Return the names that there are as the classes of an element."""
+    """Return the non-empty names as the class attribute of an element."""
     return Markup(' class="{}"').format(" ".join(name for name in names if name))
 
 
 def attributes(*names: str) -> Markup:
-    """Return the same look as attributes; what comes later counts."""
+    """Return the same styles as attributes. Later names override earlier ones."""
     paint: dict[str, str] = {}
     for name in names:
         paint |= PAINTS.get(name, {})

@@ -1,3 +1,3 @@
-"""What commands do, in terms of planner, ledger and engine; what they print is the views'."""
+"""Carries out commands with planner, ledger and engine. The views print the results."""
 
 from __future__ import annotations

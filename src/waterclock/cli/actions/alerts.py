@@ -1,4 +1,4 @@
-"""Lists alerts, tries targets, notes that somebody knows, and sends what waits."""
+"""Lists alerts, tests targets, acknowledges alerts and sends pending messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WORDS = "This is a test of `waterclock alerts test`: what fails, is held, warns
 
 
 def listed(folder: Path, env: str | None, *, is_json: bool) -> int:
-    """Show what is open, what waits to be sent, and who is told."""
+    """Print the open alerts, the pending messages and the recipients."""
     known = _known(open_project(folder, env))
     if is_json:
         print_json(known_json(known))
@@ -50,9 +50,9 @@ def listed(folder: Path, env: str | None, *, is_json: bool) -> int:
 
 
 def tested(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool) -> int:
-    """Send a message to each target that is meant; give 1 where one was not reached.
+    """Send a test message to each selected target. Return 1 if a target was not reached.
 
-    Raises  E914 and E915 of all of them at once, as `check_target`; E918 for an unknown target
+    Raises  E914 and E915 for all targets at once, as `check_target`; E918 for an unknown target
     """
     project = open_project(folder, env)
     targets, secrets = _meant(project, names), Secrets.of(project.secrets)
@@ -81,7 +81,7 @@ def tested(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool
 
 
 def acknowledged(folder: Path, env: str | None, numbers: Sequence[str], why: str, *, is_json: bool) -> int:
-    """Note that somebody knows of alerts, which are not repeated any more.
+    """Acknowledge alerts, so that their messages are not repeated.
 
     Raises  E412 where nothing ran yet, E457 and E458 as `acknowledge`, E903 for an empty reason, E918 for no number
     """
@@ -103,9 +103,9 @@ def acknowledged(folder: Path, env: str | None, numbers: Sequence[str], why: str
 
 
 def sent(folder: Path, env: str | None, *, is_json: bool) -> int:
-    """Look anew at what does not go on, and send what waits; give 1 where a target is lost.
+    """Check again for open problems and send pending messages. Return 1 if a message could not be delivered.
 
-    Raises  E412 where nothing ran yet, E918 where this environment tells nobody, E914 and E915 as `check_target`
+    Raises  E412 where nothing ran yet, E918 where this environment sends no alerts, E914 and E915 as `check_target`
     """
     with reading(folder, env, None) as at:
         project = at.project
@@ -124,13 +124,13 @@ def sent(folder: Path, env: str | None, *, is_json: bool) -> int:
 
 
 def see_targets(project: Project, targets: Sequence[Target]) -> None:
-    """Raise all that keeps targets from being reached by what is installed here, each with its place."""
+    """Raise an error for every target that cannot be reached with the packages installed here, each with its place."""
     errors = target_errors(targets, Secrets.of(project.secrets))
     raise_all(errors)
 
 
 def tells_nobody(project: Project) -> WaterclockError:
-    """Refuse to tell where nobody is to be told."""
+    """Build the error for an environment that sends no alerts."""
     if not project.alerts.targets:
         return WaterclockError(
             "E918", "no target is declared", fix='write [alerts.targets.NAME] with apprise = … or webhook = "https://…"'

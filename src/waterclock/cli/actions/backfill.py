@@ -1,4 +1,4 @@
-"""Finds the labels that a backfill makes, what they cost, and starts it."""
+"""Finds the labels that a backfill makes, estimates their cost, and starts the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from waterclock.selection import Labels
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """The labels to make, by table, and the plan of them."""
+    """The labels to make, by table, and the plan for them."""
 
     tables: tuple[str, ...]
     labels: Mapping[str, Labels]
@@ -36,14 +36,14 @@ class Backfill:
 
     @property
     def count(self) -> int:
-        """How many batches are to be made."""
+        """The number of batches to make."""
         return len(self.plan.batches) + sum(self.plan.left_out.values())
 
 
 def backfilled(
     folder: Path, env: str | None, which: tuple[str, str], now: str | None, *, yes: bool, is_json: bool
 ) -> int:
-    """Show what a backfill would do, ask, and do it; give the exit code."""
+    """Show the plan of a backfill, ask, and run it. Return the exit code."""
     to = console(stderr=is_json)
     with reading(folder, env, now) as at:
         asked = planned_backfill(at, *which)
@@ -82,7 +82,7 @@ def _waits_for_pause(plan: Plan) -> bool:
 
 
 def _keep(ledger: Ledger, asked: Backfill) -> None:
-    """Write the request down: this run cannot carry all of it out, and another one will once that is resumed."""
+    """Record the request in the ledger: a paused batch cannot run now, and a later run makes it once it is resumed."""
     known = {record.name for record in ledger.reads.tables()}
     for name, labels in asked.force.items():
         if labels and name in known:
@@ -90,7 +90,7 @@ def _keep(ledger: Ledger, asked: Backfill) -> None:
 
 
 def planned_backfill(at: Reading, selection: str, labels: str) -> Backfill:
-    """Find the labels of a range that are due and not covered: snapshots have only their newest.
+    """Plan the labels of a range that are due and not covered. Of snapshots only the newest can be made.
 
     Raises  E513 where no label of a table is in the range, with the nearest
     """
@@ -101,7 +101,7 @@ def planned_backfill(at: Reading, selection: str, labels: str) -> Backfill:
 
 
 def cost_words(cost: Estimate) -> str:
-    """Say what work costs: `3 min 20 s of work; not known for marts.delays, which never ran`."""
+    """Format an estimate: `3 min 20 s of work; not known for marts.delays, which never ran`."""
     known = f"{seconds_words(cost.seconds)} of work" if len(cost.unknown) < len(cost.tables) else ""
     untold = f"not known for {', '.join(cost.unknown)}, which never ran" if cost.unknown else ""
     return "; ".join(part for part in (known, untold) if part) or "no work"

@@ -1,4 +1,4 @@
-"""Closes the books of a window by hand (`closed_by_hand()` in CLOSE WHEN), and records who said so and why."""
+"""Closes the books of a window by hand (`closed_by_hand()` in CLOSE WHEN), and records who closed it and why."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waterclock.timelabel.label import label_of
 
 
 def closed(folder: Path, env: str | None, which: str, why: str, now: str | None, *, is_json: bool) -> None:
-    """Close a window at the newest boundary before which all that it reads is settled.
+    """Close a window at the newest boundary before which all its inputs are settled.
 
     Raises  E266 where that cannot be, E903 for an empty reason, E511 to E515 as `opening.one_table`
     """
@@ -49,7 +49,7 @@ def closed(folder: Path, env: str | None, which: str, why: str, now: str | None,
 
 
 def _label(table: Table, which: str, labels: Labels | None) -> datetime:
-    """Return the one label that is meant."""
+    """Return the one label that the command names."""
     low, high = (None, None) if labels is None else labels.bounds(table.cadence)
     if low is None or high is None:
         raise WaterclockError("E266", f"{which} names no window", fix=f"say which: {table.name}@LABEL")

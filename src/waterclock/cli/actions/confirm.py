@@ -1,4 +1,4 @@
-"""Asks before a command changes something, unless --yes was given or nobody can answer."""
+"""Asks before a command changes something, unless --yes was given. Fails if stdin is not a terminal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from waterclock.errors import WaterclockError
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on where the answer is yes; leave with exit code 1 where it is no.
+    """Ask a question. Continue if the answer is yes, or exit with code 1 if it is no.
 
-    Raises  E902 where nobody is there to answer
+    Raises  E902 where stdin is not a terminal
     """
     if yes:
         return

@@ -1,4 +1,4 @@
-"""Finds the windows that `drop` takes out, asks, and records who said so and why."""
+"""Finds the windows that `drop` removes, asks, and records who dropped them and why."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from waterclock.timelabel.label import label_of
 
 
 def dropped(folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool) -> None:
-    """Show which windows are meant, ask, and drop them.
+    """Show the selected windows, ask, and drop them.
 
-    Raises  E436 for what is not dropped, E903 for an empty reason
+    Raises  E436 for windows that cannot be dropped, E903 for an empty reason
     """
     need_reason(why)
     to = console(stderr=is_json)

@@ -1,4 +1,4 @@
-"""What serves the door: uvicorn, or Granian where that is asked for, at half the CPU."""
+"""HTTP servers for the event endpoint: uvicorn, or Granian on request, which takes half the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.receiver.door import Door
 
-_PATIENCE = 60.0  # seconds in which a request must have come whole
+_PATIENCE = 60.0  # seconds within which a request must arrive completely
 _SECONDS_TO_END = 30
 _BACKLOG = 1024
 _MOST_CONNECTIONS = 4000
@@ -27,36 +27,36 @@ _ASKED = "WATERCLOCK_RECEIVER_SERVER"
 
 
 def reached(address: tuple[str, int], is_over: Callable[[], bool]) -> None:
-    """Wait until somebody answers at an address, or it is over."""
+    """Wait until a server accepts connections at an address, or until `is_over` returns true."""
     while not is_over():
         with suppress(OSError), socket.create_connection(address, 1):
-            # where another process shares the address, it may have been that one: Granian does not tell when it listens
+            # another process that shares the address may have accepted: Granian does not report when it listens
             time.sleep(_SETTLES)
             return
         time.sleep(_SETTLES / 10)
 
 
 class EventServer(Protocol):
-    """Serves a door at an address until it is stopped; what is on its way then is answered first.
+    """Serves an event endpoint at an address until it is stopped. Requests in flight are answered first.
 
-    `leaves_threads`: some of its own outlive it, so that the interpreter may not be taken down in order.
+    `leaves_threads`: some of its threads outlive it, so the interpreter must not be shut down in order.
     """
 
     leaves_threads: bool
 
     async def serve(self) -> None:
-        """Serve, and return once it has ended."""
+        """Serve requests, and return once the server has ended."""
         ...
 
     def stop(self) -> None:
-        """Take no more connections. Called in the loop that serves."""
+        """Accept no more connections. Called in the event loop of the server."""
         ...
 
 
 def server_of(door: Door, address: socket.socket) -> EventServer:
-    """Return the server of a door; `address` is bound, and nobody listens there yet.
+    """Return the server of an event endpoint. `address` is bound, and no server listens there yet.
 
-    Granian's server within a process is new: it is asked for.
+    Granian's embedded server is new, so it is used only on request.
 
     Raises  E909 for a server that is not known, or not installed
     """
@@ -74,12 +74,12 @@ def server_of(door: Door, address: socket.socket) -> EventServer:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Have an address; several processes share one, so that one is started before the other ends.
+    """Bind a socket to an address. Several processes can share one, so that one can start before the other ends.
 
-    Raises  E909 where it cannot be had
+    Raises  E909 where it cannot be bound
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # without the protocol asyncio would not turn off Nagle's delay of each answer
+    # without the explicit protocol, asyncio would leave Nagle's algorithm on and delay each answer
     address = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         address.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -127,7 +127,7 @@ class _Uvicorn:
 
 
 class _Granian:
-    leaves_threads = True  # of Rust: one that asks for Python while that ends aborts the process
+    leaves_threads = True  # Rust threads: one that calls Python during its shutdown aborts the process
 
     def __init__(self, door: Door, address: socket.socket) -> None:
         from granian.constants import HTTPModes, Interfaces
@@ -137,7 +137,7 @@ class _Granian:
         self._server = Server(
             door,
             address=host,
-            port=port,  # of which `address` holds the number; Granian listens there by a socket of its own
+            port=port,  # bound by `address`; Granian listens on the same port with its own socket
             interface=Interfaces.RSGI,
             http=HTTPModes.http1,
             websockets=False,

@@ -1,4 +1,4 @@
-"""Makes the project of `init`: a shop's database, files that land, and a flow over both.
+"""Creates the project of `init`: a shop's database, files that arrive, and a flow over both.
 
 Its windows are the three days before today, so that the first run has work and the second has none.
 """
@@ -117,7 +117,7 @@ EMPTY_FLOW = """\
 -- TRANSFORM web.per_day PARTITIONED AS SELECT count(*) AS visits FROM web.visits;
 """
 
-# with the folder of secrets that an environment has unless it says another
+# includes the default secrets folder of an environment
 IGNORE = f"""\
 .waterclock/
 {Environment.model_fields["secrets"].default}/
@@ -125,15 +125,15 @@ IGNORE = f"""\
 
 
 def today() -> date:
-    """Return today's date in UTC, which the example's days are cut in."""
+    """Return today's date in UTC, the zone of the example's days."""
     return datetime.now(UTC).date()
 
 
 def start_project(folder: Path, day: date) -> tuple[Path, ...]:
-    """Write the project, whose days are those before `day`; give its files relative to the folder.
+    """Write the sample project for the days before `day`. Return its files relative to the folder.
 
-    Raises  E901 where something of it is there already; nothing is written then
-            E905 where the folder cannot be written
+    Raises  E901 where one of its files exists already; nothing is written then
+      E905 where the folder cannot be written
     """
     texts = _texts(folder, day)
     data = Path("data") / "shop.sqlite"
@@ -146,10 +146,10 @@ def start_project(folder: Path, day: date) -> tuple[Path, ...]:
 
 
 def start_empty(folder: Path, day: date) -> tuple[Path, ...]:
-    """Write a project that declares nothing yet, with `day` as its START; give its files relative to the folder.
+    """Write a project without declarations, with `day` as its START. Return its files relative to the folder.
 
-    Raises  E901 where something of it is there already; nothing is written then
-            E905 where the folder cannot be written
+    Raises  E901 where one of its files exists already; nothing is written then
+      E905 where the folder cannot be written
     """
     texts = {
         Path("waterclock.toml"): EMPTY_PROJECT_FILE.format(name=_name_of(folder), start=day),
@@ -163,14 +163,14 @@ def start_empty(folder: Path, day: date) -> tuple[Path, ...]:
 
 
 def next_commands(folder: Path, *commands: str) -> tuple[str, ...]:
-    """Return the commands that lead on from here, such as `run` and `status`."""
+    """Return the next commands to run, such as `run` and `status`, with the --project option if needed."""
     resolved = folder.resolve()
     here = "" if resolved == Path.cwd() else f" --project {shlex.quote(str(folder))}"
     return tuple(f"waterclock {command}{here}" for command in commands)
 
 
 def _refuse_there(folder: Path, files: Iterable[Path]) -> None:
-    """Refuse a folder that cannot be one, and files that are there already.
+    """Raise an error if the folder cannot be a project's, or if one of the files exists already.
 
     Raises  E901
     """
@@ -230,13 +230,13 @@ def _texts(folder: Path, day: date) -> dict[Path, str]:
 
 
 def _name_of(folder: Path) -> str:
-    """Make a legal project name of the folder's."""
+    """Build a legal project name from the folder's name."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", folder.resolve().name).strip("_-")
     return name if re.match(r"[A-Za-z_]", name) else f"project_{name}".rstrip("_")
 
 
 def _visits(day: date) -> Iterator[tuple[Path, str]]:
-    """Return one file a day, stamped with the last second that it holds."""
+    """Yield one file per day, stamped with the last second that it covers."""
     for back in range(DAYS, 0, -1):
         of = day - timedelta(days=back)
         rows = [f"{of}T{hour:02d}:00:00Z,{page},{(hour * 7 + back * 3) % 11 + 2}" for hour, page in _pages()]

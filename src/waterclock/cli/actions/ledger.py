@@ -1,4 +1,4 @@
-"""Exports the ledger and rebuilds it, and tells what came of it."""
+"""Exports, rebuilds and moves the ledger, and reports the result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOTHING: dict[str, Any] = {
 
 
 def exported(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) -> None:
-    """Write the ledger to the storage, and say where.
+    """Write the ledger to the storage, and print the location.
 
     Raises  E419 where there is no ledger
     """
@@ -55,9 +55,9 @@ def exported(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) ->
 
 
 def rebuilt(folder: Path, env: str | None, export: str | None, *, force: bool, is_json: bool) -> None:
-    """Make the ledger again, and say what it was made of.
+    """Rebuild the ledger, and print its sources: the export and the commits.
 
-    Raises  E417 where one is there, E418 where an export cannot be used
+    Raises  E417 where a ledger exists already, E418 where an export cannot be used
     """
     found = rebuild_ledger(open_project(folder, env), force=force, export=export)
     if is_json:
@@ -70,7 +70,7 @@ def rebuilt(folder: Path, env: str | None, export: str | None, *, force: bool, i
 
 
 def moved(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
-    """Move the ledger to a URL, or to where another environment has it, and say what is to be set.
+    """Move the ledger to a URL or to the ledger URL of another environment, and print the setting to change.
 
     Raises  E417 where a ledger is there already, E419 where there is none to move, E426 while batches run
     """

@@ -1,4 +1,4 @@
-"""Answers a monitor over HTTP while a run watches: whether it lives, whether it can work, how far its tables are."""
+"""Answers a monitor over HTTP while a run watches: liveness, readiness and the project's metrics."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 _LOOPBACK = "127.0.0.1"
 _TEXT = "text/plain; charset=utf-8"
-_PATIENCE = 10.0  # seconds in which a request must have come whole
-_MOST_ANSWERS = 2  # that are worked out at once: they ask the ledger
+_PATIENCE = 10.0  # seconds within which a request must arrive completely
+_MOST_ANSWERS = 2  # answers computed at the same time: each queries the ledger
 _SECONDS_TO_END = 3
 
 
 def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
-    """Read where to listen: `9090`, or `0.0.0.0:9090`; `unix:/path`, where that is possible, has the port 0.
+    """Parse a listen address: `9090` or `0.0.0.0:9090`. `unix:/path`, where a socket is allowed, gets the port 0.
 
-    Raises  E909 for what is neither
+    Raises  E909 for any other text
     """
     if may_be_socket and said.startswith("unix:/"):
         return said, 0
@@ -52,11 +52,11 @@ def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
 
 @contextmanager
 def listening(work: Workplace, address: tuple[str, int]) -> Iterator[tuple[str, int]]:
-    """Answer `/livez`, `/readyz` and `/metrics` from a thread of its own; gives where.
+    """Serve `/livez`, `/readyz` and `/metrics` from a separate thread, and yield the address.
 
-    `/metrics`, and why the run is not ready, name tables: they need the token of WATERCLOCK_METRICS_TOKEN.
+    `/metrics`, and the reasons why the run is not ready, name tables: both need the token of WATERCLOCK_METRICS_TOKEN.
 
-    Raises  E909 where the address cannot be had, E923 for a short token
+    Raises  E909 where the address cannot be bound, E923 for a short token
     """
     import uvicorn
 
@@ -124,7 +124,7 @@ def _application(work: Workplace, host: str, token: str | None) -> Starlette:
             return PlainTextResponse(said, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
         status, text, kind = await _in_thread(partial(_answer_of, answer, work), threads)
         if not has_token:
-            text = text if status == HTTPStatus.OK else "not ready\n"  # why names tables, and the ledger's place
+            text = text if status == HTTPStatus.OK else "not ready\n"  # the reason names tables and the ledger's place
         return PlainTextResponse(text, status, media_type=kind)
 
     async def refused(_: HttpRequest, error: Exception) -> Response:
@@ -158,12 +158,12 @@ _Answer = tuple[HTTPStatus, str, str]
 
 
 def _livez(_: Workplace) -> _Answer:
-    """Tell that the process lives: what it waits for, a ledger that is away too, is no reason to end it."""
+    """Report that the process lives. A dependency that is down, even the ledger, is no reason to end the process."""
     return HTTPStatus.OK, "alive\n", _TEXT
 
 
 def _readyz(work: Workplace) -> _Answer:
-    """Tell whether it can take up a batch now: the ledger answers, and its flow is the applied one."""
+    """Report whether a batch can start now: the ledger answers, and this process's flow is the applied one."""
     if not work.ledger.answers():
         return HTTPStatus.SERVICE_UNAVAILABLE, "the ledger does not answer\n", _TEXT
     applied = work.ledger.declared.applied()
@@ -173,7 +173,7 @@ def _readyz(work: Workplace) -> _Answer:
 
 
 def _metrics(work: Workplace) -> _Answer:
-    """Return the project's metrics as Prometheus reads them. Cost: a snapshot of the ledger and a plan."""
+    """Return the project's metrics in Prometheus format. Cost: a snapshot of the ledger and a plan."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily, Metric
     from prometheus_client.exposition import CONTENT_TYPE_LATEST

@@ -1,4 +1,4 @@
-"""Carries out `maintain`, or says what it would do."""
+"""Runs `maintain`, or shows the changes that a dry run finds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AMOUNTS = ("dropped", "joined", "unneeded", "slices", "left_behind", "states")
 
 
 def maintained(folder: Path, env: str | None, selection: list[str] | None, *, is_dry: bool, is_json: bool) -> int:
-    """Look what may be tidied, tidy it unless it is a dry run, and tell; give the exit code."""
+    """Find files to join or remove, tidy them unless it is a dry run, and report. Return the exit code."""
     project = open_project(folder, env)
     chosen, _ = selected(project.flow, selection)
     known = open_ledger(project)
@@ -31,7 +31,7 @@ def maintained(folder: Path, env: str | None, selection: list[str] | None, *, is
     known.close()
     with open_workplace(project) as work:
         now = work.real_now()
-        # first of all: what the logs and the stage lose, the export has
+        # export first: the ledger export then contains everything that is removed from the logs and the stage
         exported = None if is_dry else export_ledger(work.ledger, work.lake.root)
         seen = {record.name for record in work.ledger.reads.tables()}
         found = look(work, [name for name in chosen.tables if name in seen], now)

@@ -1,4 +1,4 @@
-"""Makes what a question as of a tick needs, before it is asked: shown first, and carried out as any run is."""
+"""Makes the batches that a query as of a tick needs. They are shown first, and run like any other run."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from waterclock.selection import Labels
 
 
 def make_first(folder: Path, env: str | None, sql: str, tick: str, *, yes: bool) -> None:
-    """Show what a question needs that is not there or has not followed, ask, and make it.
+    """Show the batches that a query needs and that are missing or stale, ask, and make them.
 
-    All is told on stderr: the answer alone is printed. Leaves with the run's exit code where a batch failed.
+    Everything is printed on stderr, because stdout contains only the answer. Exits with the run's code if a batch
+    failed.
     """
     with reading(folder, env, None) as at:
         asked = _asked(at, tables_asked(at.flow, sql), tick, yes=yes)
@@ -40,7 +41,7 @@ def make_first(folder: Path, env: str | None, sql: str, tick: str, *, yes: bool)
 
 
 def _asked(at: Reading, tables: Collection[str], tick: str, *, yes: bool) -> Asked | None:
-    """Return the run that makes what is needed, once it was shown and agreed to; None where all is there."""
+    """Return the run that makes the needed batches, after it was shown and confirmed, or None if none are needed."""
     if at.ledger is None or not tables:
         return None
     needed = _needed(at, tables, tick)
@@ -62,7 +63,7 @@ def _asked(at: Reading, tables: Collection[str], tick: str, *, yes: bool) -> Ask
 
 
 def _needed(at: Reading, tables: Collection[str], text: str) -> ToMake:
-    """Find what is to be made.
+    """Find the batches to make.
 
     Raises  as `read_tick`, and E521 for a tick in the future or before a table's first window
     """

@@ -1,4 +1,4 @@
-"""Draws the data model: as text for people or for Graphviz, or as a picture by Graphviz."""
+"""Draws the data model as text for a terminal, as DOT for Graphviz, or as a picture by Graphviz."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PICTURES = {".svg": "svg", ".png": "png"}
 
 
 def drawn(folder: Path, env: str | None, selection: list[str] | None, out: Path | None, *, is_json: bool) -> None:
-    """Draw a project's tables, or those selected; without a file as text on a terminal, and as DOT into a pipe.
+    """Draw all or the selected tables of a project. Without a file: as text on a terminal, as DOT in a pipe.
 
     Raises  E907 for a file of another kind, E908 where Graphviz is missing or fails
     """
@@ -66,9 +66,9 @@ def drawn(folder: Path, env: str | None, selection: list[str] | None, out: Path 
 
 
 def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_json: bool) -> None:
-    """Draw what FLAT around a table brings together.
+    """Draw the tables that FLAT joins to a table.
 
-    Raises  E237 where it cannot be read so, E511, E515, and as `drawn`
+    Raises  E237 where FLAT cannot read it, E511, E515, and as `drawn`
     """
     project = open_project(folder, env)
     name, _ = one_table(project.flow, text)
@@ -91,7 +91,7 @@ def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is
 
 
 def is_read_by_people() -> bool:
-    """Whether what is written to stdout is read on a terminal; Graphviz reads it from a pipe or a file."""
+    """Whether stdout is a terminal. Graphviz reads from a pipe or a file."""
     return sys.stdout.isatty()
 
 

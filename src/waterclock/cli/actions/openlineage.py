@@ -1,4 +1,4 @@
-"""Tells where events of lineage go and how many wait, and sends them."""
+"""Shows where lineage events are sent and how many are pending, and sends them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def shown(folder: Path, env: str | None, *, is_json: bool) -> int:
-    """Show where events go, and how many wait."""
+    """Print where events are sent, and how many are pending."""
     project = open_project(folder, env)
     ledger = open_ledger(project)
     state = OpenLineageState(0)
@@ -34,9 +34,9 @@ def shown(folder: Path, env: str | None, *, is_json: bool) -> int:
 
 
 def sent(folder: Path, env: str | None, *, again: bool, is_json: bool) -> int:
-    """Send what waits; give 1 where it did not arrive.
+    """Send the pending events. Return 1 if some did not arrive.
 
-    Raises  E379 where events go nowhere or cannot be made, E412 where nothing ran yet
+    Raises  E379 where no destination is set or events cannot be made, E412 where nothing ran yet
     """
     project = open_project(folder, env)
     if not project.openlineage.is_on:

@@ -1,4 +1,4 @@
-"""Pauses tables or the whole project, and takes that back."""
+"""Pauses tables or the whole project, and resumes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from waterclock.operations.words import count_words
 
 
 def paused(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
-    """Let no new batch of these tables be claimed, or of any where none is said, before anything ran too.
+    """Pause the selected tables, or all if none are selected: no new batch is claimed. Works before the first run too.
 
     Raises  E430 where all of it is paused already, E903 for an empty reason, E510 to E514 as `selection.select`
     """
@@ -52,7 +52,7 @@ def paused(folder: Path, env: str | None, selection: list[str] | None, why: str,
 
 
 def resumed(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
-    """Take back the pause of these tables, or that of all where none is said.
+    """Resume the selected tables, or end the pause of all if none are selected.
 
     Raises  E430 where none of it is paused, E510 to E514 as `selection.select`
     """

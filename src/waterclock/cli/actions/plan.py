@@ -1,4 +1,4 @@
-"""Plans the tables and labels that a command line selects; holds the plan with what is told beside it."""
+"""Plans the tables and labels that a command line selects, and collects the details printed with the plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, with what is told beside it: labels without need of a batch, and tables that have not begun."""
+    """A plan with its details: labels that need no batch, tables without a due window, deadlines and more."""
 
     plan: Plan
     flow: Flow
@@ -77,7 +77,7 @@ class Planned:
 
 
 def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
-    """Plan what is selected; where no labels are, count too those that are not needed or stood for.
+    """Plan the selection. Without a label range, also count labels that are not needed or that a snapshot stands for.
 
     Raises  E318 for a flow that the next run would refuse
     """

@@ -1,4 +1,4 @@
-"""Finds the tables that a rebuild makes anew and what changes with them, and starts it."""
+"""Finds the tables to rebuild and their changes, and starts the rebuild."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waterclock.timelabel.label import label_of
 
 
 def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
-    """Show what changes, ask, and make the tables anew, upstream first; then the flow is the applied one.
+    """Show the changes, ask, and rebuild the tables, upstream first. The flow is applied afterwards.
 
     Raises  E407, E420, E432 as `plan_rebuild`
     """

@@ -1,4 +1,4 @@
-"""Says what a rebuild of all tables makes and costs, asks, and carries it out."""
+"""Shows the batches and the cost of a rebuild of all tables, asks, and runs it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from waterclock.operations.words import bytes_words, count_words
 
 
 def all_remade(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> None:
-    """Show what it costs, ask, and make every table anew; then the flow is the applied one.
+    """Show the cost, ask, and rebuild every table. The flow is applied afterwards.
 
     Raises  E431 to E433, E644, E645 as `rebuild_all`
     """

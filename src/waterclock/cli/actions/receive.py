@@ -1,4 +1,4 @@
-"""Serves the door to the streams of a project until Ctrl-C or a polite kill, and ends what it wrote."""
+"""Serves the event endpoint of a project's streams until Ctrl-C or SIGTERM, and closes the files it wrote."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) -> int:
-    """Take events until it is stopped, and give the exit code.
+    """Receive events until stopped, and return the exit code.
 
-    Raises  E870 where no table collects from a receiver, E872 where the disk failed, E873 where others than this
-            machine could send without a token, E874 where a folder cannot be written, E909 where nothing can listen,
-            E923 for a short token
+    Raises  E870 where no table collects from a receiver, E872 where the disk failed, E873 where other machines could
+            send without a token, E874 where a folder cannot be written, E909 where the address cannot be bound, E923
+            for a short token
     """
     project = open_project(folder, env)
     host, port = address_of(listen)
@@ -63,7 +63,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
                 to.print(f"events are taken at http://{told}/{name}", soft_wrap=True)
             to.print("(Ctrl-C ends it)")
         stop.wait()
-        code = 1  # of what `end` raises
+        code = 1  # if `end` raises
         try:
             served.end()
             code = 0
@@ -74,7 +74,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
 
 
 def door_of(project: Project, *, is_open: bool) -> Door:
-    """Return the door to all streams that tables of a project collect from; `is_open` to other machines than this.
+    """Return the endpoint for all streams that a project's tables collect from. `is_open`: other machines can reach it.
 
     Raises  E870, E873, E874 as `take_events`
     """
@@ -111,12 +111,12 @@ def door_of(project: Project, *, is_open: bool) -> Door:
 
 
 def ends_of(cadences: Sequence[Cadence]) -> Callable[[datetime], datetime]:
-    """Return what tells the next instant at which a window of one of the cadences ends."""
+    """Return a function that computes the next instant at which a window of one of the cadences ends."""
     return lambda at: min(cadence.next(at) for cadence in cadences)
 
 
 class _Served:
-    """A server in a thread of its own; `told` is called when it ends by itself."""
+    """Runs an event server in a separate thread. `told` is a callback for a server that ends by itself."""
 
     def __init__(self, door: Door, address: socket.socket, told: Callable[[], None]) -> None:
         self._door = door
@@ -135,16 +135,19 @@ class _Served:
         return self._server.leaves_threads
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start the server, and wait until it accepts connections."""
         self._thread.start()
         self._is_up.wait()
         reached(self._name, lambda: not self._thread.is_alive())
 
     def end(self) -> None:
-        """Take no more, answer what has come, and end what is written. Raises  what it ended by, E872 for the disk."""
+        """Stop accepting events, answer those received, and close the files.
+
+        Raises  the server's error, E872 for the disk
+        """
         self._door.is_ready = False
         if self._loop is not None:
-            with suppress(RuntimeError):  # it has ended by itself
+            with suppress(RuntimeError):  # the loop has ended already
                 self._loop.call_soon_threadsafe(self._server.stop)
         self._thread.join()
         if isinstance(self._failure, OSError):
@@ -161,7 +164,7 @@ class _Served:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - raised again where it was started
+        except BaseException as error:  # noqa: BLE001 - raised again by `end`
             self._failure = error
         finally:
             self._address.close()
@@ -192,7 +195,7 @@ def _made(folder: Path) -> Path:
         probe = folder / f".probe-{threading.get_native_id()}"
         probe.touch()
         probe.unlink()
-        for each in (folder, *folder.parents[:2]):  # what is made here outlives a crash of the machine
+        for each in (folder, *folder.parents[:2]):  # new folders must survive a crash of the machine
             sync_folder(each)
     except OSError as error:
         raise WaterclockError(

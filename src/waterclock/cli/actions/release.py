@@ -1,4 +1,4 @@
-"""Releases held batches: finds them, asks, commits what was sealed, and says what becomes due."""
+"""Releases held batches: finds them, asks, commits the sealed slices, and prints the result."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from waterclock.timelabel.label import label_of
 
 
 def released(folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool) -> int:
-    """Release what is held, oldest first, and give the exit code: the first that cannot be shown ends it.
+    """Release held batches, oldest first, and return the exit code. The first batch that cannot be released ends it.
 
-    Raises  E440 where nothing is held, E756 where what is held cannot be shown any more, E903 for an empty reason
+    Raises  E440 where nothing is held, E756 where a held batch cannot be released any more, E903 for an empty reason
     """
     need_reason_of_release(why)
     to = console(stderr=is_json)

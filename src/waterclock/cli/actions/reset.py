@@ -1,4 +1,4 @@
-"""Shows what a reset takes and what rests on it, asks, and starts the table over."""
+"""Shows the labels a reset removes and the tables that read them, asks, and starts the table over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.operations.words import count_words
 
 
 def started_over(folder: Path, env: str | None, which: str, why: str, *, yes: bool, is_json: bool) -> None:
-    """Report what a table holds and what reads it, ask, and start it over.
+    """Show the contents and the readers of a table, ask, and start it over.
 
     Raises  E515 for several tables, and as `prepare_reset`
     """
@@ -24,7 +24,7 @@ def started_over(folder: Path, env: str | None, which: str, why: str, *, yes: bo
     name, _ = one_table(project.flow, which)
     to = console(stderr=is_json)
     with open_workplace(project) as work:
-        apply_flow(work, work.real_now())  # a table that was renamed is found under its new name
+        apply_flow(work, work.real_now())  # finds a renamed table under its new name
         found = prepare_reset(work, name)
         if found is not None:
             for line in _lines(found):

@@ -1,4 +1,4 @@
-"""Finds the done labels that are made again and what may follow from that, and starts it."""
+"""Finds the done labels to make again and the batches that may follow, and starts the run."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from waterclock.ledger.ledger import Ledger
 
 
-# what makes a batch again makes one again that is held, too
+# commands that also make held batches again
 _MAKE_HELD = frozenset({"recompute", "recollect"})
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What somebody wants made again: by which command and verb, how its labels are found, and why."""
+    """A request to make batches again: command, verb, selection, reason, and the function that finds the labels."""
 
     command: str
     verb: str
@@ -51,14 +51,14 @@ class Wish:
 
     @property
     def word(self) -> str:
-        """The verb as people say it."""
+        """The verb as it is shown to users."""
         return self.command if self.command == "replay" else "recompute" if self.verb == FOLLOW else self.verb
 
 
 def restated(
     folder: Path, env: str | None, wish: Wish, now: str | None, *, yes: bool, is_run: bool, is_json: bool
 ) -> int:
-    """Show the ripple, ask, note the request, run it with what follows from it, and give the exit code."""
+    """Show the ripple, ask, record the request, and run it with the batches that follow. Return the exit code."""
     to = console(stderr=is_json)
     with reading(folder, env, now) as at:
         found = {name: labels for name, labels in wish.choose(at, wish.selection, wish.labels).items() if labels}
@@ -97,7 +97,10 @@ def restated(
 def _with_late_rows(
     at: Reading, ledger: Ledger, wish: Wish, found: Found, ripple: Ripple
 ) -> Mapping[str, tuple[Window, ...]]:
-    """Return what may run: the ripple, and what loses the late rows that closed windows take in, with what reads it."""
+    """Return the windows that may run.
+
+    These are the ripple, the windows that lose late rows to recomputed closed windows, and their readers.
+    """
     late = taken_late(at, ledger, found) if wish.verb == "recompute" else {}
     if not late:
         return ripple.all
@@ -106,7 +109,7 @@ def _with_late_rows(
     return at.planner.ripple(snapshot, at.now, both).all
 
 
-def _held_again(  # noqa: PLR0913 - what the command was asked, and what it found
+def _held_again(  # noqa: PLR0913 - the command's arguments and their result
     to: Console,
     at: Reading,
     ledger: Ledger,
@@ -118,7 +121,7 @@ def _held_again(  # noqa: PLR0913 - what the command was asked, and what it foun
     is_run: bool,
     is_json: bool,
 ) -> int:
-    """Make held batches of a selection again, and those alone: what else is meant is asked for once none is held."""
+    """Make only the held batches of a selection again. Other batches can be requested once none is held."""
     for name, labels in held.items():
         words = local_range(labels[0], labels[-1], at.flow.tables[name].cadence)
         to.print(Text(f"held: {count_words(len(labels), 'label')} of {name} ({words})"), soft_wrap=True)
@@ -138,7 +141,7 @@ def _held_again(  # noqa: PLR0913 - what the command was asked, and what it foun
 
 
 def print_ripple(to: Console, at: Reading, verb: str, ripple: Ripple, cost: Estimate) -> None:
-    """Print what is made again, what may follow, and what that costs at most."""
+    """Print the batches to make again, the batches that may follow, and the maximum cost."""
     _print_part(to, at, f"{verb}: {_count(ripple.asked)}", ripple.asked)
     following = ripple.following
     if following:

@@ -1,4 +1,4 @@
-"""Clears the failed batches that `retry` names, and runs what follows."""
+"""Clears the failed batches that `retry` selects, and runs them with the batches that follow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def retried(
     is_run: bool,
     why: str = "",
 ) -> int:
-    """Clear what failed, run it with what it blocked and what rests on it, and give the exit code."""
+    """Clear failed batches and run them, with those they blocked and those depending on them. Return the exit code."""
     to = console(stderr=is_json)
     selection, labels = which
     with reading(folder, env, now) as at:

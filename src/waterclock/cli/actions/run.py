@@ -1,4 +1,4 @@
-"""Carries a run out from the command line: opens it, tells how it goes, hears Ctrl-C, and sums it up."""
+"""Runs batches from the command line: opens the run, shows its progress, handles Ctrl-C and prints the summary."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _OF_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a command asks of a run; `only` None means all tables, `watch_seconds` None means once.
+    """The parameters of a run. `only` None selects all tables; `watch_seconds` None runs once.
 
-    `is_beside`: the run comes before an answer, and is told on stderr. `listen`: where a monitor is answered.
-    `pages`: where the pages of `ui` are served. `is_logged`: what happens is told as lines of JSON.
+    `is_beside`: the run precedes an answer, and is printed on stderr. `listen`: the address for a monitor.
+    `pages`: the address of the pages of `ui`. `is_logged`: events are printed as lines of JSON.
     """
 
     command: str
@@ -73,7 +73,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a run came to, with what is needed to tell of it; `beside`: what is ready that it was not asked for."""
+    """The result of a run and the details to print it. `beside`: how many ready batches were not requested."""
 
     outcome: RunOutcome
     flow: Flow
@@ -83,19 +83,22 @@ class Ran:
     beside: int = 0
 
     def draw(self, to: Console) -> None:
-        """Print errors, what they block, and a line that sums up."""
+        """Print errors, the batches that they block, and a summary line."""
         print_outcome(to, self.outcome, self.flow, zone_of(self.flow), self.seconds)
         if self.beside:
             count = count_words(self.beside, "batch is", "batches are")
             to.print(Text(f"beside what was asked for {count} ready: `waterclock run` makes them", style="quiet"))
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the run came to, for scripts."""
+        """Return the result of the run, for scripts."""
         return run_json(self.outcome, self.flow, self.now, self.until, self.seconds)
 
 
 def carry_out(project: Project, asked: Asked) -> int:
-    """Run what is asked for, report it, and return the exit code: 1 where a batch failed, or stays failed or held."""
+    """Run the request, print the result, and return the exit code.
+
+    The code is 1 if a requested batch failed, or stays failed or held.
+    """
     to = console(stderr=asked.is_json or asked.is_beside)
     with carried_out(project, asked, to) as ran:
         if asked.is_json:
@@ -115,9 +118,9 @@ def _log_of(asked: Asked) -> JsonLog | None:
 
 @contextmanager
 def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessions | None = None) -> Iterator[Ran]:
-    """Run what is asked for, telling `to` how it goes; what it came to can be told before all is closed.
+    """Run the request, with progress on `to`. Yield the result, so that it can be printed before everything is closed.
 
-    With `sessions` given Spark is left open, and Ctrl-C never ends the process: both are the caller's.
+    If `sessions` is given, Spark stays open and Ctrl-C never ends the process: the caller is responsible for both.
     """
     zone = zone_of(project.flow)
     address = None if asked.listen is None else address_of(asked.listen)
@@ -151,7 +154,7 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
             ):
                 try:
                     outcome = _driven(runner, work, progress, asked, now, until, stop)
-                except WaterclockError as error:  # Spark does not start, the ledger is away
+                except WaterclockError as error:  # for example, Spark does not start or the ledger is down
                     _tell_of_stop(work, error, now)
                     raise
                 noted.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
@@ -160,22 +163,22 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
 
 
 def _ready_beside(work: Workplace, asked: Asked, outcome: RunOutcome, now: datetime) -> int:
-    """Count the batches that are ready and no part of what was asked for: `nothing is due` says nothing of them.
+    """Count the ready batches that were not requested, because `nothing is due` does not include them.
 
-    Cost: a plan of all tables, where a command was about batches that are made again.
+    Cost: a plan of all tables, for commands that make batches again.
     """
     if asked.command not in _OF_BATCHES or asked.only is None or asked.is_json or asked.is_beside or outcome.away:
         return 0
     known = {(each.table, each.label) for each in outcome.plan.batches} if outcome.plan else set()
     try:
         plan = Planner(work.flow).plan(work.ledger.reads.snapshot(work.flow), now)
-    except WaterclockError:  # the ledger is away: what was asked for is done all the same
+    except WaterclockError:  # the ledger is down; the requested batches are done anyway
         return 0
     return sum(each.status is Status.READY and (each.table, each.label) not in known for each in plan.batches)
 
 
 def _carry_on(work: Workplace, progress: Progress) -> None:
-    """Carry the move of a rebuild of all tables to its end that was killed in it; a look at the ledger elsewhere."""
+    """Finish the table moves of a `rebuild --all` that was killed during them. Usually it costs one ledger query."""
     known = work.ledger.keeping.rebuilding()
     if known is None or known.is_done:
         return
@@ -186,7 +189,7 @@ def _carry_on(work: Workplace, progress: Progress) -> None:
 
 
 def _carry_on_again(work: Workplace, progress: Progress) -> None:
-    """Carry on what a rebuild left that was killed while we watch: else we would wait for it for ever."""
+    """Finish a rebuild that was killed during a watch. The watch would otherwise wait for it forever."""
     try:
         _carry_on(work, progress)
     except (WaterclockError, OSError) as raised:
@@ -196,7 +199,7 @@ def _carry_on_again(work: Workplace, progress: Progress) -> None:
 
 @contextmanager
 def _pages(project: Project, said: str, progress: Progress) -> Iterator[None]:
-    """Serve the pages of the project beside the run, and say where."""
+    """Serve the project's pages next to the run, and print their address."""
     from waterclock.cli.actions.ui_links import kept_token
     from waterclock.ui.live import LiveProject
     from waterclock.ui.serving import serving
@@ -208,7 +211,7 @@ def _pages(project: Project, said: str, progress: Progress) -> Iterator[None]:
 
 
 def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None:
-    """Refuse to run what is not over yet: its rows are not all there, and the batch would be done for good.
+    """Raise an error for an instant in the future: its rows are incomplete, and the batch would count as done.
 
     Raises  E904
     """
@@ -255,14 +258,14 @@ def _driven(
 
 
 def _tell(work: Workplace, asked: Asked, outcome: RunOutcome) -> None:
-    """Note what waits for sources and what they keep, and send alerts of what does not go on by itself.
+    """Record source waits and logs kept at sources, and send alerts for problems that need a user.
 
-    A project without alerts or kept logs loads nothing for them. A runner of an older flow reports nothing: what that
-    lacks is not late.
+    A project without alerts or kept logs loads nothing for them. A runner of an older flow reports nothing, because a
+    batch missing from its plan is not late.
     """
     if outcome.is_outdated:
         return
-    if not (asked.labels or asked.force):  # else it has not looked at all windows
+    if not (asked.labels or asked.force):  # otherwise not all windows were checked
         note_source_waits(work, outcome, asked.only)
     if any(is_followed(table) for table in work.flow.tables.values()):
         from waterclock.engine.upkeep.watching_logs import watch_logs
@@ -278,7 +281,7 @@ def _tell(work: Workplace, asked: Asked, outcome: RunOutcome) -> None:
 
 @contextmanager
 def _lineage_sent(work: Workplace) -> Iterator[None]:
-    """Send what a run came to once it has ended: its end is among it. Whoever leaves at once sends nothing."""
+    """Send lineage events after the run has ended, so that they include its end. A forced exit sends nothing."""
     try:
         yield
     except Exception:
@@ -288,7 +291,7 @@ def _lineage_sent(work: Workplace) -> Iterator[None]:
 
 
 def _send_lineage(work: Workplace) -> None:
-    """Send events of lineage where `[openlineage]` says so; a project without it loads nothing for that."""
+    """Send lineage events if `[openlineage]` enables them. A project without it loads nothing for that."""
     if work.project.openlineage.is_on:
         from waterclock.openlineage.sending import send_after
 
@@ -309,7 +312,7 @@ def _runner(work: Workplace, asked: Asked, stop: threading.Event) -> Runner:
 
 @contextmanager
 def _stoppable(stop: threading.Event, progress: Progress, *, is_own_process: bool) -> Iterator[None]:
-    """Let the first Ctrl-C stop the run once what runs is finished, and the second leave."""
+    """Stop the run at the first Ctrl-C once running batches have finished, and exit at the second."""
     again = "; Ctrl-C again leaves at once" if is_own_process else ""
 
     def finish() -> None:
@@ -322,7 +325,7 @@ def _stoppable(stop: threading.Event, progress: Progress, *, is_own_process: boo
 
 @contextmanager
 def _noted(work: Workplace, asked: Asked, now: datetime) -> Iterator[list[str]]:
-    """Keep the run in the ledger: when it began, and how it ended, which is the last of what is put on the list."""
+    """Record the start and the end of the run in the ledger. The last item of the yielded list is its outcome."""
     work.run = work.ledger.past.begin_run(who=work.settings.who, command=asked.command, now=now)
     outcomes = ["interrupted"]
     try:

@@ -1,4 +1,4 @@
-"""Finds the batches that `skip` leaves out, and records who said so and why."""
+"""Finds the batches that `skip` leaves out, and records who skipped them and why."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from waterclock.timelabel.label import label_of
 def skipped(
     folder: Path, env: str | None, which: tuple[str, str], why: str, now: str | None, *, yes: bool, is_json: bool
 ) -> None:
-    """Show which batches are meant, ask, and leave them out; of done ones those alone whose slices are damaged.
+    """Show the selected batches, ask, and skip them. Done batches are skipped only if their slices are damaged.
 
-    Raises  E513 where no label is meant, E413 where one is done and whole, E903 for an empty reason
+    Raises  E513 where no label is selected, E413 where one is done and not damaged, E903 for an empty reason
     """
     need_reason(why)
     to = console(stderr=is_json)

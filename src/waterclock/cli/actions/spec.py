@@ -1,4 +1,4 @@
-"""Runs specifications from the command line: watched, stopped by Ctrl-C, told, and written as a page."""
+"""Runs specifications from the command line: shows progress, handles Ctrl-C, prints results and writes the page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _STYLES = {"-": "fail", "+": "warn", "~": "fail"}
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which specifications are to be run, and where the page goes."""
+    """The specifications to run, and the file of the page."""
 
     files: tuple[str, ...] = ()
     name: str | None = None
@@ -47,10 +47,10 @@ class Wanted:
 
 
 def specified(folder: Path, env: str | None, wanted: Wanted, *, is_json: bool) -> int:
-    """Run specifications, tell of them, and give the exit code.
+    """Run specifications, print the results, and return the exit code.
 
-    Raises  ProjectErrors with all that is wrong with project and specifications, E360 where there are none, E362 where
-            the page cannot be written
+    Raises  ProjectErrors with all errors of project and specifications, E360 where there are none, E362 where the page
+            cannot be written
     """
     project = open_project(folder, env)
     found = find_features(project.root, wanted.files, name=wanted.name, tags=wanted.tags)
@@ -83,7 +83,7 @@ def _write(outcome: SpecOutcome, page: Path) -> None:
 
 
 class Told(Watch):
-    """Tells a person of scenarios as they end; on a terminal it shows which one runs."""
+    """Prints scenarios as they end. On a terminal it also shows the running one."""
 
     def __init__(self, to: Console, count: int, *, is_quiet: bool) -> None:
         self._to = to
@@ -94,12 +94,12 @@ class Told(Watch):
         self._under = ("", "")
 
     def begun(self, scenario: Scenario, number: int) -> None:
-        """Show which scenario runs."""
+        """Show the running scenario."""
         if self._status is not None:
             self._status.update(Text(f"{number} of {self._count}: {scenario.title}", style="quiet"))
 
     def ended(self, outcome: ScenarioOutcome) -> None:
-        """Print what came of a scenario, below its feature and rule."""
+        """Print the result of a scenario, below its feature and rule."""
         if self._is_quiet:
             return
         scenario = outcome.scenario
@@ -120,9 +120,9 @@ class Told(Watch):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Hear Ctrl-C, the second of which ends at once, and show what runs on a terminal."""
+        """Handle Ctrl-C, the second of which ends at once, and show the running scenario on a terminal."""
 
-        def hear(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal calls it
+        def hear(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of signal handlers
             if self._stop.is_set():
                 raise KeyboardInterrupt
             self._stop.set()
@@ -152,7 +152,7 @@ def _line(outcome: ScenarioOutcome, to: Console) -> Text:
 
 
 def _details(failed: StepOutcome) -> Iterator[Text]:
-    """Return the step that failed, and the rows, the error or the sentence that says why."""
+    """Yield the failed step, and the differing rows, the error or the sentence that gives the reason."""
     indent = "      "
     step = failed.step
     yield Text.assemble(indent, f"{step.keyword} {step.text}", ("  " + str(step.place), "where"))

@@ -1,4 +1,4 @@
-"""Changes and lists the folders whose projects run although other users can change them."""
+"""Changes and lists the trusted folders: their projects run although other users can change them."""
 
 from __future__ import annotations
 

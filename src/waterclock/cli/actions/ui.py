@@ -1,4 +1,4 @@
-"""Serves the pages until Ctrl-C, alone or beside a run that watches."""
+"""Serves the pages until Ctrl-C, alone or next to a run that watches."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from waterclock.ui.serving import serving
 def show_pages(
     folder: Path, env: str | None, now: str | None, listen: str, *, is_run: bool, is_opened: bool, is_json: bool
 ) -> int:
-    """Serve the pages and give the exit code; a project with errors is served too, and shows them.
+    """Serve the pages and return the exit code. A project with errors is served too, and the pages show them.
 
-    Raises  E244 where there is no project, E909 where nothing can listen there, E930 where another user can change it
+    Raises  E244 where there is no project, E909 where the address cannot be bound, E930 where another user can change
+            it
     """
     if is_run:
         return carry_out(open_project(folder, env), Asked(command="ui --run", watch_seconds=30, pages=listen))
     if not (folder / FILE).is_file():
-        open_project(folder, env)  # says that there is none
+        open_project(folder, env)  # raises E244
     require_trusted_folder(folder.resolve())
     _refuse_words(folder, env, now)
     to = console()
@@ -59,14 +60,14 @@ def show_pages(
         while not stop.wait(3600):
             pass
     if any(thread.name.startswith("AnyIO worker") for thread in threading.enumerate()):
-        end_at_once(0)  # a page waits for a ledger that does not answer: nobody reads it
+        end_at_once(0)  # an abandoned page request still waits for a ledger that does not answer
     return 0
 
 
 def _refuse_words(folder: Path, env: str | None, now: str | None) -> None:
-    """Refuse what no page could be told with, whatever the project's files say later.
+    """Raise an error for arguments that no page could use, whatever the project's files contain later.
 
-    Raises  E106 for what is no instant, E243 for an environment that is not there
+    Raises  E106 for an invalid instant, E243 for an unknown environment
     """
     if now is not None:
         parse_instant(now, "UTC")
@@ -81,5 +82,5 @@ def _refuse_words(folder: Path, env: str | None, now: str | None) -> None:
 
 
 def _has_screen() -> bool:
-    """Tell whether a browser could be seen: without a screen a text browser would take the terminal."""
+    """Return whether a browser window can open. Without a display, a text browser would take over the terminal."""
     return sys.platform in {"darwin", "win32"} or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

@@ -1,6 +1,6 @@
-"""One-time links to the pages: the first one at the start, others by `waterclock ui --link`.
+"""One-time links to the pages: the first at the start, more by `waterclock ui --link`.
 
-The running server keeps its token in a file that its user alone can read; the second process makes a link of it.
+The running server keeps its token in a file that only its user can read. The second process makes a link from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_BYTES = 4096
 
 @contextmanager
 def kept_token(served: Served) -> Iterator[bool]:
-    """Keep a server's token for `ui --link` while it serves; gives False where no private file can be written."""
+    """Keep a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
     path = _file_of(place_of(served.host, served.port))
     said = {"host": served.host, "port": served.port, "token": served.guard.token}
     has_kept = _write_private(path, json.dumps(said))
@@ -40,7 +40,7 @@ def kept_token(served: Served) -> Iterator[bool]:
 
 
 def print_link(to: Console, served: Served, *, has_kept: bool) -> None:
-    """Print where the pages are, and how another browser opens them."""
+    """Print the address of the pages, and how to open them in another browser."""
     if served.host.startswith(SOCKET):
         to.print(f"the pages are served at the socket {place_of(served.host, served.port)}", soft_wrap=True)
     to.print(f"open the pages by {served.new_link()}", soft_wrap=True)
@@ -52,7 +52,7 @@ def print_link(to: Console, served: Served, *, has_kept: bool) -> None:
 
 
 def print_another(listen: str) -> int:
-    """Print a new link to the server that runs at an address, and give the exit code.
+    """Print a new link to the server that runs at an address, and return the exit code.
 
     Raises  E909 where this user runs no pages there
     """
@@ -67,7 +67,7 @@ def print_another(listen: str) -> int:
             why=f"`waterclock ui` keeps its token in {_file_of(place)} while it runs, and there is none",
             fix="start `waterclock ui`, or name its address: waterclock ui --link --listen 8899",
         )
-    # printed as it is, for scripts
+    # printed without formatting, for scripts
     print(link_at(str(said["host"]) if said else host, port, make_code(token, place)))  # noqa: T201
     return 0
 
@@ -77,7 +77,7 @@ def _listen_of(served: Served) -> str:
 
 
 def _file_of(place: str) -> Path:
-    """Return the file of a server's token: in the user's runtime folder, else in the user's cache."""
+    """Return the file of a server's token: in the user's runtime folder, or else in the user's cache."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(runtime) / "waterclock" if runtime else Path(cache) / "waterclock" / "run"
@@ -85,7 +85,7 @@ def _file_of(place: str) -> Path:
 
 
 def _write_private(path: Path, text: str) -> bool:
-    """Write a file that this user alone can read, in a folder of this user alone."""
+    """Write a file that only this user can read, in a folder that only this user can access."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _is_private(path.parent):
@@ -102,7 +102,7 @@ def _write_private(path: Path, text: str) -> bool:
 
 
 def _read_private(path: Path) -> dict[str, object] | None:
-    """Return what a file holds that this user alone can read; None where there is none."""
+    """Return the contents of a file that only this user can read. Return None if there is no such file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

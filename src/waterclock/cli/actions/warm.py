@@ -1,4 +1,4 @@
-"""Writes the archive of classes that later starts of Spark take."""
+"""Writes the class archive that makes later starts of Spark faster."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from waterclock.engine.spark.class_archive import archive_file, write_archive
 
 
 def warmed(*, is_json: bool) -> None:
-    """Write the archive, where it is not there yet, and say where it lies.
+    """Write the archive if it does not exist yet, and print its path.
 
-    Raises  E701 to E703 where Java or Delta's jars are not to be had, E707 where Java writes none
+    Raises  E701 to E703 where Java or Delta's jars are not available, E707 where Java writes no archive
     """
     path = archive_file()
     is_new = not path.is_file()

@@ -1,4 +1,4 @@
-"""Runs again and again as the clock goes on, and tells of what changes: what is waited for, and when it is due next."""
+"""Runs due batches repeatedly as time passes, and prints changes: the batches that wait, and the next due instant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from waterclock.engine.workplace import Workplace
 
 _MOST_HELD = 3
-_LOOK_SECONDS = 1.0  # between two looks at whether others have written to the ledger
+_LOOK_SECONDS = 1.0  # between two checks for ledger writes by other processes
 
 
 def watch(
@@ -32,10 +32,10 @@ def watch(
     reloaded: Callable[[], Runner | None],
     looked: Callable[[RunOutcome], None] = lambda _: None,
 ) -> RunOutcome:
-    """Run by the ledger's clock at every instant at which something becomes due, and every `every` seconds.
+    """Run at every instant at which something becomes due, by the ledger's clock, and every `every` seconds.
 
-    It looks earlier where others have written to the ledger. Between two looks a flow that was changed is taken up:
-    `reloaded` gives the runner that works from it. `looked` hears what each look came to.
+    A run starts earlier if another process has written to the ledger. Between two runs a changed flow is loaded:
+    `reloaded` returns its runner, or None. `looked` receives the outcome of each run.
     """
     total, telling = RunOutcome(), _Telling(progress)
     while True:
@@ -56,7 +56,7 @@ def watch(
 
 
 def _is_stopped(stop: threading.Event, work: Workplace, seconds: float) -> bool:
-    """Wait for the stop, but not longer than so many seconds, nor once others have written to the ledger, or ended."""
+    """Wait for the stop event, up to a timeout. Return early if another process wrote to the ledger or ended."""
     seen, end = work.ledger.sequence(), time.monotonic() + seconds
     left = _left(work)
     while (rest := end - time.monotonic()) > 0:
@@ -68,15 +68,15 @@ def _is_stopped(stop: threading.Event, work: Workplace, seconds: float) -> bool:
 
 
 def _left(work: Workplace) -> set[int]:
-    """Return the claims that can be taken over, those that could not be settled too."""
+    """Return the claims that can be taken over, including those that could not be settled."""
     return {claim.number for claim in left_claims(work)}
 
 
 @dataclass(slots=True)
 class _Telling:
-    """Says what a watching run waits for: always in the line that is drawn, as a line of its own only on a change.
+    """Prints the reasons why a watching run waits: always in the status line, on a separate line only on a change.
 
-    When the next window is due changes at every window, and is no change.
+    The instant at which the next window is due changes with every window, and does not count as a change.
     """
 
     progress: Progress

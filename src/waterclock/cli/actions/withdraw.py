@@ -1,4 +1,4 @@
-"""Takes back what somebody asked for, and that no runner has begun."""
+"""Cancels requests that no runner has started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_NAMED = 5
 
 
 def withdrawn(folder: Path, env: str | None, which: tuple[str, str | None], *, why: str, is_json: bool) -> None:
-    """Take requests back, and say which they were.
+    """Cancel requests, and print them.
 
     Raises  E428 where there is none, E510 to E514 as `selection.select`
     """

@@ -1,3 +1,3 @@
-"""One module a command: its arguments and its help. What it does is in `cli.actions`, what it shows in `cli.views`."""
+"""One module per command: its arguments and its help. `cli.actions` carries it out; `cli.views` prints the result."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`waterclock alerts`: what is open, who is told of it, and that somebody knows."""
+"""`waterclock alerts`: lists open alerts, tests targets, acknowledges alerts and sends pending messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 
 class Doing(StrEnum):
-    """What is to be done with alerts."""
+    """The actions of the `alerts` command."""
 
     LIST = "list"
     TEST = "test"
@@ -48,7 +48,7 @@ def alerts(
     env: Env = None,
     json: AsJson = False,
 ) -> None:
-    """List the alerts that are open; test the targets, acknowledge alerts, or send what waits."""
+    """List open alerts; with an argument, test the targets, acknowledge alerts or send pending messages."""
     from waterclock.cli.actions.alerts import acknowledged, listed, sent, tested
 
     if which and what in {Doing.LIST, Doing.SEND}:

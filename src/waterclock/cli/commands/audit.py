@@ -1,4 +1,4 @@
-"""`waterclock audit`: who made a batch, from what, by which code, when."""
+"""`waterclock audit`: shows who made a batch, from which inputs, with which code and when."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def audit(
     last: Last = 20,
     json: AsJson = False,
 ) -> None:
-    """Tell a batch's history: who made it, from what, with which code, when, how many rows; up and down."""
+    """Show the history of a batch: who made it, when, with which code, from which inputs, and its row counts.
+
+    It also lists the batches upstream and downstream of it. For a table without a label, it lists the newest batches.
+    """
     from waterclock.cli.views.audit import print_audit, print_batches
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.theme import console

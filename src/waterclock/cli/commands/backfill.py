@@ -1,4 +1,4 @@
-"""`waterclock backfill`: make the labels of a range that are not done, or those that ran under older code."""
+"""`waterclock backfill`: runs the missing labels of a range, or the labels that ran under older code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def backfill(  # noqa: PLR0913 - each is an option
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
-    """Make the missing labels of a range, oldest first; shows plan and cost and asks before it starts."""
+    """Run the missing labels of a range, oldest first. It shows the plan and its cost, and asks before it starts."""
     if changed:
         from waterclock.cli.actions.restate import Wish, restated
         from waterclock.operations.restating import labels_of_older_code

@@ -1,4 +1,4 @@
-"""`waterclock check`: everything that is wrong with a project, at once and without Spark."""
+"""`waterclock check`: reports all errors of a project at once, without Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(
     connect: Connect = False,
     json: AsJson = False,
 ) -> None:
-    """Report all that is wrong with the project: each error with its place, its cause and its mend."""
+    """Report every error in the project, with its location, its cause and a fix."""
     from waterclock.cli.views.check import checked, print_checked
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.theme import console

@@ -1,4 +1,4 @@
-"""`waterclock close`: close the books of a window by hand, for a reason that is kept."""
+"""`waterclock close`: closes the books of a window by hand and records the reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def close(
     now: Now = None,
     json: AsJson = False,
 ) -> None:
-    """Close the books of a window whose CLOSE WHEN has closed_by_hand(); the next run makes it of what has come."""
+    """Close the books of a window by hand, where its CLOSE WHEN contains closed_by_hand().
+
+    The next run makes the window from the slices that have arrived.
+    """
     from waterclock.cli.actions.close import closed
 
     closed(project, env, window, why, now, is_json=json)

@@ -1,4 +1,4 @@
-"""`waterclock drop`: take the oldest windows out of a table, for a reason that is kept."""
+"""`waterclock drop`: removes the oldest windows of a table and records the reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def drop(
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
-    """Drop the oldest windows of a table, as RETAIN does: what was made of them stays as it is."""
+    """Drop the oldest windows of a table, as RETAIN does. Tables that were made from them stay as they are."""
     from waterclock.cli.actions.drop import dropped
 
     dropped(project, env, which, why, now, yes=yes, is_json=json)

@@ -1,4 +1,4 @@
-"""`waterclock files`: the files that make up a table, for other engines."""
+"""`waterclock files`: lists the files that make up a table, for other engines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Known = Annotated[str | None, typer.Option("--known-at", metavar="TIME", help="W
 
 
 class Form(StrEnum):
-    """How files are told: one path a line, or as SQL that gives each label its place in a Hive-style catalogue."""
+    """The output formats: one path per line, or SQL that registers each label's location in a Hive-style catalogue."""
 
     LIST = "list"
     HIVE = "hive"
@@ -40,7 +40,7 @@ def files(
     env: Env = None,
     json: AsJson = False,
 ) -> None:
-    """List exactly the files that make up a table, now or at a tick, for DuckDB, pyarrow, Polars, Hive."""
+    """List the files that make up a table, now or at a tick, for DuckDB, pyarrow, Polars or Hive."""
     from waterclock.cli.views.files import told
 
     if known_at is not None and as_of is None:

@@ -1,4 +1,4 @@
-"""`waterclock init`: a small project that runs at once, and again."""
+"""`waterclock init`: creates a small project that runs at once and can run again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def init(
     empty: Empty = False,
     json: AsJson = False,
 ) -> None:
-    """Make a small project that runs, with a source of its own; or (--empty) the files for one of yours."""
+    """Create a small project that runs, with its own sample source.
+
+    With --empty, write only the files of a project for your own source.
+    """
     from waterclock.cli.actions.init import next_commands, start_empty, start_project, today
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.theme import console

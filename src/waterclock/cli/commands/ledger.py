@@ -1,4 +1,4 @@
-"""`waterclock ledger`: write the ledger to the storage, make a lost one again, or move it to another database."""
+"""`waterclock ledger`: exports the ledger to the storage, rebuilds a lost one, or moves it to another database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 
 class Doing(StrEnum):
-    """What is to be done with the ledger."""
+    """The actions of the `ledger` command."""
 
     EXPORT = "export"
     REBUILD = "rebuild"
@@ -48,7 +48,10 @@ def ledger(  # noqa: PLR0913 - a command has as many options
     env: Env = None,
     json: AsJson = False,
 ) -> None:
-    """Export the ledger to the storage, rebuild a lost one from its export and what was committed since, or move it."""
+    """Export the ledger to the storage, rebuild a lost ledger, or move it to another database.
+
+    A rebuild uses the newest export and the commits made since.
+    """
     from waterclock.cli.actions.ledger import exported, moved, rebuilt
 
     if (to is None) == (what is Doing.MOVE):

@@ -1,4 +1,4 @@
-"""`waterclock lineage`: what a table or a column is made of, and what is made of it; who depends on a column."""
+"""`waterclock lineage`: shows the inputs and readers of a table or column, and the impact of a column."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lineage(
     impact: Impact = False,
     json: AsJson = False,
 ) -> None:
-    """Show what a table or column is made of, up to the sources, and what is made of it."""
+    """Show the lineage of a table or column: its inputs up to the sources, and everything made from it."""
     from waterclock.cli.views.json import print_json
 
     if impact:

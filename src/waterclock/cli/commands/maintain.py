@@ -1,4 +1,4 @@
-"""`waterclock maintain`: keep a project small and quick, and change no answer."""
+"""`waterclock maintain`: keeps a project small and fast without changing any query result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def maintain(
     env: Env = None,
     json: AsJson = False,
 ) -> None:
-    """Export the ledger, join small files, and remove what nobody needs any more; changes no answer of a query."""
+    """Export the ledger, join small files and remove files that are no longer needed. Query results do not change."""
     from waterclock.cli.actions.maintain import maintained
 
     raise typer.Exit(maintained(project, env, selection, is_dry=dry_run, is_json=json))

@@ -1,4 +1,4 @@
-"""`waterclock model`: draw the data model."""
+"""`waterclock model`: draws the data model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def model(
     flat: Flat = None,
     json: AsJson = False,
 ) -> None:
-    """Draw tables with their keys, types and references: as text on a terminal, DOT into a pipe, or a picture."""
+    """Draw tables with their keys, types and references.
+
+    The output is text on a terminal, DOT in a pipe, or a picture with --out.
+    """
     from waterclock.cli.actions.model import drawn, drawn_flat
 
     if flat is not None:

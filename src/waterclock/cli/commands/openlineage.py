@@ -1,4 +1,4 @@
-"""`waterclock openlineage`: where events of lineage go, how many wait, and sending them."""
+"""`waterclock openlineage`: shows where lineage events are sent and how many are pending, and sends them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 
 class Doing(StrEnum):
-    """What is to be done with events of lineage."""
+    """The actions of the `openlineage` command."""
 
     SHOW = "show"
     SEND = "send"
@@ -37,7 +37,7 @@ def openlineage(
     env: Env = None,
     json: AsJson = False,
 ) -> None:
-    """Show what other tools of lineage have been told, or tell them what waits."""
+    """Show where lineage events are sent and how many are pending, or send the pending ones."""
     from waterclock.cli.actions.openlineage import sent, shown
 
     if again and what is not Doing.SEND:

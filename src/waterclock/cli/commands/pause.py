@@ -1,4 +1,4 @@
-"""`waterclock pause`: keep runners from beginning batches of tables, or of any, for a reason that is kept."""
+"""`waterclock pause`: stops runners from starting batches of some tables or of all, and records the reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def pause(
     env: Env = None,
     json: AsJson = False,
 ) -> None:
-    """Begin no new batch of some tables, or of any, until they are resumed; what is running ends, and readers wait."""
+    """Pause tables, or the whole project: no new batch starts until `resume`.
+
+    Batches that are running finish. Readers of a paused table wait.
+    """
     from waterclock.cli.actions.pause import paused
 
     paused(project, env, selection, why, is_json=json)

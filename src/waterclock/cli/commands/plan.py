@@ -1,4 +1,4 @@
-"""`waterclock plan`: what would run now, and why the rest waits."""
+"""`waterclock plan`: shows which batches would run now and why the others wait."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plan(
     detailed_exitcode: Detailed = False,
     json: AsJson = False,
 ) -> None:
-    """Show what is due, what waits and for what; changes nothing."""
+    """Show which batches are due, which are waiting and what they wait for. Changes nothing."""
     from waterclock.cli.actions.plan import planned
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.plan import exit_code

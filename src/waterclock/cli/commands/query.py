@@ -1,4 +1,4 @@
-"""`waterclock query`: ask the tables, and the status tables, in SQL."""
+"""`waterclock query`: queries the tables and the status tables in SQL."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def query(  # noqa: PLR0913 - the options of the command
     limit: Limit = 100,
     json: AsJson = False,
 ) -> None:
-    """Ask the tables, now or as of a tick, and waterclock.batches, .measures, .inputs, .events, in Spark SQL."""
+    """Query the tables in Spark SQL, as they are now or as of a tick.
+
+    The status tables waterclock.batches, .measures, .inputs and .events can be queried too.
+    """
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.query import print_answer, text_of
     from waterclock.operations.answers import asked

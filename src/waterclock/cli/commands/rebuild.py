@@ -1,4 +1,4 @@
-"""`waterclock rebuild`: make tables anew from their stage."""
+"""`waterclock rebuild`: rebuilds tables from their stage."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def rebuild(
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
-    """Make tables anew from their stage, as they are declared now: type, mode and keys may have changed.
+    """Rebuild tables from their stage, as they are declared now. Type, mode and keys may have changed.
 
-    With --all every transform runs again over what was collected by now, beside the live tables, and all names are
-    moved at once. Cadence and zone may have changed too.
+    With --all, every transform runs again on all data collected so far, next to the live tables. Then all new tables
+    replace the live ones at once. Cadence and zone may have changed too.
     """
     if everything == bool(selection):
         raise typer.BadParameter("name the tables, or say --all", param_hint="SELECTION")

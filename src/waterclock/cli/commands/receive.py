@@ -1,4 +1,4 @@
-"""`waterclock receive`: take events over HTTP."""
+"""`waterclock receive`: receives events over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Listen = Annotated[
 
 
 def receive(*, listen: Listen = "8877", project: ProjectDir = HERE, env: Env = None, json: AsJson = False) -> None:
-    """Take events over HTTP for the streams that tables collect from, each answered when it is on disk."""
+    """Receive events over HTTP for the streams that tables collect from. Each is acknowledged once it is on disk."""
     from waterclock.cli.actions.receive import take_events
 
     raise typer.Exit(take_events(project, env, listen, is_json=json))

@@ -1,4 +1,4 @@
-"""`waterclock recollect`: ask sources again for done labels, and make what follows from that."""
+"""`waterclock recollect`: reads the sources of done labels again, and runs the batches that depend on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def recollect(  # noqa: PLR0913 - each is an option
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
-    """Ask the sources of done labels again, and make what rests on them; shows the ripple and asks."""
+    """Read the sources of done labels again, and run the batches that depend on them.
+
+    It shows the affected batches and asks before it starts.
+    """
     from waterclock.cli.actions.restate import Wish, restated
     from waterclock.operations.restating import labels_of_sources
 

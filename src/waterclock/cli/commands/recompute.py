@@ -1,4 +1,4 @@
-"""`waterclock recompute`: make done labels again from what they read, and what follows from that."""
+"""`waterclock recompute`: makes done labels again from their inputs, and runs the batches that depend on them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def recompute(  # noqa: PLR0913 - each is an option
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
-    """Make done labels again from what they read, and then exactly what rests on them; shows the ripple and asks."""
+    """Make done labels again from their inputs, then exactly the batches that depend on them.
+
+    It shows the affected batches and asks before it starts.
+    """
     from waterclock.batches.facts import FOLLOW
     from waterclock.cli.actions.restate import Wish, restated
     from waterclock.operations.restating import done_labels, labels_behind

@@ -1,4 +1,4 @@
-"""`waterclock release`: show what a rule holds back, for a reason that is kept."""
+"""`waterclock release`: makes batches visible that a rule holds back, and records the reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def release(  # noqa: PLR0913 - each is an option
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
-    """Release held batches as they were sealed; what waited for them becomes due."""
+    """Release held batches as they were sealed. Batches that waited for them become due."""
     if labels is not None:
         if "@" in which:
             raise typer.BadParameter(f"{which} names labels, and {labels} does too")

@@ -1,4 +1,4 @@
-"""`waterclock replay`: make those batches again of which rows were set aside."""
+"""`waterclock replay`: makes the batches that have quarantined rows again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def replay(  # noqa: PLR0913 - each is an option
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
-    """Make batches again of which rows are set aside, by the rules of today; what passes comes into its own label."""
+    """Make batches with quarantined rows again, by the current rules. Rows that pass are added to their own label."""
     from waterclock.cli.actions.restate import Wish, restated
     from waterclock.operations.replaying import labels_set_aside
 

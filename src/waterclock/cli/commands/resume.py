@@ -1,4 +1,4 @@
-"""`waterclock resume`: take a pause back."""
+"""`waterclock resume`: ends a pause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ def resume(
     why: Because = "",
     json: AsJson = False,
 ) -> None:
-    """Take back the pause of some tables, or that of all; those paused by name stay so till they are named."""
+    """Resume paused tables, or end the pause of the whole project.
+
+    Tables that were paused by name stay paused until they are resumed by name.
+    """
     from waterclock.cli.actions.pause import resumed
 
     resumed(project, env, selection, why, is_json=json)

@@ -1,4 +1,4 @@
-"""`waterclock retry`: try failed batches again, and run what they blocked."""
+"""`waterclock retry`: retries failed batches and runs the batches that they blocked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def retry(  # noqa: PLR0913 - each is an option
     no_run: OnlyClear = False,
     json: AsJson = False,
 ) -> None:
-    """Make failed, held and skipped batches due again; run them, what they blocked and what rests on them."""
+    """Make failed, held and skipped batches due again, and run them.
+
+    The batches that they blocked and the batches that depend on them run too.
+    """
     from waterclock.cli.actions.retry import retried
 
     raise typer.Exit(retried(project, env, (selection, labels), now, why=why, is_json=json, is_run=not no_run))

@@ -1,4 +1,4 @@
-"""`waterclock run`: carry out what is due, once, up to an instant, or for as long as one likes."""
+"""`waterclock run`: runs due batches once, up to an instant, or continuously."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(  # noqa: PLR0913 - each is an option
     log: Log = None,
     json: AsJson = False,
 ) -> None:
-    """Run what is due: once, up to an instant (--until), or as the clock goes on (--watch)."""
+    """Run due batches: once, up to an instant (--until), or continuously as they become due (--watch)."""
     from waterclock.cli.actions.run import Asked, carry_out
     from waterclock.operations.opening import open_project, selected
 

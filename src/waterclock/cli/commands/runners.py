@@ -1,4 +1,4 @@
-"""`waterclock runners`: who works on the project, and what each holds."""
+"""`waterclock runners`: lists the runners of the project and the batches that each is running."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 
 def runners(project: ProjectDir = HERE, env: Env = None, *, json: AsJson = False) -> None:
-    """List the runners of the project: who each is, what it makes now, since when, and whether it still lives."""
+    """List the runners of the project: each one's user, its current batches, since when, and whether it is alive."""
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.runners import print_runners, runners_json, see_runners
     from waterclock.cli.views.theme import console

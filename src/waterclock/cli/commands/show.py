@@ -1,4 +1,4 @@
-"""`waterclock show`: what a table is, how it stands, and some of its rows."""
+"""`waterclock show`: describes a table, its status and some of its rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def show(
     rows: Rows = 5,
     json: AsJson = False,
 ) -> None:
-    """Show a table: its declaration, its columns, how it stands, and some rows of its newest label."""
+    """Show a table: its declaration, its columns, its status and some rows of its newest label."""
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.show import described, print_described
 

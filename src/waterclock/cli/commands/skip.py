@@ -1,4 +1,4 @@
-"""`waterclock skip`: leave batches out, for a reason that is kept."""
+"""`waterclock skip`: skips batches and records the reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def skip(  # noqa: PLR0913 - each is an option
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
-    """Leave batches out: readers go on without their rows; `retry TABLE LABELS` takes it back."""
+    """Skip batches: readers continue without their rows. `retry TABLE LABELS` undoes it."""
     from waterclock.cli.actions.skip import skipped
 
     skipped(project, env, (table, labels), why, now, yes=yes, is_json=json)

@@ -1,4 +1,4 @@
-"""`waterclock spec`: run the business rules that are specified by example."""
+"""`waterclock spec`: runs business rules that are specified by example."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def spec(
     html: Html = None,
     json: AsJson = False,
 ) -> None:
-    """Run the business rules that specs/*.feature give examples of, on tables of their own, and say which hold."""
+    """Run the examples in specs/*.feature on separate tables, and report which business rules pass."""
     from waterclock.cli.actions.spec import Wanted, specified
 
     raise typer.Exit(specified(project, env, Wanted(tuple(files or ()), name, tags, html), is_json=json))

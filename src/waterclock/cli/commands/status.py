@@ -1,4 +1,4 @@
-"""`waterclock status`: the table × timelabel grid."""
+"""`waterclock status`: shows the grid of tables and timelabels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def status(  # noqa: PLR0913 - a command has as many options
     lag: Behind = False,
     json: AsJson = False,
 ) -> None:
-    """Show the grid of tables and timelabels: what is done, due, failed, blocked or stale."""
+    """Show the grid of tables and timelabels: which batches are done, due, failed, blocked or stale."""
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.status import behind, print_behind_now, print_status, see, status_json
     from waterclock.cli.views.theme import console

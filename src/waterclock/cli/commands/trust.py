@@ -1,4 +1,4 @@
-"""`waterclock trust`: let projects run that other users can change."""
+"""`waterclock trust`: allows projects to run that other users can change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def trust(
     remove: Annotated[bool, typer.Option("--remove", help="Trust the folder no longer.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Trust a folder whose projects other users can change, and all below it: what they declare runs as you."""
+    """Trust a folder and everything below it, although other users can change it. Its projects run code as you."""
     from waterclock.cli.actions.trust import change_trust, list_trust
 
     if folder is None:

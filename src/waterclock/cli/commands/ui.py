@@ -1,4 +1,4 @@
-"""`waterclock ui`: the project in a browser."""
+"""`waterclock ui`: serves the project in a browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ui(  # noqa: PLR0913 - the options of a command
     link: Link = False,
     json: AsJson = False,
 ) -> None:
-    """Serve the project in a browser: the grid, tables, runs, errors, and plans to act on."""
+    """Serve the project in a browser: the grid, tables, runs, errors, and plans that can be carried out."""
     from waterclock.cli.actions.ui import show_pages
     from waterclock.cli.actions.ui_links import print_another
 

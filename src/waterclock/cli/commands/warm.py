@@ -1,4 +1,4 @@
-"""`waterclock warm`: make later starts of Spark cheaper on this machine."""
+"""`waterclock warm`: makes later starts of Spark faster on this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from waterclock.cli.options import AsJson
 
 
 def warm(*, json: AsJson = False) -> None:
-    """Keep what Java loads at each start of Spark, in the user's cache: a cold run takes a third less time then."""
+    """Cache the classes that Java loads when Spark starts. A cold run then takes a third less time."""
     from waterclock.cli.actions.warm import warmed
 
     warmed(is_json=json)

@@ -1,4 +1,4 @@
-"""`waterclock withdraw`: take back what was asked for before a runner does it."""
+"""`waterclock withdraw`: cancels requests before a runner starts them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def withdraw(
     why: Because = "",
     json: AsJson = False,
 ) -> None:
-    """Take back what recompute, recollect or backfill asked for and that no runner has begun."""
+    """Cancel requests of recompute, recollect or backfill that no runner has started yet."""
     from waterclock.cli.actions.withdraw import withdrawn
 
     withdrawn(project, env, (selection, labels), why=why, is_json=json)

@@ -1,3 +1,3 @@
-"""What a person or a script is shown: text for a terminal, and JSON."""
+"""The output of commands: text for a terminal, and JSON for scripts."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shows alerts: what is open, who was told, what waits to be sent."""
+"""Prints alerts: the open ones, their recipients and the pending messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STYLES = {Severity.CRITICAL: "fail.loud", Severity.ERROR: "fail", Severity.WARN
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is open and what waits to be sent, at an instant of the ledger's clock."""
+    """The open alerts and the pending messages, at an instant of the ledger's clock."""
 
     project: Project
     now: datetime
@@ -36,14 +36,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A target that a test was sent to, and why that did not arrive."""
+    """A target that a test message was sent to, and the error if it did not arrive."""
 
     target: Target
     error: str = ""
 
 
 def print_known(to: Console, known: Known) -> None:
-    """Print a card of each open alert, then what waits to be sent, then who is told."""
+    """Print a card for each open alert, then the pending messages, then the recipients."""
     words = words_of(known.project)
     for alert in known.alerts:
         _print_alert(to, words, alert, known.now)
@@ -62,7 +62,7 @@ def print_known(to: Console, known: Known) -> None:
 
 
 def words_of(project: Project) -> Words:
-    """Return what writes of a project's alerts."""
+    """Return the formatter for a project's alerts."""
     return Words(project.name, project.env, project.flow)
 
 
@@ -98,7 +98,7 @@ def _print_rules(to: Console, project: Project) -> None:
 
 
 def known_json(known: Known) -> dict[str, Any]:
-    """Return what is open and what waits, for scripts."""
+    """Return the open alerts and the pending messages, for scripts."""
     alerting = known.project.alerts
     return {
         "env": known.project.env,
@@ -139,7 +139,7 @@ def alert_json(alert: Alert, words: Words) -> dict[str, Any]:
 
 
 def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -> None:
-    """Print of each target whether a test reached it."""
+    """Print for each target whether the test message reached it."""
     for each in tried:
         said = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
         to.print(said.append(f"not reached: {each.error}", "fail") if each.error else said.append("sent", "ok"))
@@ -148,7 +148,7 @@ def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -
 
 
 def tried_json(tried: Sequence[Tried]) -> dict[str, Any]:
-    """Return what came of a test, for scripts."""
+    """Return the results of a test, for scripts."""
     return {
         "ok": not any(each.error for each in tried),
         "targets": [
@@ -158,19 +158,19 @@ def tried_json(tried: Sequence[Tried]) -> dict[str, Any]:
 
 
 def print_acknowledged(to: Console, alerts: Sequence[Alert], project: Project) -> None:
-    """Print which alerts are not repeated any more."""
+    """Print the alerts whose messages are no longer repeated."""
     words = words_of(project)
     for alert in alerts:
         to.print(Text.assemble((f"{alert.number}", "name"), f"  acknowledged: {words.line(alert.trouble)}"))
 
 
 def acknowledged_json(alerts: Sequence[Alert]) -> dict[str, Any]:
-    """Return which alerts were acknowledged, for scripts."""
+    """Return the numbers of the acknowledged alerts, for scripts."""
     return {"acknowledged": [alert.number for alert in alerts]}
 
 
 def print_sent(to: Console, told: LookOutcome, waiting: int) -> None:
-    """Print how much was sent, and what waits."""
+    """Print how many messages were sent, and how many are pending."""
     sent = told.sent
     to.print(f"{count_words(sent.messages, 'message')} sent" if sent.messages else "nothing was sent")
     for lost in sent.lost:
@@ -180,7 +180,7 @@ def print_sent(to: Console, told: LookOutcome, waiting: int) -> None:
 
 
 def sent_json(told: LookOutcome, waiting: int) -> dict[str, Any]:
-    """Return what was sent, for scripts."""
+    """Return the sent and lost messages and the number of pending ones, for scripts."""
     return {
         "sent": told.sent.messages,
         "lost": [{"target": lost.target, "why": lost.why} for lost in told.sent.lost],

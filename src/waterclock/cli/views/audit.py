@@ -1,4 +1,4 @@
-"""Tells people of a batch's history, and of a table's batches; lines keep to the width of the terminal."""
+"""Prints the history of a batch and lists the batches of a table, fitted to the width of the terminal."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("label", "", "state", "rows", "took", "made", "by", "tries", "code")
 _TO_THE_RIGHT = frozenset({"rows", "took", "tries"})
-_LEAST_FIRST = (7, 8, 6, 4, 5, 1)  # which columns a narrow terminal does without
+_LEAST_FIRST = (7, 8, 6, 4, 5, 1)  # the order in which columns are omitted on a narrow terminal
 _GAP = 2
-LOOKED, CHANGED = "looked", "changed"  # as `engine.collect.looks` notes them
+LOOKED, CHANGED = "looked", "changed"  # the keys written by `engine.collect.looks`
 _MOST_ITEMS = 3
 _MOST_PAUSES = 20
 _STATES = {
@@ -55,7 +55,7 @@ _STATES = {
 
 
 def print_audit(to: Console, flow: Flow, found: Found) -> None:
-    """Print one batch's history for people."""
+    """Print the history of one batch for people."""
     table = flow.tables[found.table]
     zone = table.cadence.zone
     state = state_of(found.status)
@@ -82,7 +82,7 @@ def print_audit(to: Console, flow: Flow, found: Found) -> None:
 
 
 def print_batches(to: Console, table: Table, listed: Listed) -> None:
-    """Print a table's batches, newest last, one a line; a narrow terminal gets the columns that matter most, whole."""
+    """Print a table's batches, one per line, newest last. A narrow terminal shows the most important columns, uncut."""
     lines = [_batch_cells(to, table, audit, listed.unsettled.get(audit.cell.label)) for audit in listed.audits]
     shown = _that_fit(to.width, lines)
     rows = Columns(box=None, pad_edge=False, header_style="quiet", padding=(0, _GAP, 0, 0))
@@ -96,7 +96,7 @@ def print_batches(to: Console, table: Table, listed: Listed) -> None:
 
 
 def _print_pauses(to: Console, pauses: Sequence[PauseEvent]) -> None:
-    """Print when a table was paused and resumed, the newest last."""
+    """Print when a table was paused and resumed, newest last."""
     if pauses:
         to.print(Text("\npauses", style="head"))
     for one in pauses[-_MOST_PAUSES:]:
@@ -106,7 +106,7 @@ def _print_pauses(to: Console, pauses: Sequence[PauseEvent]) -> None:
 
 
 def _that_fit(width: int, lines: Sequence[Sequence[str | Text]]) -> list[int]:
-    """Choose the columns of which the longest cells stand beside each other within `width`."""
+    """Return the indexes of the columns whose longest cells fit next to each other within `width`."""
     widths = [max(len(heading), *(len(cells[at]) for cells in lines)) for at, heading in enumerate(_HEADINGS)]
     shown = list(range(len(_HEADINGS)))
     for at in _LEAST_FIRST:
@@ -137,7 +137,7 @@ def _batch_cells(to: Console, table: Table, audit: Audit, unsettled: LabelState 
 
 
 def _held(found: Found) -> list[tuple[str, str]]:
-    """Say what was sealed and is held back: how much, where it can be looked at, and what its rules counted."""
+    """Describe the sealed and held slice: its size, its files and the counts of its rules."""
     held = found.held
     if held is None:
         return []
@@ -151,7 +151,7 @@ def _held(found: Found) -> list[tuple[str, str]]:
 
 
 def _made(found: Found, table: Table) -> list[tuple[str, str]]:
-    """Say what the current revision is and how it came about."""
+    """Describe the current revision and how it was made."""
     current = found.audit.current
     if current is None or current.revision is None:
         return []
@@ -180,7 +180,7 @@ def _made(found: Found, table: Table) -> list[tuple[str, str]]:
 
 
 def _counted(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Say what the rules of a batch warned of and counted, and what was measured."""
+    """Format the warnings and counts of a batch's rules, and its measures."""
     told_apart = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER, INPUTS_FOUND}
     pairs = [("warned", warning) for warning in warnings_of(measures)]
     for name, counts in measures.get(INPUTS_FOUND, {}).items():
@@ -251,7 +251,7 @@ def _print_attempts(to: Console, audit: Audit) -> None:
 
 
 def _sieved(measures: Mapping[str, Any]) -> str:
-    """Say what the rules of a batch that was replaced took out; "" where they took nothing."""
+    """Format the rows that rules removed from a replaced revision, or "" if they removed none."""
     if not any(measures.get(key) for key in (QUARANTINED, "dropped")):
         return ""
     return "; ".join(f"{key}: {_measure(measures[key])}" for key in _OF_SIEVE if measures.get(key))
@@ -262,7 +262,7 @@ _TOLD_ELSEWHERE = frozenset({"claimed", "done", "failed", "lost", "held"})
 
 
 def _print_events(to: Console, found: Found) -> None:
-    """Print what people decided, and what else befell the batch; attempts are told already."""
+    """Print decisions of users and other events of the batch. Attempts are printed elsewhere."""
     others = [event for event in found.audit.events if event.kind not in _TOLD_ELSEWHERE]
     if others:
         to.print(Text("\nevents", style="head"))
@@ -272,7 +272,7 @@ def _print_events(to: Console, found: Found) -> None:
 
 
 def _print_links(to: Console, flow: Flow, heading: str, links: Sequence[Link], replaced: str = "") -> None:
-    """Print the batches up or down, those of one table at one depth together, and which are of `replaced` rows."""
+    """Print upstream or downstream batches, grouped by table and depth. `replaced` marks groups of replaced rows."""
     if not links:
         return
     to.print(Text(f"\n{heading} {count_words(len(links), 'batch', 'batches')}", style="head"))
@@ -309,7 +309,7 @@ def _is_current(attempt: Attempt | None, table: Table) -> bool:
 
 
 def _source_pairs(key: str, value: Any) -> list[tuple[str, str]]:
-    """Return what is noted of the source in pairs: items each in a line of its own, with their sizes."""
+    """Return the source details as pairs, with one line per item and its size."""
     if key == LOOKED:
         return [("looked" if at == 0 else "", line) for at, line in enumerate(look_lines(value))]
     if key == CHANGED:
@@ -328,7 +328,7 @@ def _item_words(item: Mapping[str, Any]) -> str:
 
 
 def _range_words(kept: Mapping[str, Any]) -> str:
-    """Return which positions of a log a label owns, part by part, and what of them was gone."""
+    """Format the log positions that a label owns, by part, and the positions that were gone."""
     spans = [f"{part}: {low} to {high}" for part, (low, high) in kept["parts"].items() if low != high]
     gone = [f"{part}: {low} to {high}" for part, (low, high) in kept.get("gone", {}).items()]
     return f"{kept['of']}, {_short(spans) or 'nothing'}" + (f"; without {_short(gone)}" if gone else "")

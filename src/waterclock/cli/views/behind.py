@@ -1,4 +1,4 @@
-"""Tells which older states are behind: what they were made of was restated since, and nobody needs them."""
+"""Prints the older states that are behind: their inputs were restated since, and no batch needs them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def print_behind(to: Console, behind: Mapping[str, tuple[datetime, ...]]) -> None:
-    """Print one line a table: how many of its states are behind, which, and what makes them again."""
+    """Print one line per table: how many of its states are behind, their labels, and the command to make them again."""
     for name, labels in behind.items():
         glyph = (f"{sign(State.BEHIND, to)} ", LOOKS[State.BEHIND].style)
         to.print(Text.assemble(glyph, behind_words(name, labels)), soft_wrap=True)
 
 
 def behind_words(name: str, labels: tuple[datetime, ...]) -> str:
-    """Return how many older states of a table are behind, which they are, and the command that makes them again."""
+    """Return how many older states of a table are behind, their labels, and the command to make them again."""
     are = "is" if len(labels) == 1 else "are"
     return (
         f"{name}: {count_words(len(labels), 'older state')} {are} behind, {label_range(labels[0], labels[-1])}: "

@@ -1,4 +1,4 @@
-"""Shows what a check came to."""
+"""Runs the checks of a project and prints their result."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.ledger.ledger import Ledger
 
-_OF_BATCHES = frozenset({"E318", "E405"})  # a flow that does not fit the batches that tables have
-_OF_A_TABLE = "E405"  # stops one table and its readers, not the run
+_OF_BATCHES = frozenset({"E318", "E405"})  # the flow does not fit the batches of existing tables
+_OF_A_TABLE = "E405"  # stops one table and its readers, but not the run
 _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The flow where there is nothing wrong, else all errors in the order of their places.
+    """The flow if there are no errors; otherwise all errors in the order of their places.
 
-    `warnings` are of a flow that can run, in the same order. `is_refused`: each run refuses the whole flow for one of
-    the errors; else they are of single tables or of what is told of runs, and all else can run.
+    `warnings` belong to a flow that can run, in the same order. `is_refused`: every run rejects the whole flow because
+    of one of the errors. Otherwise the errors affect single tables or the reporting of runs, and everything else can
+    run.
     """
 
     flow: Flow | None
@@ -48,7 +49,7 @@ class Checked:
     is_refused: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the outcome for scripts; `tables` counts by kind."""
+        """Return the result for scripts. `tables` counts the declarations by kind."""
         return {
             "ok": not self.errors,
             "env": self.env,
@@ -60,7 +61,7 @@ class Checked:
 
 
 def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
-    """Check a project, whatever is wrong with it. A ledger on a server is read only with `connect`."""
+    """Check a project, whatever its errors. A ledger on a server is read only with `connect`."""
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.query_warnings import query_warnings
     from waterclock.engine.ledger_opening import refuse_unknown
@@ -91,9 +92,9 @@ def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
 
 
 def _is_refused(folder: Path, env: str | None) -> bool:
-    """Return whether runs refuse a project in which errors were found.
+    """Return whether runs reject a project in which errors were found.
 
-    They do not compare it with the columns that tables had at their last run.
+    Runs do not compare it with the columns that tables had at their last run.
     """
     try:
         open_project(folder, env)
@@ -103,7 +104,7 @@ def _is_refused(folder: Path, env: str | None) -> bool:
 
 
 def _of_links(project: Project) -> list[WaterclockError]:
-    """Find what is wrong with tables of other projects; what reads those is loaded where one is collected."""
+    """Return the errors of tables of other projects. The code that reads them is loaded only if one is collected."""
     if not linked_tables(project.flow):
         return []
     from waterclock.engine.links import link_errors
@@ -112,7 +113,7 @@ def _of_links(project: Project) -> list[WaterclockError]:
 
 
 def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
-    """Find what runs refuse because tables have batches: the flow, or single tables. Never writes to the ledger."""
+    """Return the errors for which runs reject the flow or single tables with batches. Never writes to the ledger."""
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.operations.read_only_ledger import read_ledger
 
@@ -128,7 +129,7 @@ def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
 
 
 def _of_drivers(project: Project) -> Iterator[WaterclockError]:
-    """Yield the drivers that are not installed, of connections that a run of the environment opens."""
+    """Yield an error for each missing driver of a connection that a run of the environment opens."""
     from waterclock.connectors.drivers import require_driver
     from waterclock.connectors.registry import capabilities
 
@@ -144,7 +145,7 @@ def _of_drivers(project: Project) -> Iterator[WaterclockError]:
 
 
 def _of_units(project: Project) -> Iterator[WaterclockError]:
-    """Yield what is wrong with the paths of what is collected, and would be found by each run."""
+    """Yield the errors in the paths of collected sources, which every run would raise."""
     from waterclock.connectors.registry import capabilities
 
     known, connections = capabilities(), project.flow.connections
@@ -161,7 +162,7 @@ def _of_units(project: Project) -> Iterator[WaterclockError]:
 
 
 def _warnings_of_units(project: Project) -> Iterator[WaterclockError]:
-    """Yield the warnings of connectors about what is collected. Cost: for files, a listing of their folders."""
+    """Yield the connectors' warnings about collected sources. Cost: for files, a listing of their folders."""
     from waterclock.connectors.registry import capabilities
 
     known, connections = capabilities(), project.flow.connections
@@ -177,7 +178,7 @@ def _warnings_of_units(project: Project) -> Iterator[WaterclockError]:
 
 
 def _of_targets(project: Project) -> list[WaterclockError]:
-    """Find what keeps targets of alerts from being reached; apprise is loaded where one is told by it alone."""
+    """Return the errors of alert targets that cannot be reached. apprise is loaded only if a target needs it."""
     if not project.alerts.is_on:
         return []
     from waterclock.alerts.targets import target_errors
@@ -187,7 +188,7 @@ def _of_targets(project: Project) -> list[WaterclockError]:
 
 
 def _of_lineage(project: Project) -> list[WaterclockError]:
-    """Find what keeps events of lineage from being made; nothing of the library is loaded."""
+    """Return the errors that prevent lineage events from being made. The library is not loaded."""
     if not project.openlineage.is_on:
         return []
     from waterclock.openlineage.sending import sink_error
@@ -197,12 +198,12 @@ def _of_lineage(project: Project) -> list[WaterclockError]:
 
 
 def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
-    """Sort errors by file, line and column; those without a place first."""
+    """Sort errors by file, line and column, those without a place first."""
     return sorted(errors, key=_place)
 
 
 def print_checked(to: Console, found: Checked) -> None:
-    """Print every error or warning as a card, and a line that sums up."""
+    """Print every error or warning as a card, and a summary line."""
     if found.errors:
         show_errors(to, found.errors)
         files = {match["file"] for error in found.errors if (match := _PLACE.match(error.where or ""))}
@@ -239,7 +240,7 @@ def _kinds(flow: Flow | None) -> dict[str, int]:
     return {kind: kinds[kind] for kind in ("collect", "transform", "publish")} | {
         "view": len(flow.views),
         "function": len(flow.functions),
-        "connection": len(flow.connections.keys() - {PROJECT}),  # nobody said that one
+        "connection": len(flow.connections.keys() - {PROJECT}),  # declared implicitly
     }
 
 

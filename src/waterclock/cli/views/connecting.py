@@ -1,4 +1,4 @@
-"""Tells what an environment leads to, as each thing is tried."""
+"""Prints the connections of an environment as each is tried."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
-    """Print a line for each try as it ends, then each error as a card; give them all."""
+    """Print a line for each probe as it ends, then each error as a card. Return all probes."""
     found: list[Probe] = []
     for probe in probes:
         found.append(probe)
@@ -34,7 +34,7 @@ def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
 
 
 def probe_json(probe: Probe) -> dict[str, Any]:
-    """Return a try for scripts."""
+    """Return a probe for scripts."""
     return {
         "kind": probe.kind,
         "name": probe.name,

@@ -1,4 +1,4 @@
-"""Shows an error that nobody foresaw: one card, and where its traceback lies."""
+"""Prints an unexpected error as one card, with the path of its traceback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOG = Path(".waterclock") / "log"
 
 
 def report_defect(error: Exception) -> int:
-    """Write the traceback to a file, show a card that names it, and give the exit code."""
+    """Write the traceback to a file, print a card that names it, and return the exit code."""
     text = "".join(traceback.format_exception(error))
     summary = traceback.format_exception_only(error)[-1].strip()
     return fail(
@@ -33,7 +33,7 @@ def report_defect(error: Exception) -> int:
 
 
 def _written(text: str) -> Path:
-    """Keep the traceback beside the project where there is one, else in the machine's folder for such files."""
+    """Write the traceback below the project if there is one, or else to the temporary folder. Return the path."""
     name = f"defect-{datetime.now(UTC):%Y%m%dT%H%M%S}.txt"
     content = f"waterclock {__version__}\n\n{text}"
     project = folder_noted()

@@ -1,4 +1,4 @@
-"""Shows an error as a card of four parts: what, where, why and how to mend it."""
+"""Formats an error as a card of four parts: what happened, where, why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fail(error: WaterclockError) -> int:
-    """Show an error that ends a command, as JSON where JSON was asked for, and give the exit code."""
+    """Print an error that ends a command, as JSON if the command line asked for it, and return the exit code."""
     from waterclock.cli.views.json import is_json, print_json
 
     if is_json():
@@ -29,7 +29,7 @@ def fail(error: WaterclockError) -> int:
 
 
 def usage_json(error: Any) -> int:
-    """Print what is wrong with a command line as JSON, and return its exit code; `error` is Typer's."""
+    """Print a usage error as JSON, and return its exit code. `error` is Typer's."""
     from waterclock.cli.views.json import print_json
 
     path = error.ctx.command_path if getattr(error, "ctx", None) else "waterclock"
@@ -40,7 +40,7 @@ def usage_json(error: Any) -> int:
 
 
 def show_errors(to: Console, errors: Iterable[WaterclockError]) -> None:
-    """Print errors as cards with a blank line between them; all of a project's where one holds them all."""
+    """Print errors as cards separated by blank lines. A ProjectErrors is printed as its single errors."""
     is_first = True
     for error in flattened(errors):
         if not is_first:
@@ -50,12 +50,12 @@ def show_errors(to: Console, errors: Iterable[WaterclockError]) -> None:
 
 
 def flattened(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
-    """Return the single errors, out of what holds several."""
+    """Return the single errors, with each ProjectErrors expanded."""
     return [one for error in errors for one in (error.errors if isinstance(error, ProjectErrors) else (error,))]
 
 
 def card(error: WaterclockError, *, width: int | None = None) -> Text:
-    """Return an error as styled text whose words are those of `WaterclockError.render`; long parts wrap at `width`."""
+    """Return an error as styled text with the words of `WaterclockError.render`. Long parts wrap at `width`."""
     loud = "warn.loud" if error.code.startswith("W") else "fail.loud"
     lines = [Text.assemble((error.code, loud), " ", (error.what, "head"))]
     if error.where:
@@ -77,7 +77,7 @@ def _is_carets(line: str) -> bool:
 
 
 def _cropped(lines: list[str], width: int | None) -> list[str]:
-    """Cut lines that are wider than the terminal to the part around the carets, alike, so that carets stay in place."""
+    """Crop all lines equally around the carets if one is wider than the terminal, so that the carets stay in place."""
     room = 0 if width is None else width - 3
     at = min((line.index("^") for line in lines if _is_carets(line)), default=0)
     gutter = max((line.find("| ") + 2 for line in lines), default=0)

@@ -1,4 +1,4 @@
-"""Prints the files of a table as other programs take them: plain lines, without any colour or width."""
+"""Prints the files of a table for other programs: plain lines, without colour or wrapping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws the grid on a terminal: names left, newest right, quiet where all is well."""
+"""Draws the grid on a terminal: names on the left, the newest column on the right, muted where all is well."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _ELLIPSIS = "…"
 
 
 def fitting(width: int, names: list[str], cell: int) -> int:
-    """Count the columns that fit beside the names."""
+    """Return how many columns fit next to the names."""
     return max(1, (width - _name_width(names) - 1) // cell)
 
 
 def cell_width(grid: Grid) -> int:
-    """Return what a column takes: two digits of the header or the longest cell, and a blank."""
+    """Return the width of a column: two digits of the header or the longest cell, and a blank."""
     longest = max((len(_cell_text(cell, "■")) for row in grid.rows for cell in row.cells if cell), default=1)
     return max(2, longest) + 1
 
 
 def fitted(grid: Grid, width: int) -> Grid:
-    """Keep as many of the newest columns as a line is wide."""
+    """Keep the newest columns that fit the line."""
     return grid.latest(fitting(width, [row.table for row in grid.rows], cell_width(grid)))
 
 
@@ -56,7 +56,7 @@ def print_grid(to: Console, shown: Grid) -> None:
 
 
 def grid_json(grid: Grid) -> dict[str, Any]:
-    """Return the grid as JSON; each cell has the loudest state, and how many of how many labels are in it."""
+    """Return the grid as JSON. Each cell has its most severe state, and the count of labels in it and in all."""
     return {
         "by": str(grid.cadence.period),
         "zone": grid.cadence.zone,
@@ -82,10 +82,10 @@ def _name_width(names: list[str]) -> int:
 
 
 def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
-    """Return two lines: the decade, year, month or day over its own columns alone, and the number of each below it.
+    """Return two header lines: the decade, year, month or day above its columns, and the number of each column below.
 
-    Where its columns are too few for the whole name a shorter one stands there, or none; the last may use what is
-    left of the line.
+    A name that is wider than its columns is shortened or left out. The last name may use the remaining width of the
+    line.
     """
     above, below = _heads(grid)
     begins = [at for at, names in enumerate(above) if at == 0 or names[0] != above[at - 1][0]]
@@ -100,7 +100,7 @@ def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
 
 
 def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Return of each column the names that may stand above it, the longest first, and its number."""
+    """Return for each column the names that may be placed above it, longest first, and for each its number."""
     unit = grid.cadence.period.unit
     forms: tuple[str, ...]
     local = [start.astimezone(nominal_zone(grid.cadence.zone)) for start in grid.columns]
@@ -121,14 +121,14 @@ def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a grid, an empty line between schemas, drawn in one go: lines printed one by one cost 0.1 ms each."""
+    """The rows of a grid, with a blank line between schemas, drawn at once. Printing lines singly costs 0.1 ms each."""
 
     rows: tuple[Row, ...]
     left: int
     width: int
 
     def __rich_console__(self, to: Console, _: Any) -> Iterator[Segment]:
-        """Draw the rows; cells that tables share, as those do of which all is done, are drawn once."""
+        """Draw the rows. Rows that share their cells, such as those with all labels done, are drawn once."""
         drawn: dict[int, list[Segment]] = {}
         for at, (_schema, rows) in enumerate(groupby(self.rows, key=lambda row: row.table.partition(".")[0])):
             if at:
@@ -144,7 +144,7 @@ class _Rows:
 
 
 def _cells(to: Console, row: Row, width: int) -> Iterator[Segment]:
-    """Draw the cells of a row, neighbours of one state together; nothing behind the last."""
+    """Draw the cells of a row, adjacent cells of one state together. Nothing is drawn after the last cell."""
     newest = next((at for at, cell in enumerate(reversed(row.cells)) if cell), len(row.cells))
     for state, cells in groupby(row.cells[: len(row.cells) - newest], key=_state):
         glyph = sign(state, to) if state else ""
@@ -177,7 +177,7 @@ def _legend(to: Console, grid: Grid) -> Text:
 
 
 def column_words(grid: Grid) -> str:
-    """Say what the columns are and which are shown: `days of America/New_York, 2013-01-01 to 2013-01-05`."""
+    """Describe the columns shown: `days of America/New_York, 2013-01-01 to 2013-01-05`."""
     if not grid.columns:
         return "nothing is due yet"
     period = str(grid.cadence.period).lower()

@@ -1,4 +1,4 @@
-"""Shows who depends on a column: table by table, how, and whose each is."""
+"""Prints the tables that depend on a column, how they use it, and who owns them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _USES = {
 
 
 def impact_on(folder: Path, env: str | None, which: str) -> ColumnImpact:
-    """Find all that depends on `schema.table.column`.
+    """Find all tables that depend on `schema.table.column`.
 
     Raises  E378 for a table without a column, E511 for an unknown table, E517 for an unknown column, with the nearest
     """
@@ -50,7 +50,7 @@ def impact_on(folder: Path, env: str | None, which: str) -> ColumnImpact:
 
 
 def print_impact(told: ColumnImpact) -> None:
-    """Print a block for each table: its name, kind and owner, how it depends on the column, and through which."""
+    """Print a block for each table: its name, kind and owner, its uses of the column, and the tables in between."""
     to = console()
     if not told.found:
         to.print(Text.assemble((told.column, "name"), "  nothing depends on it"))

@@ -1,6 +1,6 @@
 """Prints answers for scripts: one JSON value on stdout, and nothing else there.
 
-What a command line asked for is noted here, for whatever ends it must know too.
+Settings of the command line, --json and the project folder, are kept here for error handlers that need them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _folder = contextvars.ContextVar("waterclock_folder", default=Path())
 
 
 def want_json(*, value: bool) -> None:
-    """Note whether this command line asked for JSON: its errors are then JSON too."""
+    """Record whether this command line asked for JSON. Its errors are then JSON too."""
     _json.set(value)
 
 
@@ -28,15 +28,15 @@ def is_json() -> bool:
 
 
 def note_folder(folder: Path) -> None:
-    """Note which project this command line is about."""
+    """Record the project folder of this command line."""
     _folder.set(folder)
 
 
 def folder_noted() -> Path:
-    """Return the project's folder of this command line."""
+    """Return the project folder of this command line."""
     return _folder.get()
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print an object, the version of its shape first; instants as `2013-01-05T05:00:00Z`."""
+    """Print an object as JSON, with the version of its shape first. Instants look like `2013-01-05T05:00:00Z`."""
     sys.stdout.write(json_text(value) + "\n")

@@ -1,7 +1,7 @@
-"""The keys of the one object that each command prints with --json, held by tests and shown in the docs.
+"""The keys of the object that each command prints with --json. Tests check them, and the docs list them.
 
-Instants are `2013-01-05T05:00:00Z`, labels `20130105050000`; `local` is the label's date or time in its table's zone.
-Each object begins with `version`. Keys may be added; where one is taken away or given another meaning, it is raised.
+Instants are `2013-01-05T05:00:00Z`, labels `20130105050000`. `local` is the label's date or time in its table's zone.
+Each object starts with `version`. Keys may be added. The version is raised if a key is removed or changes its meaning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tells what a run does as lines of JSON, for who collects logs: one object an event, each complete in itself."""
+"""Writes the events of a run as lines of JSON for log collectors: one complete object per event."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from waterclock.planner.plan import Group
 
 
 class JsonLog:
-    """Writes a line for each event: `at`, `level`, `event`, and what it is about.
+    """Writes one line per event: `at`, `level`, `event`, and the details of the event.
 
-    Events: `started` and `finished` of a group (table, labels, claim, rows, seconds, error), `warning` of its rows,
-    `elsewhere` where another runner makes it, `ended` of the run, `said` for all else.
+    Events of a group: `started` and `finished` (table, labels, claim, rows, seconds, error), `warning` of its rows, and
+    `elsewhere` if another runner makes it. `ended` is the end of the run, `said` any other message.
     """
 
     def __init__(self, to: TextIO) -> None:
@@ -26,11 +26,11 @@ class JsonLog:
         self._lock = threading.Lock()
 
     def started(self, group: Group) -> None:
-        """Tell that a group is taken up."""
+        """Write that a group has started."""
         self._tell("info", "started", **_about(group))
 
     def finished(self, report: GroupReport) -> None:
-        """Tell what came of a group."""
+        """Write the result of a group and its warnings."""
         about = _about(report.group) | {"claim": report.claim, "seconds": round(report.seconds, 3)}
         if report.error is None:
             steps = {name: round(seconds, 3) for name, seconds in report.timings.items()}
@@ -43,17 +43,17 @@ class JsonLog:
             self._tell("warning", "warning", **_about(report.group), claim=report.claim, said=warning)
 
     def said(self, message: str) -> None:
-        """Tell something a person should know."""
+        """Write a message."""
         self._tell("info", "said", said=message)
 
     def ended(self, outcome: RunOutcome, seconds: float) -> None:
-        """Tell what the run came to."""
+        """Write the result of the run."""
         level = "info" if outcome.is_clean else "error"
         self._tell(level, "ended", done=outcome.done, failed=len(outcome.failed), rows=outcome.rows, seconds=seconds)
 
     def _tell(self, level: str, event: str, **about: Any) -> None:
         line = json.dumps({"at": instant_text(datetime.now(UTC)), "level": level, "event": event, **about}, default=str)
-        with self._lock, suppress(OSError):  # where the reader went away the run goes on, as one that prints does
+        with self._lock, suppress(OSError):  # if the reader closes the stream, the run goes on, as when it prints
             self._to.write(line + "\n")
             self._to.flush()
 

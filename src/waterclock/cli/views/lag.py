@@ -1,4 +1,4 @@
-"""Shows how far tables are behind."""
+"""Prints how far tables are behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NONE = "-"
 _NAMES = ("done to", "behind", "inputs", "labels", "rows", "p50", "p95", "max", "late")
-_NOW = 5  # so many of them are about now
+_NOW = 5  # the number of columns about now
 _ANY = 1000
 
 
@@ -29,7 +29,7 @@ def print_lags(to: Console, found: Sequence[Lag], now: datetime) -> None:
     whole = _table(_NAMES, cells)
     if whole.__rich_measure__(to, to.options.update(max_width=_ANY)).maximum <= to.width:
         to.print(whole)
-    else:  # on a narrow terminal the spans stand below
+    else:  # a narrow terminal gets a second table with the spans
         to.print(_table(_NAMES[:_NOW], {name: of[:_NOW] for name, of in cells.items()}))
         to.print()
         to.print(_table(_NAMES[_NOW:], {name: of[_NOW:] for name, of in cells.items()}))

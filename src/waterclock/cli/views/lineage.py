@@ -1,4 +1,4 @@
-"""Shows what a table or a column is made of, and what is made of it: as trees for people, as lists for scripts."""
+"""Prints the inputs and readers of a table or column: as trees for people, as lists for scripts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DIRECTIONS = ("made from", "went into")
 
 
 def lineage_of(folder: Path, env: str | None, which: str, depth: int | None) -> TableLineage | ColumnTrees:
-    """Find the lineage of `schema.table` or `schema.table.column`.
+    """Return the lineage of `schema.table` or `schema.table.column`.
 
     Raises  E511 for an unknown table, E517 for an unknown column, both with the nearest names
     """
@@ -70,7 +70,7 @@ def print_lineage(found: TableLineage | ColumnTrees) -> None:
 
 
 def kind_words(table: Table) -> str:
-    """Say what a table is: `partitioned transform, append, every DAY ZONE 'America/New_York'`."""
+    """Describe a table: `partitioned transform, append, every DAY ZONE 'America/New_York'`."""
     return f"{table.type} {table.kind}, {table.mode}, {table.cadence}"
 
 

@@ -1,4 +1,4 @@
-"""The data model as text for a terminal: each table with its columns, keys, types and what they refer to."""
+"""Prints the data model as text: each table with its columns, keys, types and references."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = tuple[str, str, str]
 
 
 def print_model(to: Console, flow: Flow, fields: Mapping[str, Sequence[Field]]) -> None:
-    """Print tables under their schemas, `fields` by table; columns stand below each other within a table."""
+    """Print tables under their schemas, with aligned columns. `fields` is keyed by table."""
     for name, of_table in fields.items():
         table = flow.tables[name]
         to.print(Text.assemble((name, "name"), (f"  {kind_words(table)}", "quiet")), soft_wrap=True)
@@ -34,7 +34,7 @@ def print_model(to: Console, flow: Flow, fields: Mapping[str, Sequence[Field]]) 
 
 
 def print_flat_model(to: Console, name: str, found: Iterable[Brought]) -> None:
-    """Print what a flat read brings together: its own columns, and further in those of each parent."""
+    """Print the columns of a flat read: its own columns, and indented below them those of each parent."""
     to.print(Text(f"FLAT({name})", style="name"))
     for each in found:
         indent = 2 * each.depth

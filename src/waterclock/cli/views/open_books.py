@@ -1,4 +1,4 @@
-"""Shows the windows whose books are open: what they wait for, and what closes them where that does not come."""
+"""Prints the windows whose books are open: the conditions they wait for, and when they close without them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def print_open(to: Console, found: Mapping[str, OpenBooks]) -> None:
-    """Print the oldest open window of each table, and how many wait behind it."""
+    """Print the oldest open window of each table, and how many windows wait after it."""
     for books in found.values():
         for line in books.lines():
             to.print(Text(line, style="quiet"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Shows where events of lineage go, how many wait, and what came of sending them."""
+"""Prints where lineage events are sent, how many are pending, and the result of sending them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
-    """Print where events go, what was sent last, and what waits."""
+    """Print the destination, the last sent event, the number of pending events and the last error."""
     sink = project.openlineage
     if not sink.is_said:
         to.print(
@@ -40,7 +40,7 @@ def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
 
 
 def shown_json(project: Project, state: OpenLineageState) -> dict[str, Any]:
-    """Return the same for scripts."""
+    """Return the destination and the state of sending for scripts."""
     sink = project.openlineage
     return {
         "env": project.env,
@@ -56,7 +56,7 @@ def shown_json(project: Project, state: OpenLineageState) -> dict[str, Any]:
 
 
 def print_sent(to: Console, sent: Sent, waiting: int) -> None:
-    """Print how many events arrived, and why the rest did not."""
+    """Print how many events were sent, and why others were not."""
     if sent.is_busy:
         to.print("another runner sends just now")
     else:
@@ -70,7 +70,7 @@ def print_sent(to: Console, sent: Sent, waiting: int) -> None:
 
 
 def sent_json(sent: Sent, waiting: int) -> dict[str, Any]:
-    """Return the same for scripts."""
+    """Return the result of sending for scripts."""
     return {
         "sent": sent.events,
         "error": sent.lost or None,

@@ -1,4 +1,4 @@
-"""Shows which batches were made without some of what they read."""
+"""Prints the batches that were made without some of their inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_LABELS = 3
 
 
 def print_partial(to: Console, plan: Plan) -> None:
-    """Say of each table how many batches are partial, and of the newest what they lack."""
+    """Print how many batches of each table are partial, and the missing inputs of the newest."""
     for name, of_table in plan.partial.items():
         newest = sorted(of_table, reverse=True)[:_MOST_LABELS]
         to.print(Text(f"{len(of_table)} partial of {name}, made whole once the rest is there", style="quiet"))

@@ -1,4 +1,4 @@
-"""Shows a plan: to people oldest first and by table, to scripts as JSON."""
+"""Formats a plan: for people by table and oldest first, for scripts as JSON."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ NOTHING_DUE, WORK_IS_DUE, IN_TROUBLE = 0, 10, 11
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Neighbouring labels of one table in one state for one kind of reason."""
+    """Adjacent labels of one table with the same state and the same kind of reason."""
 
     batches: tuple[Batch, ...]
 
     @property
     def state(self) -> State:
-        """The look of all of them."""
+        """The display state of all batches."""
         return look_of(self.batches[0])
 
     @property
     def reason(self) -> str:
-        """Why, in the words of the first; empty where the state says it all."""
+        """The reason of the first batch. It is empty if the state alone explains it."""
         reasons = dict.fromkeys(batch.reason for batch in self.batches)
         first = next(iter(reasons))
         if first in _PLAIN_REASONS:
@@ -62,14 +62,14 @@ class Stretch:
 
 
 def exit_code(plan: Plan) -> int:
-    """Say in a number what the plan holds: 0 nothing, 10 work, 11 something that somebody must look at."""
+    """Return the exit code for a plan: 0 for no work, 10 for work, 11 if a batch needs a user."""
     if plan.refused or any(batch.status in _IN_TROUBLE for batch in plan.batches):
         return IN_TROUBLE
     return WORK_IS_DUE if plan.batches else NOTHING_DUE
 
 
 def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ...]]]:
-    """Return by table, in the plan's order, its labels joined where they are alike."""
+    """Yield each table, in the plan's order, with its labels grouped into stretches of equal state."""
     for name, of_table in groupby(batches, key=lambda batch: batch.table):
         alike: list[list[Batch]] = []
         for batch in of_table:
@@ -81,9 +81,9 @@ def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ..
 
 
 def summary_words(plan: Plan, *, at_source: int = 0) -> str:
-    """Sum a plan up: `12 due: 3 ready, 7 waiting, 2 blocked`; `nothing is due` where so.
+    """Summarize a plan: `12 due: 3 ready, 7 waiting, 2 blocked`, or `nothing is due`.
 
-    `at_source`: how many of those that are ready wait for their source, as a run has seen or noted.
+    `at_source`: how many of the ready batches wait for their source, as a run has recorded.
     """
     total = len(plan.batches) + sum(plan.left_out.values())
     if not total:
@@ -99,7 +99,7 @@ def summary_words(plan: Plan, *, at_source: int = 0) -> str:
 
 
 def next_due_words(plan: Plan, zone: str) -> str:
-    """Say when something becomes due next."""
+    """Return when the next window becomes due, in words."""
     return "nothing becomes due" if plan.next_due is None else f"next due {instant_words(plan.next_due, zone)}"
 
 
@@ -112,7 +112,7 @@ def print_plan(
     waiting: Mapping[str, FirstWindow] = _NONE,
     waits: Sequence[SourceWait] = (),
 ) -> None:
-    """Print a plan for people; `waiting` are the first windows of tables of which none was due yet.
+    """Print a plan for people. `waiting` has the first windows of tables without any due window.
 
     `waits`: by table the oldest window that waits for its source.
     """
@@ -147,38 +147,38 @@ def print_plan(
 
 
 def print_waits(to: Console, waits: Iterable[SourceWait]) -> None:
-    """Print which window of each table is the oldest that waits for its source, as a run noted it."""
+    """Print the oldest window of each table that waits for its source, as a run recorded it."""
     for wait in waits:
         to.print(Text(wait.words(), style="quiet"), soft_wrap=True)
 
 
 def print_pauses(to: Console, plan: Plan, zone: str) -> None:
-    """Print what is paused, if anything is: a line for what was paused together."""
+    """Print the pauses, if there are any: one line for the tables that were paused together."""
     for line in pause_lines(plan, zone):
         to.print(Text.assemble((f"{sign(State.PAUSED, to)} ", LOOKS[State.PAUSED].style), line), soft_wrap=True)
 
 
 def print_refused(to: Console, plan: Plan) -> None:
-    """Print the errors of tables whose declarations are refused; all other tables run."""
+    """Print the errors of tables whose declarations are refused. All other tables run."""
     if plan.refused:
         to.print()
         show_errors(to, list(plan.refused.values()))
 
 
 def print_renames(to: Console, renames: Mapping[str, str]) -> None:
-    """Print which tables the next run renames, with all that they have."""
+    """Print the tables that the next run renames, with all their batches."""
     for name, was in renames.items():
         to.print(Text(f"{name} was {was}: renamed at the next run", style="quiet"), soft_wrap=True)
 
 
 def print_looks(to: Console, looks: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print what the newest look at each source that tells of changes found."""
+    """Print the result of the newest check of each source that reports changes."""
     for line in looks_lines(looks):
         to.print(Text(line, style="quiet"), soft_wrap=True)
 
 
 def print_received(to: Console, found: Mapping[str, Waiting]) -> None:
-    """Print what was received for tables and waits for its windows."""
+    """Print the files received for tables that wait for their windows."""
     for line in received_lines(found):
         to.print(Text(line, style="quiet"), soft_wrap=True)
 
@@ -186,7 +186,7 @@ def print_received(to: Console, found: Mapping[str, Waiting]) -> None:
 def plan_json(
     plan: Plan, flow: Flow, env: str, quiet: Mapping[str, Quiet], waiting: Mapping[str, FirstWindow] = _NONE
 ) -> dict[str, Any]:
-    """Return a plan as JSON: `Plan.to_dict`, with `summary` counting by status and the local date beside each label."""
+    """Return a plan as JSON: `Plan.to_dict`, with `summary` counting by status, and the local date of each label."""
     counts = Counter(str(batch.status) for batch in plan.batches)
     told = plan.to_dict()
     for batch, told_batch in zip(plan.batches, told["batches"], strict=True):
@@ -205,7 +205,7 @@ def plan_json(
 
 
 def shared_in_plan(plan: Plan, flow: Flow) -> dict[str, tuple[str, ...]]:
-    """Return by SHARED view the tables of which the plan has a batch of the same window, where there are several."""
+    """Return the tables of each SHARED view that have a batch of the same window in the plan, if there are several."""
     windows: dict[str, set[Window]] = {}
     for batch in plan.batches:
         windows.setdefault(batch.table, set()).add(batch.window)
@@ -230,7 +230,7 @@ def _kind(batch: Batch) -> tuple[object, ...]:
 
 
 def _queries_words(queries: Queries | None, labels: int) -> str:
-    """Say how many queries make the labels that may be made, where that says more than their number."""
+    """Format how many queries make the labels that can be made, if that differs from the number of labels."""
     if queries is None or labels < 2:
         return ""
     if queries.least == queries.most:

@@ -1,4 +1,4 @@
-"""Tells how a run goes: a line for each group that runs, and one for each that is finished, above them."""
+"""Shows the progress of a run: a line for each running group, and above them one for each finished group."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 _DONE_GLYPHS = ("✓", "+")
 _WIDEST_NAME = 32
-_NARROWEST_LABELS, _WIDEST_LABELS = 24, 41  # a day; hours of two days and how many
-_OF_OTHERS = 30  # what else is in a line: the glyph, rows, seconds, and space between
+_NARROWEST_LABELS, _WIDEST_LABELS = 24, 41  # a day; the hours of two days with a count
+_OF_OTHERS = 30  # the other parts of a line: the glyph, rows, seconds, and space between
 
 
 @dataclass(slots=True)
 class _Work:
-    """A group that runs: since when, and how far it is."""
+    """A running group: its start and its current step."""
 
     group: Group
     begun: float
@@ -42,11 +42,11 @@ class _Work:
 
 @dataclass(slots=True)
 class Progress:
-    """A listener that tells a person; on a terminal it redraws what runs, elsewhere it prints plain lines.
+    """A listener that prints for people. On a terminal it redraws the running groups; elsewhere it prints plain lines.
 
-    A run that steps through time says each new date. With a `log` that is told, and nothing printed. Safe from
-    any thread, and never waits for the terminal: its lock is held to change what is known and to queue lines,
-    never to print or draw.
+    A run that steps through time prints each new date. With a `log`, events are logged and nothing is printed. All
+    methods are thread-safe and never wait for the terminal. The lock protects the state and the queue of lines, and is
+    never held during printing or drawing.
     """
 
     flow: Flow
@@ -73,17 +73,17 @@ class Progress:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Print what is told within the block, and keep what runs drawn below it; of the drawing nothing stays."""
+        """Print messages within the block, and draw the running groups below them. The drawing is erased at the end."""
         with self._screen.shown(is_drawn=self.to.is_terminal and not self.is_quiet and self.log is None):
             yield
 
     def tick(self, now: datetime) -> None:
-        """Remember the instant; its date is said once something runs at it."""
+        """Store the instant. Its date is printed once a batch runs at that instant."""
         with self._lock:
             self._now = now
 
     def planned(self, plan: Plan) -> None:
-        """Count what is left to do."""
+        """Count the remaining batches."""
         with self._lock:
             self._left = len(plan.batches) + sum(plan.left_out.values())
 
@@ -99,7 +99,7 @@ class Progress:
                 self._note = ""
 
     def step(self, group: Group, name: str) -> None:
-        """Show at which step a group is; a group that was split goes on as its parts."""
+        """Show the current step of a group. A group that was split continues as its parts."""
         if self.log is not None:
             return
         with self._lock:
@@ -107,7 +107,7 @@ class Progress:
             work.group, work.step = group, name
 
     def finished(self, report: GroupReport) -> None:
-        """Print what came of a group."""
+        """Print the result of a group."""
         if self.log is not None:
             self.log.finished(report)
             return
@@ -123,14 +123,14 @@ class Progress:
             self._say(self._finished_line(report), *told)
 
     def said(self, message: str) -> None:
-        """Print something a person should know."""
+        """Print a message for the user."""
         if self.log is not None:
             self.log.said(message)
             return
         self._say(Text(f"  {message}", style="quiet"))
 
     def note(self, message: str) -> None:
-        """Show a message below what runs, until the end."""
+        """Show a message below the running groups, until the end."""
         if self.log is not None:
             self.log.said(message)
             return
@@ -140,7 +140,7 @@ class Progress:
             self._screen.say(Text(message))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw what runs now."""
+        """Draw the running groups."""
         with self._lock:
             works = list(self._running.values())
             counts = f"{count_words(self._done, 'batch', 'batches')} done, {self._left} left"
@@ -149,7 +149,7 @@ class Progress:
             yield self._running_line(work, options.max_width)
         if works or note:
             yield Text(f"  {counts}", style="quiet", no_wrap=True, overflow="ellipsis")
-        if note:  # it says how to leave: it is shown whole, however narrow the terminal is
+        if note:  # the note names the key to exit: it is shown uncut, however narrow the terminal is
             yield Text(f"  {note}", style="quiet")
 
     def _say(self, *lines: Text) -> None:
@@ -190,7 +190,7 @@ class Progress:
             mark = (f"{sign(state, self.to)} ", LOOKS[state].style)
             line = Text.assemble(mark, name, labels, (f"{report.error.code} {report.error.what}", "fail"))
             if self.to.is_terminal:
-                line.truncate(self.to.width, overflow="ellipsis")  # the whole of it is told at the end
+                line.truncate(self.to.width, overflow="ellipsis")  # the full error is printed at the end
             return line
         mark = (f"{_DONE_GLYPHS[0 if has_glyphs(self.to) else 1]} ", "ok.loud")
         rows = f"{count_words(report.rows, 'row'):>14}  {seconds_words(report.seconds):>9}"

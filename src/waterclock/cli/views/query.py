@@ -1,4 +1,4 @@
-"""Shows the rows of a query: as a table for people, as values for scripts."""
+"""Prints the rows of a query: as a table for people, as values for scripts."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 _GAP = 2
-_ENOUGH = 12  # letters in which a longer value can be read, line below line
-_LOOKED_AT = 100  # rows
+_ENOUGH = 12  # letters needed to read a longer value that is folded over several lines
+_LOOKED_AT = 100  # the number of rows considered
 
 
 def text_of(sql: str) -> str:
-    """Return the query, read from stdin where it is `-`."""
+    """Return the query. Read it from stdin if it is `-`."""
     return sys.stdin.read() if sql == "-" else sql
 
 
 def print_answer(told: Answered, to: Console | None = None) -> None:
-    """Print rows as a table, numbers right; where a line is too short for so many columns, each row below the other."""
+    """Print rows as a table with numbers aligned right. Print one block per row if the table is too wide."""
     to = to or console()
     answer = told.answer
     if _fits(answer, to.width):
@@ -52,7 +52,7 @@ def answer_table(answer: Answer) -> Table:
 
 
 def print_records(answer: Answer, to: Console) -> None:
-    """Print each row as a block of lines, one a column."""
+    """Print each row as a block with one line per column."""
     width = max((len(name) for name, _ in answer.columns), default=0)
     for number, row in enumerate(answer.rows, start=1):
         to.print(Text(f"row {number}", style="head"))
@@ -61,7 +61,7 @@ def print_records(answer: Answer, to: Console) -> None:
 
 
 def _fits(answer: Answer, width: int) -> bool:
-    """Tell whether every column finds room for its name and its values, or for some letters of them."""
+    """Return whether a line fits every column's name and values, or at least the first letters of long values."""
     needed = [
         max(len(name), *(value_text(row[at]).cell_len for row in answer.rows[:_LOOKED_AT]))
         if answer.rows
@@ -72,7 +72,7 @@ def _fits(answer: Answer, width: int) -> bool:
 
 
 def value_text(value: Any) -> Text:
-    """Return a value of Spark's as people read it."""
+    """Return a value of Spark's formatted for people."""
     if value is None:
         return Text("null", style="quiet")
     return Text(value_words(value))

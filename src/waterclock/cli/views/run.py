@@ -1,4 +1,4 @@
-"""Shows what a run came to: done, failed, blocked and by what, and what is left."""
+"""Prints the result of a run: done, failed and blocked batches with their causes, and the remaining ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_PLACES = 5
 
 
 def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, seconds: float) -> None:
-    """Print the end of a run: errors as cards, what they block, and a line that sums up."""
+    """Print the end of a run: errors as cards, the batches that they block, and a summary line."""
     for alike in _alike(outcome.failed):
         to.print()
         show_errors(to, [error.at(place_of(report)) for report, error in alike[:1]])
@@ -68,7 +68,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
 
 
 def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:
-    """Return what a run came to for scripts; `left` counts by status what is due and not done."""
+    """Return the result of a run for scripts. `left` counts the due batches that are not done, by status."""
     plan = outcome.plan
     return {
         "now": instant_text(now),
@@ -106,7 +106,7 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
 
 
 def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, WaterclockError]]]:
-    """Put together what failed of one table for the same reason, whatever batch the reason was found in."""
+    """Group failures of one table with the same reason, whichever batch it was found in."""
     found: dict[tuple[str | None, ...], list[tuple[GroupReport, WaterclockError]]] = {}
     for report in failed:
         error = report.error
@@ -117,7 +117,7 @@ def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, Waterc
 
 
 def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[str]:
-    """Say what blocks how much, in one line for all labels of a table that do so for the same reason."""
+    """Format the blocking batches and how many batches they block: one line per table and reason."""
     alike: dict[tuple[str, str], list[tuple[str, datetime, str, int]]] = {}
     for cause in blocked:
         alike.setdefault((cause[0], likeness(cause[2])), []).append(cause)
@@ -131,7 +131,7 @@ def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[st
 
 
 def held_words(held: HeldBack, flow: Flow) -> str:
-    """Say which batch waits for its source, and how far that has come."""
+    """Describe which batch waits for its source, and the source's clock."""
     zone = flow.tables[held.table].cadence.zone
     if held.awaits is not None or held.clock is None:
         return f"{held.table}@{held.window.label} waits for its source: AWAIT {held.awaits}"
@@ -146,7 +146,7 @@ def held_words(held: HeldBack, flow: Flow) -> str:
 
 
 def place_of(report: GroupReport) -> str:
-    """Name the batch or batches of a report as `table@label`."""
+    """Return the batch or batches of a report as `table@label`."""
     batches = report.group.batches
     last = f"..{batches[-1].window.label}" if len(batches) > 1 else ""
     return f"{report.group.table}@{batches[0].window.label}{last}"
@@ -180,6 +180,6 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
 
 
 def _at_source(outcome: RunOutcome, plan: Plan) -> int:
-    """Count the batches that nothing but their source keeps: from the oldest window on that it has not come to."""
+    """Count the batches that wait only for their source: from the oldest window that the source has not reached."""
     since = {held.table: held.window.label for held in outcome.held_back}
     return sum(waits(batch, since) for batch in plan.batches)

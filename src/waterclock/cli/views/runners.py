@@ -1,4 +1,4 @@
-"""Tells who works on a project, and what each of them makes now."""
+"""Prints the runners of a project and the batches that each is running."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_HELD = 5
 
 @dataclass(frozen=True, slots=True)
 class Runners:
-    """The runners of a project at an instant of the ledger's clock; `applied` is the flow that claims must carry."""
+    """The runners of a project at an instant of the ledger's clock. `applied` is the flow that claims must carry."""
 
     flow: Flow
     now: datetime
@@ -35,20 +35,20 @@ class Runners:
 
 
 def see_runners(project: Project) -> Runners | None:
-    """Ask the ledger who is at work; None where there is no ledger yet."""
+    """Read the runners from the ledger. Return None if there is no ledger yet."""
     ledger = open_ledger(project)
     if ledger is None:
         return None
     with ledger:
         applied = ledger.declared.applied()
         now = ledger.now()
-        # one that ended without a word and holds nothing any more is nobody's concern
+        # a runner that ended unexpectedly and holds no claims is irrelevant
         seen = tuple(each for each in ledger.runners.all() if each.held or is_alive(each, now))
         return Runners(project.flow, now, applied.fingerprint if applied else None, seen)
 
 
 def print_runners(to: Console, found: Runners | None) -> None:
-    """Print a line for each runner, and below it what it holds."""
+    """Print a line for each runner, and below it the batches that it has claimed."""
     if found is None or not found.seen:
         to.print("nobody is at work")
         return

@@ -1,4 +1,4 @@
-"""Writes what a run tells to its terminal, from one thread: whoever has something to say never waits for it."""
+"""Writes the output of a run to its terminal from one thread, so that no caller ever waits for the terminal."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _DRAWN = 4  # times a second
 
 
 class Screen:
-    """Lines that stay, above a picture of what runs, which is drawn anew until the end.
+    """Permanent lines above a status display that is redrawn until the end.
 
-    One thread alone prints and draws. A terminal that is stopped (Ctrl-S) or slow, and the locks of Rich, hold up that
-    thread and nothing else. Lines said while nothing is shown are kept until it is.
+    Only one thread prints and draws. A stopped (Ctrl-S) or slow terminal, and the locks of Rich, block that thread and
+    nothing else. Lines that arrive while nothing is shown are kept until it is.
     """
 
     def __init__(self, to: Console, picture: RenderableType) -> None:
@@ -34,16 +34,16 @@ class Screen:
         self._is_deserted = False
 
     def say(self, *lines: Text) -> None:
-        """Have lines printed below those said before, together; returns at once, from any thread."""
-        if not self._is_deserted:  # else nobody would take them off the queue
+        """Queue lines to be printed together below the previous ones. Return at once; safe from any thread."""
+        if not self._is_deserted:  # otherwise no thread would take them off the queue
             self._lines.put(lines)
 
     @contextmanager
     def shown(self, *, is_drawn: bool) -> Iterator[None]:
-        """Print and, where `is_drawn`, draw within the block; at its end all that was said is printed.
+        """Print and, if `is_drawn`, draw within the block. All queued lines are printed before it ends.
 
-        A reader that goes away (a closed terminal, `| head`) ends the printing, and nothing else. A picture that
-        cannot be drawn is raised at the end of the block.
+        If the reader goes away (a closed terminal, `| head`), only the printing ends. If drawing fails, its error is
+        raised at the end of the block.
         """
         thread = threading.Thread(target=self._run, args=(is_drawn,), name="screen", daemon=True)
         thread.start()
@@ -55,13 +55,13 @@ class Screen:
         if self._defect is not None:
             raise self._defect
 
-    def _run(self, is_drawn: bool) -> None:  # noqa: FBT001 - as a thread calls it
+    def _run(self, is_drawn: bool) -> None:  # noqa: FBT001 - called by a thread
         try:
             with self._live(is_drawn=is_drawn) as live:
                 self._print_all(live)
         except (OSError, SystemExit):  # the reader is gone; Rich makes a broken pipe a SystemExit
             self._is_deserted = True
-        except Exception as defect:  # noqa: BLE001 - told where the run ends
+        except Exception as defect:  # noqa: BLE001 - raised at the end of the run
             self._defect, self._is_deserted = defect, True
 
     def _live(self, *, is_drawn: bool) -> AbstractContextManager[Live | None]:

@@ -1,4 +1,4 @@
-"""Shows one table: as it is declared, as it stands, and what is in it."""
+"""Prints one table: its declaration, its status and some of its rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """One table, with the batches that are done and due, and some rows where they were asked for."""
+    """One table, its done and due batches, and some rows if requested."""
 
     table: Table
     columns: tuple[ColumnSaid, ...]
@@ -60,7 +60,7 @@ class Described:
     held: HeldLog | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the description for scripts; `sample` as `query --json`."""
+        """Return the description for scripts. `sample` has the form of `query --json`."""
         table = self.table
         return {
             "table": table.name,
@@ -99,7 +99,7 @@ class Described:
 
 
 def described(folder: Path, env: str | None, text: str, rows: int) -> Described:
-    """Find out all about one table; starts Spark only where it has rows and some are wanted.
+    """Collect the description of one table. Starts Spark only if the table has rows and some are requested.
 
     Raises  E511 for an unknown table, E515 where several are meant
     """
@@ -189,7 +189,7 @@ def _described(at: Reading, table: Table) -> Described:
 
 
 def _print_versions(found: Described) -> None:
-    """Print how the columns changed, those of the source and the table's own; nothing where they never did."""
+    """Print how the columns of the source and of the table changed, or nothing if they never did."""
     to = console()
     for side in Side:
         versions = told(found.schemas, side)

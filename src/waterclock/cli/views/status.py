@@ -1,4 +1,4 @@
-"""Collects and shows what `status` says: the grid, problems, and what comes next."""
+"""Collects and prints the output of `status`: the grid, problems, and the next due window."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ if TYPE_CHECKING:
     from waterclock.connectors.interface import Waiting
     from waterclock.ledger.read.clock import ClockBack
 
-_WIDE = 80  # a grid of so many columns is looked at where none is drawn
-_NARROWEST = 3  # columns of a cell without a count
+_WIDE = 80  # the number of columns to compute if no grid is drawn
+_NARROWEST = 3  # the width of a cell without a count
 _MOST_PROBLEMS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A grid, and the plan of the same instant. `is_asked`: its span is what somebody asked for, and not the newest."""
+    """A grid, and the plan of the same instant. `is_asked`: a user selected its span; otherwise it is the newest."""
 
     grid: Grid
     plan: Plan
@@ -90,9 +90,9 @@ class Seen:
 def see(
     at: Reading, selection: list[str] | None, labels: str | None, by: str | None, width: int, *, is_drawn: bool
 ) -> Seen:
-    """Look at the labels that are meant, or at the newest that fit the width.
+    """Collect the selected labels, or the newest that fit the width.
 
-    Where these are drawn and do not fit, columns are as wide as they must be, unless `by` says what they are.
+    If selected labels are drawn and do not fit, the columns become wider, unless `by` sets their period.
     """
     found, by_table = selected(at.flow, selection, labels)
     tables = [at.flow.tables[name] for name in found.tables]
@@ -110,9 +110,9 @@ def see(
 
 
 def behind(at: Reading, selection: list[str] | None, labels: str | None, by: str | None) -> Seen:
-    """Look at how far tables are behind, beside their newest labels.
+    """Collect how far tables are behind, in addition to their newest labels.
 
-    Raises  E919 where some labels or columns are asked for
+    Raises  E919 where some labels or columns are selected
     """
     seen = see(at, selection, None, None, _WIDE, is_drawn=False)
     found, by_table = selected(at.flow, selection, labels)
@@ -129,7 +129,7 @@ def behind(at: Reading, selection: list[str] | None, labels: str | None, by: str
 def _seen(
     at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime], most: int, width: int
 ) -> Seen:
-    """Look at a whole span in columns that are as wide as they must be: counts may make them wider than `most` says."""
+    """Collect a whole span in columns as wide as needed. Counts may make the columns wider than `most` assumes."""
     while True:
         cadence = wider(cadence, span, most)
         grid = _grid(at, tables, cadence, (cadence.floor(span[0]), cadence.ceil(span[1])))
@@ -165,7 +165,7 @@ def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[da
 
 
 def print_status(to: Console, seen: Seen, zone: str) -> None:
-    """Print the grid, what needs somebody, and what comes next."""
+    """Print the grid, the problems that need a user, and the next due window."""
     shown = fitted(seen.grid, to.width)
     to.print(now_line(seen.now, column_words(shown)), soft_wrap=True)
     to.print()
@@ -192,7 +192,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
 
 
 def print_behind_now(to: Console, seen: Seen, zone: str) -> None:
-    """Print how far tables are behind, what keeps them, and what comes next."""
+    """Print how far tables are behind, what blocks them, and the next due window."""
     print_lags(to, seen.lags or (), seen.now)
     _print_problems(to, seen.plan)
     print_deadlines(to, seen.deadlines)
@@ -254,7 +254,7 @@ def _clock_json(clock: ClockBack) -> dict[str, Any]:
 
 
 def _print_problems(to: Console, plan: Plan) -> None:
-    """Say what failed or is held, with what it blocks: the root causes alone."""
+    """Print the failed, held and expired batches with the number of batches they block: root causes only."""
     blocks = {(table, label): count for table, label, _, count in blockers(plan.batches)}
     troubled: dict[tuple[str, ...], list[Batch]] = {}
     for batch in plan.batches:
@@ -294,7 +294,7 @@ def _zone(tables: Sequence[Table], usual: str) -> str:
 def _asked(
     labels: Sequence[Labels] | Any, cadence: Cadence, tables: Sequence[Table], now: datetime
 ) -> tuple[datetime, datetime] | None:
-    """Return the span of columns that hold all labels asked for; an open end is START or the newest label due."""
+    """Return the span of columns that covers all selected labels. An open end is START or the newest label due."""
     bounds = [each.bounds(cadence) for each in labels]
     if not bounds:
         return None
@@ -308,7 +308,7 @@ def _asked(
 def _since_start(
     at: Reading, names: Sequence[str], cadence: Cadence, span: tuple[datetime, datetime]
 ) -> tuple[datetime, datetime]:
-    """Leave out the columns before the first table begins."""
+    """Leave out the columns before the first table starts."""
     starts = at.planner.starts(at.snapshot, at.now)
     first = cadence.floor(min((starts[name] for name in names), default=span[0]))
     return (max(span[0], first), span[1]) if first < span[1] else span

@@ -1,4 +1,4 @@
-"""The look of each state on a terminal: a glyph, a word and a colour, on dark and on light ground."""
+"""The display of each state on a terminal: a glyph, a word and a colour, on dark and on light backgrounds."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from waterclock.operations.states import State
 from waterclock.printable import printable
 
 _NAMED = re.compile(r"  (?=\S[^@]{0,18}  )(?:\S| (?! ))+ {2,}")  # two spaces, a name, two spaces or more
-WIDTH_OF_FILES = 120  # where nobody says how wide a line may be: a pipe, a file, a log
+WIDTH_OF_FILES = 120  # if the output has no known width: a pipe, a file, a log
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A state's glyph, the plain sign for terminals without such glyphs, and its style by name."""
+    """A state's glyph, its plain character for terminals without such glyphs, and its style by name."""
 
     glyph: str
     plain: str
@@ -32,7 +32,7 @@ class Look:
 
     @property
     def word(self) -> str:
-        """The style of words: where all is well squares are quiet, but words are to be read."""
+        """The style of words. Squares are muted where all is well, but words must be readable."""
         return "ok" if self.style == "ok.quiet" else self.style
 
 
@@ -55,7 +55,7 @@ LOOKS: Mapping[State, Look] = MappingProxyType(
     }
 )
 
-# docs/decisions/looks-of-states.md; "both" is where nothing tells which it is, and holds 3:1 on white and on black
+# docs/decisions/looks-of-states.md; "both" is for an unknown background: its contrast is 3:1 on white and on black
 PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "light": {"ok": "#1f8a70", "warn": "#b87700", "fail": "#a3123a", "run": "#2f6fed", "idle": "#6f7b8b"},
@@ -64,12 +64,12 @@ PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
-# where all is well the grid is quiet, or the one red cell drowns: the colour at 55 % on its ground, or 3:1 against it
+# the grid is muted where all is well, or one red cell is hard to see: 55 % of the colour on its background, or 3:1
 _QUIET_OK = MappingProxyType({"light": "#5aa18f", "dark": "#347666", "both": PALETTES["both"]["ok"]})
 
 
 def ground() -> str:
-    """Say whether the terminal is 'light' or 'dark': WATERCLOCK_THEME, else what it tells of itself, else 'both'."""
+    """Return the background: WATERCLOCK_THEME, or else 'light' or 'dark' from COLORFGBG, or else 'both'."""
     said = os.environ.get("WATERCLOCK_THEME", "").lower()
     if said in PALETTES:
         return said
@@ -80,17 +80,17 @@ def ground() -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the console for what is asked for, or for what is said beside it; it heeds NO_COLOR and COLUMNS."""
+    """Return the console for stdout or stderr. It respects NO_COLOR and COLUMNS."""
     return make_console(sys.stderr if stderr else sys.stdout)
 
 
 def make_console(stream: IO[str], *, width: int | None = None) -> Console:
-    """Make a console that writes to a stream in the theme of the terminal's ground."""
+    """Build a console that writes to a stream in the theme of the terminal's background."""
     made = _ByWords(file=stream, theme=theme(ground()), highlight=False, width=width, emoji=False, markup=False)
     if width is None and not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = WIDTH_OF_FILES
     if not made.is_terminal:
-        made.size = made.size  # as it is for good: else each line asks the environment for it anew
+        made.size = made.size  # fixes the size: otherwise each line reads it from the environment again
     return made
 
 
@@ -103,12 +103,12 @@ def theme(of_ground: str) -> Theme:
 
 
 def has_glyphs(of: Console) -> bool:
-    """Whether the stream can carry the glyphs at all."""
+    """Whether the stream can encode the glyphs."""
     return of.encoding.lower().startswith("utf")
 
 
 def sign(state: State, of: Console) -> str:
-    """Return the one character of a state that the console can show."""
+    """Return the character of a state that the console can show."""
     return LOOKS[state].glyph if has_glyphs(of) else LOOKS[state].plain
 
 
@@ -118,13 +118,13 @@ def mark(state: State, of: Console) -> Text:
 
 
 class _ByWords(Console):
-    """Breaks long lines between words and goes on indented; lines for scripts are not broken, nor is a long word.
+    """Wraps long lines between words and indents the continuation. Lines for scripts and long words are not wrapped.
 
-    All that is printed comes by here, so this is where texts lose what a terminal would obey.
+    All output passes through this console, so control characters are escaped here.
     """
 
     def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the segments of what is printed, with escapes in place of control characters."""
+        """Yield the segments of the output, with escapes in place of control characters."""
         for segment in super().render(renderable, options):
             if segment.control or (segment.text.isascii() and segment.text.isprintable()):
                 yield segment
@@ -138,13 +138,13 @@ class _ByWords(Console):
 
 
 def _indent_of(line: str) -> int:
-    """Say where a line goes on: below its value, where it is a name and a value, else a little further in."""
+    """Return the indent of continuation lines: the value's column in a name-value line, or else two more spaces."""
     named = _NAMED.match(line)
     return named.end() if named else len(line) - len(line.lstrip(" ")) + 2
 
 
 def by_words(text: Any, width: int) -> Any:
-    """Break the lines of a text that are wider than `width` between words; what is no text stays as it is."""
+    """Wrap the lines of a Text that are wider than `width` between words. Return any other object unchanged."""
     if not isinstance(text, Text):
         return text
     lines: list[Text] = []

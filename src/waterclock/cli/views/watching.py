@@ -1,4 +1,4 @@
-"""Shows deadlines that are missed or near, batches that take long, and sources that bring nothing or keep too much."""
+"""Prints missed and near deadlines, slow batches, and sources that deliver nothing or keep too much."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST = 10
 
 
 def print_deadlines(to: Console, told: Deadlines, indent: str = "") -> None:
-    """Print a line for the windows of each table that stand alike, and nothing where none is to be told of."""
+    """Print a line for the windows of each table in the same situation, or nothing if there are none."""
     groups = gathered(told.found)
     for alike in groups[:_MOST]:
         stand = alike[0].stand
@@ -44,7 +44,7 @@ def print_deadlines(to: Console, told: Deadlines, indent: str = "") -> None:
 
 
 def print_offline(to: Console, stands: Sequence[OfflineStand]) -> None:
-    """Print which tables are measured offline by the next run, and of which that failed."""
+    """Print the tables that the next run measures offline, and those whose measuring failed."""
     for stand in stands:
         if said := stand.trouble_words():
             mark = (f"{sign(State.WARNED, to)} ", LOOKS[State.WARNED].style)
@@ -54,7 +54,7 @@ def print_offline(to: Console, stands: Sequence[OfflineStand]) -> None:
 
 
 def print_silences(to: Console, told: Silent) -> None:
-    """Print a line for each collect whose source brings nothing for unusually long."""
+    """Print a line for each collect whose source has delivered nothing for unusually long."""
     for silence in told.found[:_MOST]:
         to.print(
             Text.assemble(
@@ -71,7 +71,7 @@ def print_silences(to: Console, told: Silent) -> None:
 
 
 def print_held(to: Console, logs: Sequence[HeldLog]) -> None:
-    """Print what sources keep of their logs, as a run saw it last: a line for each that is to be looked at."""
+    """Print the logs kept at sources, as a run last saw them: a line for each that needs attention."""
     troubled = [log for log in logs if log.is_troubled or not log.is_needed]
     for log in troubled[:_MOST]:
         mark = (f"{sign(State.WARNED, to)} ", LOOKS[State.WARNED].style)

@@ -1,1 +1,1 @@
-"""One module a page: each finds out what its page tells, as data that is drawn as HTML or given as JSON."""
+"""One module per page: each collects the page's content as data, which is rendered as HTML or returned as JSON."""

@@ -1,4 +1,4 @@
-"""The alerts that are open, as people are told of them, and that somebody knows of one."""
+"""The open alerts on a page, and their acknowledgement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOOKS = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNIN
 
 
 def open_alerts(at: Reading) -> list[Told]:
-    """Return the alerts that are not over, the loudest first, those that somebody knows of last. Cost: a question."""
+    """Return the open alerts, the most severe first, acknowledged ones last. Cost: one query of the ledger."""
     if at.ledger is None:
         return []
     words = Words(at.project.name, at.project.env, at.flow)
@@ -25,9 +25,9 @@ def open_alerts(at: Reading) -> list[Told]:
 
 
 def acknowledged(at: Reading, asked: Asked, who: str) -> None:
-    """Note that somebody knows of an alert: `alert`, `why` and `who` of a form; it is not repeated any more.
+    """Acknowledge an alert from a form's `alert`, `why` and `who`. It is not repeated any more.
 
-    Raises  E903 without a reason, E918 for what is no number, E457 and E458 as `acknowledge`, E412 before the first run
+    Raises  E903 without a reason, E918 for an invalid number, E457 and E458 as `acknowledge`, E412 before the first run
     """
     why = " ".join(asked.values.get("why", "").split())[:2000]
     need_reason_of_acknowledging(why)

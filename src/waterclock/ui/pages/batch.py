@@ -1,4 +1,4 @@
-"""One batch, or some labels of one table: how it stands, why it does not run, what it was made of, what can be done."""
+"""The page of one batch or some labels of one table: status, cause, inputs and possible actions."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ _CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
 
 
 def batch(at: Reading, asked: Asked) -> Told:
-    """Return what is known of the labels that the address names.
+    """Return the details of the labels in the address.
 
-    Raises  E511 for an unknown table, E513 where no label is meant, E514 for labels that cannot be read
+    Raises  E511 for an unknown table, E513 where no label is selected, E514 for labels that cannot be read
     """
     name, _ = one_table(at.flow, f"`{asked.values['table']}`")
     table, text = at.flow.tables[name], asked.values["labels"]
@@ -68,14 +68,14 @@ def batch(at: Reading, asked: Asked) -> Told:
     told: Told = {"table": name, "name": name.rpartition(".")[2], "labels": text}
     if table.cadence.count(*span) == 1:
         found = states_of(at, [table], {name: labels})[name]
-        if not found:  # older than START, and nothing is stored of it
+        if not found:  # older than START, and not stored
             labels.within(table, at.planner.starts(at.snapshot, at.now)[name], table.cadence.last_due(at.now))
         return told | _one(at, table, found[0])
     return several(at, [table], {name: labels}, text) | told
 
 
 def _one(at: Reading, table: Table, one: LabelState) -> Told:
-    plan = at.planner.plan(at.snapshot, at.now)  # of years to catch up on, the oldest: a look may not cost them all
+    plan = at.planner.plan(at.snapshot, at.now)  # of a long backlog only the oldest batches: a page must not plan all
     audit = at.ledger.past.audit(table.name, one.label) if one.stored is not None and at.ledger is not None else None
     window = table.cadence.window_of(one.label)
     due = table.cadence.due_at(window)
@@ -105,7 +105,7 @@ def _one(at: Reading, table: Table, one: LabelState) -> Told:
 
 
 def _way(at: Reading, way: Sequence[Step]) -> list[Told]:
-    """Tell each step to the cause in words, and to which batch it leads."""
+    """Return each step to the cause in words, with a link to the next batch."""
     told = []
     for index, step in enumerate(way):
         following = way[index + 1] if index + 1 < len(way) else None
@@ -134,7 +134,7 @@ def _link(at: Reading, step: Step) -> Told:
 
 
 def _error_of_root(at: Reading, way: Sequence[Step]) -> Told | None:
-    """Return the error of the batch that the way leads to."""
+    """Return the error of the batch at the end of the way."""
     if at.ledger is None or len(way) < 2 or way[-1].status not in _CAN_BE_RETRIED:
         return None
     try:
@@ -144,7 +144,7 @@ def _error_of_root(at: Reading, way: Sequence[Step]) -> Told | None:
 
 
 def _error(audit: Audit | None) -> Told | None:
-    """Return the error of the newest attempt in the parts that its text has."""
+    """Return the error of the newest attempt, split into its parts."""
     if audit is None:
         return None
     attempt = audit.attempts[-1] if audit.attempts else None
@@ -194,13 +194,13 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
 
 
 def _books(at: Reading, table: Table, label: datetime) -> list[Told]:
-    """Say up to where a window reads whose books are closed, and why, or how far it was looked at."""
+    """Describe when and why a window's books closed, or how far it was checked."""
     closing = closing_of(at, table, label)
     return [] if closing is None else [{"name": "Books", "text": books_words(closing, table.cadence.zone)}]
 
 
 def _of_older(audit: Audit | None) -> str:
-    """Say that the rows are those of an older revision, where the newest attempt brought none."""
+    """Note that the rows are of an older revision, if the newest attempt made none."""
     if audit is None or audit.cell.claim == audit.cell.current_claim:
         return ""
     said = _NEWEST_ATTEMPT.get(audit.cell.status or "")
@@ -233,7 +233,7 @@ def _inputs(at: Reading, audit: Audit | None) -> list[Told]:
 
 
 def _decided(audit: Audit | None, zone: str) -> list[Told]:
-    """Tell what people decided about the batch, the newest first."""
+    """Return the decisions of users about the batch, newest first."""
     events = () if audit is None else audit.events
     return [
         {
@@ -248,7 +248,7 @@ def _decided(audit: Audit | None, zone: str) -> list[Told]:
 
 
 def _notes(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
-    """Tell what is noted of the rules that the batch does not keep."""
+    """Return the notes on the rules that the batch breaks."""
     broken = () if audit is None else rules_broken(table, audit)
     if at.ledger is None or not broken:
         return []
@@ -258,24 +258,24 @@ def _notes(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
 
 
 def _held_up(plan: Plan, table: str, label: datetime) -> int:
-    """Count the batches that wait for this one and for nothing else."""
+    """Count the batches that are blocked only by this one."""
     return sum(map(len, blocked_by(plan, {table: [label]}).values()))
 
 
 def _offered(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequence[Step]) -> list[Told]:
     if one.label >= at.planner.starts(at.snapshot, at.now)[table.name]:
         return _actions(at, plan, table, one, way)
-    # older than START: nothing of it is made any more
+    # older than START: it is not made any more
     return [_action(Verb.RETRY, "Retry…", table.name, one.label)] if has_failed(one) else []
 
 
 def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequence[Step]) -> list[Told]:
-    """Return what can be done, the most helpful first: each leads to a plan, and changes nothing by itself."""
+    """Return the possible actions, the most helpful first. Each leads to a plan, and changes nothing by itself."""
     root = way[-1] if way and way[-1].is_root and way[-1].status in _CAN_BE_RETRIED else None
     actions: list[Told] = []
     if root is not None:
         actions += _actions_of_root(at, plan, root)
-    elif has_failed(one) and not is_done(one):  # it failed, and since then nobody needs it
+    elif has_failed(one) and not is_done(one):  # it failed, and is no longer needed
         actions.append(_action(Verb.RETRY, "Retry…", table.name, one.label))
     elif one.status in _NOT_BEGUN and not is_done(one) and not is_begun(one):
         if one.status not in {Status.WAITING, Status.PAUSED}:
@@ -290,7 +290,7 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
 
 
 def _actions_of_root(at: Reading, plan: Plan, root: Step) -> list[Told]:
-    """Return what helps a batch that failed or is held, the one itself or one that it waits for."""
+    """Return the actions for a failed or held batch: the page's own, or the one that it waits for."""
     actions: list[Told] = []
     if can_be_released(at, root.table, root.label):
         actions.append(_action(Verb.RELEASE, f"Release {root.table.rpartition('.')[2]}…", root.table, root.label))
@@ -298,13 +298,13 @@ def _actions_of_root(at: Reading, plan: Plan, root: Step) -> list[Told]:
     name = root.table.rpartition(".")[2]
     more = f" + {number_words(held)} blocked" if held else ""
     actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
-    if not at.snapshot.of(root.table).covered.covers_instant(root.label):  # what holds rows is not left out
+    if not at.snapshot.of(root.table).covered.covers_instant(root.label):  # a batch with rows cannot be skipped
         actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
     return actions
 
 
 def _actions_of_done(at: Reading, table: Table, one: LabelState) -> list[Told]:
-    """Return how a done batch can be made again."""
+    """Return the actions that make a done batch again."""
     actions: list[Told] = []
     if _can_be_replayed(at, table, one.label):
         actions.append(_action(Verb.REPLAY, "Replay…", table.name, one.label))
@@ -320,7 +320,7 @@ def _actions_of_done(at: Reading, table: Table, one: LabelState) -> list[Told]:
 
 
 def _can_be_replayed(at: Reading, table: Table, label: datetime) -> bool:
-    """Tell whether rows of a batch are set aside that the rules of today have not seen."""
+    """Return whether a batch has quarantined rows that the current rules have not checked."""
     if at.ledger is None or not keeps_aside(table):
         return False
     aside = at.ledger.reads.set_aside(table.name)
@@ -328,13 +328,13 @@ def _can_be_replayed(at: Reading, table: Table, label: datetime) -> bool:
 
 
 def _is_stood_for(at: Reading, table: Table, one: LabelState) -> bool:
-    """Tell whether a newer snapshot is done: its source cannot say any more what it held at this label."""
+    """Return whether a newer snapshot is done: the source cannot deliver the state of this label any more."""
     newest = at.ledger.reads.newest(table.name) if table.is_snapshot and at.ledger is not None else None
     return newest is not None and one.label < newest.label
 
 
 def _resumed(at: Reading, way: Sequence[Step]) -> list[Told]:
-    """Return what takes back the pause at the root."""
+    """Return the action that resumes the paused batch at the root."""
     root = way[-1] if way and way[-1].is_root and way[-1].status is Status.PAUSED else None
     pause = None if root is None else at.snapshot.pause_of(root.table)
     return [] if root is None or pause is None else [resuming(pause, root.table)]

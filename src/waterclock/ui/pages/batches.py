@@ -1,4 +1,4 @@
-"""Some labels of some tables: how many stand in which state, those that ask for a look, and what can be done."""
+"""The page of some labels of some tables: counts by state, labels that need attention, and possible actions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ States = Mapping[str, Sequence[LabelState]]
 
 
 def batches(at: Reading, asked: Asked) -> Told:
-    """Return how the labels stand that the address names by `t` and `l`.
+    """Return the states of the labels that the address selects by `t` and `l`.
 
     Raises  E512 without labels; E510, E511, E512 and E514 as `selection.select`; E525 as `several`
     """
@@ -40,10 +40,12 @@ def batches(at: Reading, asked: Asked) -> Told:
 
 
 def several(at: Reading, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Told:
-    """Tell how many due labels are in which state, and those that are not quiet, the newest first; all where few are.
+    """Return the counts of due labels by state, and the labels that are not quiet, newest first.
+
+    If all are quiet and there are only a few, all are listed.
 
     Raises  E525 for more than a million labels
-    Cost: two questions to the ledger, a plan, and a microsecond a label that is done
+    Cost: two queries of the ledger, a plan, and a microsecond per done label
     """
     block = _block(at, tables, labels)
     counts: Counter[State] = Counter()
@@ -69,11 +71,11 @@ def several(at: Reading, tables: Sequence[Table], labels: Mapping[str, Labels], 
 
 @dataclass(frozen=True, slots=True)
 class _OfTable:
-    """The due labels of one table that are meant: those of which more is to be said are told, the others counted.
+    """The selected due labels of one table: those with details are listed singly (`told`), the others only counted.
 
-    `older`: those before START, of which nothing is made any more; `states`: all others. Of these, `made` are the told
-    ones of which there are rows, and `done` is how many have rows. `asked_for`: how many of all of them somebody asked
-    for that no runner has begun. `warned`: those whose rows were warned of.
+    `older`: those before START, which are not made any more; `states`: all others. `made`: the singly listed labels of
+    `states` that have rows; `done`: how many of `states` have rows. `asked_for`: how many of all were requested and not
+    started by a runner. `warned`: the labels whose rows have warnings.
     """
 
     older: StatesIn
@@ -85,19 +87,19 @@ class _OfTable:
 
     @property
     def told(self) -> Sequence[LabelState]:
-        """Those of which more is to be said."""
+        """The labels listed singly."""
         return (*self.older.told, *self.states.told)
 
     @property
     def looks(self) -> Counter[State]:
-        """How many are shown in which state."""
+        """The counts by displayed state."""
         counted = Counter(self.look_of(one) for one in self.told)
         for status, count in (*self.older.counts.items(), *self.states.counts.items()):
             counted[state_of(status)] += count
         return counted
 
     def look_of(self, one: LabelState) -> State:
-        """Return the state in which a label is shown: one that is done may have been warned of."""
+        """Return the displayed state of a label. A done label may have warnings."""
         state = state_of(one.status)
         return State.WARNED if state is State.OK and one.label in self.warned else state
 
@@ -132,16 +134,16 @@ def _of_table(settled: Settled, name: str, older: StatesIn, states: StatesIn, as
 
 
 def _edges(at: Reading, table: Table, meant: Labels) -> tuple[datetime, datetime]:
-    """Return between which instants the labels lie that are meant and due."""
+    """Return the bounds of the selected due labels."""
     low, high = meant.bounds(table.cadence)
     begin, end = low or BEGINNING, min(high or FOREVER, table.cadence.last_due(at.now))
     return begin, max(begin, end)
 
 
 def states_of(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]) -> States:
-    """Return by table the states of the due labels that are meant.
+    """Return by table the states of the selected due labels.
 
-    Cost: a question to the ledger, a plan, and some microseconds a label.
+    Cost: a query of the ledger, a plan, and some microseconds per label.
     """
     meant = {table.name: labels.get(table.name, Labels()) for table in tables}
     bounds = [(at.flow.tables[name], *meant[name].bounds(at.flow.tables[name].cadence)) for name in meant]
@@ -171,7 +173,7 @@ def _shown(at: Reading, name: str, one: LabelState, look: State, *, is_alone: bo
 
 
 def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Told]:
-    """Return what can be done with them, each for those tables alone that have batches of the kind."""
+    """Return the possible actions, each for the tables that have matching batches."""
     offered: list[tuple[Verb, str, Mapping[str, int]]] = [
         (Verb.RETRY, "Retry", {name: sum(map(has_failed, one.told)) for name, one in block.items()}),
         (Verb.RELEASE, "Release", {name: sum(map(_can_be_released, one.told)) for name, one in block.items()}),
@@ -189,18 +191,18 @@ def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Told]:
 
 
 _MADE_IF_ASKED = frozenset({Status.READY, Status.NOT_NEEDED})
-_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # that waits is made in its turn
+_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # a waiting label is made in its turn
 
 
 def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:
-    """Count the labels in these states of which there are no rows, and which no runner has begun or failed at."""
+    """Count the labels with these statuses that have no rows, and that no runner has started or failed."""
     meant = (each for each in one.states.told if each.status in statuses and each.label not in one.made)
     told = sum(1 for each in meant if not is_begun(each) and not has_failed(each))
     return told + sum(count for status, count in one.states.counts.items() if status in statuses)
 
 
 def has_failed(one: LabelState) -> bool:
-    """Tell whether the batch failed or is held, be it that nobody needs it any more."""
+    """Return whether the batch failed or is held, even if it is no longer needed."""
     is_trouble = one.stored is not None and one.stored.status in {BatchStatus.FAILED, BatchStatus.HELD}
     return one.status in {Status.FAILED, Status.HELD} or (is_trouble and one.status in {Status.NOT_NEEDED, Status.DONE})
 
@@ -210,15 +212,15 @@ def _can_be_released(one: LabelState) -> bool:
 
 
 def is_done(one: LabelState) -> bool:
-    """Tell whether there are rows of the batch, whatever is to become of them."""
+    """Return whether the batch has rows, whatever its status."""
     return one.stored is not None and one.stored.current_claim is not None
 
 
 def is_asked_for(one: LabelState) -> bool:
-    """Tell whether somebody asked for the batch, and no runner has begun it."""
+    """Return whether the batch was requested, and no runner has started it."""
     return one.stored is not None and one.stored.requested is not None and not is_begun(one)
 
 
 def is_begun(one: LabelState) -> bool:
-    """Tell whether a runner holds the batch, be it one that is gone."""
+    """Return whether a runner has claimed the batch, even one that is gone."""
     return one.stored is not None and one.stored.status == BatchStatus.RUNNING

@@ -1,4 +1,4 @@
-"""The catalog: every table with what it is for, who owns it and how far it is."""
+"""The catalog: every table with its purpose, its owner and its freshness."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from waterclock.operations.ribbons import Ribbon, ribbons
 from waterclock.ui.asking import Asked, Told, table_address
 from waterclock.ui.pages.grid import axis_of, fresh_words, piece_told
 
-_STRIP = 30  # labels of the strip beside each name
+_STRIP = 30  # labels in the strip next to each name
 _FACETS = ("layer", "owner", "tag", "kind", "state")
 
 
 def catalog(at: Reading, asked: Asked) -> Told:
-    """Return the tables that are meant, with counts by what they can be narrowed to. Cost: as the grid's."""
+    """Return the selected tables, with counts for each filter value. Cost: as the grid's."""
     tables, _ = asked.tables(at)
     names = [table.name for table in tables]
     plan = plan_of_due(at, names)

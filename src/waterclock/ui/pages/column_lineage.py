@@ -1,4 +1,4 @@
-"""One column's lineage: all columns that it is made of and that are made of it, each with its expression."""
+"""The lineage of one column: all upstream and downstream columns, each with its expression."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIZES = Sizes(width=196, height=56)
 
 
 def column_lineage(at: Reading, asked: Asked, table: str) -> Told:
-    """Return the drawing of a column's way, and both ways as lists. Cost: a parse of each query on the way.
+    """Return the drawing of a column's lineage, and both directions as lists. Cost: a parse of each query on the way.
 
     Raises  E517 for a column that the table does not have
     """
@@ -76,7 +76,7 @@ def _all(branch: Branch) -> Iterator[Branch]:
 
 
 def _edges(branch: Branch, found: dict[str, Branch], *, is_up: bool) -> Iterator[tuple[str, str]]:
-    """Yield the edges of a tree, upstream first, and note each column by its name."""
+    """Yield the edges of a tree, upstream first, and store each column in `found` by its name."""
     if not branch.is_seen or str(branch.column) not in found:
         found[str(branch.column)] = branch
     for each in branch.beyond:
@@ -90,7 +90,7 @@ def _name(branch: Branch) -> str:
 
 
 def _expression(branch: Branch) -> str:
-    """Return how a column is made, where that is more than its name."""
+    """Return the expression of a column, or "" if it is only the column's name."""
     made = branch.made
     is_bare = made.expression.rpartition(".")[2].lower() == branch.column.column.lower()
     return "" if is_bare else made.expression

@@ -1,4 +1,4 @@
-"""The grid, the home of all pages: how the project stands in a sentence, and each table as a ribbon over its labels."""
+"""The grid, the start page: a summary of the project in a sentence, and each table as a ribbon over its labels."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import nominal_zone
 from waterclock.ui.asking import Asked, Told
 
-NEWEST = 60  # columns that are shown where no labels are asked for
+NEWEST = 60  # columns shown without a label selection
 _MOST = 400  # columns of any grid
 _MOST_LABELS = 1_000_000  # of any grid: some 0.8 s
-_MOST_TIMED = 20_000  # labels, up to which it is told how long those of each column took: some 0.1 s
-_HIGH = 12  # pixels of the highest bar of these
-_CELLS = ((90, 15), (200, 6), (_MOST, 3))  # up to how many columns one is so many pixels wide
-_IN_HOURS = timedelta(hours=25)  # what is no longer, a day, is told in columns as short as the shortest windows
-_CLOSED_FROM = 300  # tables, from which on layers are shown closed
+_MOST_TIMED = 20_000  # labels, the limit for the durations of columns: some 0.1 s
+_HIGH = 12  # pixels of the highest bar of the durations
+_CELLS = ((90, 15), (200, 6), (_MOST, 3))  # the width of a column in pixels, by the maximum number of columns
+_IN_HOURS = timedelta(hours=25)  # a span of at most a day gets columns as short as the shortest windows
+_CLOSED_FROM = 300  # tables, from which on layers are collapsed
 
 
 def grid(at: Reading, asked: Asked) -> Told:
-    """Return all that the grid tells. Cost: two plans, and four questions to the ledger."""
+    """Return the content of the grid. Cost: two plans, and four queries of the ledger."""
     tables, labels = asked.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     axis = axis_of(at, tables, labels.values())
@@ -62,7 +62,7 @@ def grid(at: Reading, asked: Asked) -> Told:
 
 
 def axis_of(at: Reading, tables: Sequence[Table], labels: Iterable[Labels], newest: int = NEWEST) -> Axis:
-    """Return the columns that hold the labels asked for, as wide as they must be; the newest where none are."""
+    """Return the columns that cover the selected labels, as wide as needed, or the newest without a selection."""
     zones = {table.cadence.zone for table in tables}
     by = column_cadence(tables, at.zone if at.zone in zones or not zones else min(zones))
     due = newest_span(tables, by, at.now, newest)
@@ -86,7 +86,7 @@ def axis_of(at: Reading, tables: Sequence[Table], labels: Iterable[Labels], newe
 
 
 def _fitting(tables: Iterable[Table], low: datetime, high: datetime, columns: int) -> int:
-    """Return in how many of the newest columns the labels are few enough to be counted while somebody waits."""
+    """Return how many of the newest columns have few enough labels to count them interactively."""
     labels = _labels_within(tables, low, high)
     return columns if labels <= _MOST_LABELS else max(1, columns * _MOST_LABELS // labels)
 
@@ -97,7 +97,7 @@ def _labels_within(tables: Iterable[Table], low: datetime, high: datetime) -> in
 
 
 def _took(at: Reading, tables: Sequence[Table], axis: Axis) -> list[Told]:
-    """Return a bar for each column in which time was spent, as high as that is; none of too many labels."""
+    """Return a bar for each column with a duration, in proportion. Empty if there are too many labels."""
     if at.ledger is None or not axis.columns or _labels_within(tables, *axis.span) > _MOST_TIMED:
         return []
     found = at.ledger.past.durations([table.name for table in tables], *axis.span)
@@ -118,7 +118,7 @@ def _took(at: Reading, tables: Sequence[Table], axis: Axis) -> list[Told]:
 
 
 def column_text(by: Cadence, start: datetime) -> str:
-    """Write the labels of a column as selections take them."""
+    """Format the labels of a column in the syntax of selections."""
     local = start.astimezone(nominal_zone(by.zone))
     unit = by.period.unit
     if unit is TimeUnit.MINUTE:
@@ -136,12 +136,12 @@ def _last_day(by: Cadence, start: datetime) -> date:
 
 
 def _cell(axis: Axis) -> int:
-    """Return how many pixels wide a column is."""
+    """Return the width of a column in pixels."""
     return next((width for most, width in _CELLS if len(axis.columns) <= most), 2)
 
 
 def _columns(axis: Axis) -> Iterator[Told]:
-    """Tell each column: its labels, and what stands above it where something begins."""
+    """Yield each column: its labels, and the heading above it at the start of a period."""
     zone = nominal_zone(axis.by.zone)
     unit = axis.by.period.unit
     before: datetime | None = None
@@ -170,7 +170,7 @@ def _above(local: datetime, before: datetime | None, unit: TimeUnit) -> str:
 
 
 def _number(local: datetime, before: datetime | None, unit: TimeUnit, *, is_last: bool) -> str:
-    """Write what tells a column from its neighbours, where it begins something or is the newest."""
+    """Format the number of a column that starts a period or is the newest, or ""."""
     if unit is TimeUnit.MINUTE:
         return f"{local:%H}" if is_last or (local.minute == 0 and local.hour % 6 == 0) else ""
     if unit is TimeUnit.DAY:
@@ -181,7 +181,7 @@ def _number(local: datetime, before: datetime | None, unit: TimeUnit, *, is_last
 
 
 def _begins(local: datetime, before: datetime | None, unit: TimeUnit) -> bool:
-    """Tell whether a line is drawn before the column: of a week, a day, a month or a year."""
+    """Return whether a line is drawn before the column: at the start of a week, a day, a month or a year."""
     if before is None:
         return False
     if unit is TimeUnit.DAY:
@@ -224,7 +224,7 @@ def _row(at: Reading, row: Ribbon, fresh: Freshness, *, is_root: bool) -> Told:
 
 
 def fresh_words(table: Table, fresh: Freshness, now: datetime) -> str:
-    """Say how far a table is: `20 Nov`, `19 Nov · 1 late`, `20 Nov · 1 gap`."""
+    """Format the freshness of a table: `20 Nov`, `19 Nov · 1 late`, `20 Nov · 1 gap`."""
     if fresh.label is None:
         return "nothing yet"
     said = short_label(fresh.label, table.cadence, now)
@@ -236,7 +236,7 @@ def fresh_words(table: Table, fresh: Freshness, now: datetime) -> str:
 
 
 def cadence_words(cadence: Cadence) -> str:
-    """Say how often a table is made, where that is not each day: `1 h`, `15 min`, `month`."""
+    """Format a cadence, unless it is daily: `1 h`, `15 min`, `month`."""
     period = cadence.period
     if period.unit is TimeUnit.MINUTE:
         hours, minutes = divmod(period.count, 60)
@@ -248,7 +248,7 @@ def cadence_words(cadence: Cadence) -> str:
 
 
 def piece_told(table: Table, piece: Piece, now: datetime) -> Told:
-    """Tell one piece of a ribbon."""
+    """Return one piece of a ribbon for the page."""
     last = table.cadence.previous(piece.high) if piece.high > piece.low else piece.low
     first = table.cadence.ceil(piece.low)
     told: Told = {"column": piece.column, "columns": piece.columns, "state": str(piece.state), "of": piece.of}
@@ -267,7 +267,7 @@ def piece_told(table: Table, piece: Piece, now: datetime) -> Told:
 
 
 def _counts(drawn: Iterable[Ribbon]) -> dict[str, int]:
-    """Count the labels by the state they are shown in, loudest first; what is quiet and well is not counted."""
+    """Count the labels by displayed state, most severe first, without the quiet states."""
     counts: Counter[State] = Counter()
     for row in drawn:
         for piece in row.pieces:
@@ -276,5 +276,5 @@ def _counts(drawn: Iterable[Ribbon]) -> dict[str, int]:
 
 
 def part_told(part: Part) -> Told:
-    """Tell a part of a sentence, with the state that it is about."""
+    """Return a part of a sentence for the page, with its state."""
     return {"text": part.text, "mark": None if part.mark is None else str(part.mark)}

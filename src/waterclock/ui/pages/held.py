@@ -1,4 +1,4 @@
-"""What a table held at a label, as known by one revision, against another: a part of a table's page."""
+"""The rows of a table at a label, as of one revision, compared with another: a section of a table's page."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _LONGEST = 120  # letters of a value that are shown
 
 
 def held_then(at: Reading, table: Table, asked: Asked, states: Sequence[LabelState]) -> Told | None:
-    """Return the rows of the label that the address names in `at`, of the newest that was made if it names none.
+    """Return the rows of the label that the address names in `at`, or of the newest label that was made.
 
-    `known` and `against` are claims, `beside` is another label, to be held against as known now; `differing` shows what
-    differs alone. None before the first batch, and of a publish: its rows are its destination's.
-    Raises  E513 and E514 for labels that are none of the table's
+    `known` and `against` are claims to compare. `beside` is another label to compare with, as known now. `differing`
+    shows only the differences. None before the first batch, and for a publish, whose rows are at its destination.
+    Raises  E513 and E514 for labels that the table does not have
     """
     label = _label(at, table, asked, states)
     if at.ledger is None or label is None or table.destination is not None:
@@ -50,9 +50,9 @@ def held_then(at: Reading, table: Table, asked: Asked, states: Sequence[LabelSta
 
 
 def _against(at: Reading, ledger: Ledger, table: Table, asked: Asked, audit: Audit) -> tuple[Audit, int] | None:
-    """Return what the rows are held against: another label as known now, else another revision of this one.
+    """Return the rows to compare with: another label as known now, or else another revision of this label.
 
-    Raises  E513 and E514 for a label that is none of the table's, E412 and E516 for one that holds nothing
+    Raises  E513 and E514 for a label that the table does not have, E412 and E516 for one without rows
     """
     if said := asked.values.get("beside", "").strip():
         other = ledger.past.audit(table.name, labels_known(at, table, parse_labels(said))[0])
@@ -70,7 +70,7 @@ def _label(at: Reading, table: Table, asked: Asked, states: Sequence[LabelState]
 
 
 def _claim(asked: Asked, name: str, label: datetime) -> int | None:
-    """Return the claim that a field names; None where the form was filled for another label than is asked for now."""
+    """Return the claim in a form field, or None if the form was filled in for another label."""
     if asked.values.get("of", label_of(label)) != label_of(label):
         return None
     said = asked.values.get(name, "")
@@ -78,7 +78,7 @@ def _claim(asked: Asked, name: str, label: datetime) -> int | None:
 
 
 def _chosen(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int) -> Told:
-    """Tell which revisions there are, and which are chosen."""
+    """Return the available and the chosen revisions."""
     last = len(revisions)
     return {
         "label": label_of(audit.cell.label),
@@ -119,7 +119,7 @@ def _told(found: RevisionRows, *, is_compared: bool) -> Told:
 
 
 def _numbers(found: RevisionRows) -> list[bool]:
-    """Tell of each column whether its values are numbers, which stand to the right."""
+    """Return for each column whether its values are numbers, which are aligned right."""
     columns = zip(*(row.values for row in found.shown), strict=True)
     return [all(value is None or _is_number(value) for value in values) for values in columns]
 

@@ -1,4 +1,4 @@
-"""How a table's statement has changed: each code, when it was declared, what it made, and what it changed."""
+"""The history of a table's statement: each version of its code, when it was declared, its batches and its changes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from waterclock.operations.words import local_range, page_time
 from waterclock.ui.asking import Told
 
 _MOST = 50
-_MOST_LINES = 2_000  # of a statement that is held against another one: a tenth of a second
+_MOST_LINES = 2_000  # of a statement that is compared with another: a tenth of a second
 _KINDS = {"+": "added", "-": "gone", "@": "soft"}
 
 
 def history(at: Reading, declared: Table) -> list[Told]:
-    """Return the newest codes of a table, newest first, each with what its statement changed of the one before.
+    """Return the newest codes of a table, newest first, each with the changes of its statement from the previous one.
 
     Cost: as `ledger.past.codes`
     """
@@ -46,7 +46,7 @@ def _code(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Tol
 
 
 def _changes(before: str | None, after: str | None) -> list[Told]:
-    """Return the lines of a unified diff, but for its head; none where either text is not known, or too long."""
+    """Return the lines of a unified diff without its header. Empty if a text is unknown or too long."""
     if before is None or after is None:
         return []
     texts = before.splitlines(), after.splitlines()

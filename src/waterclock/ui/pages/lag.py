@@ -1,4 +1,4 @@
-"""What is late or near it, which sources are silent, and how far each table is behind."""
+"""Late and nearly late windows, silent sources, and how far each table is behind."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _NONE = "–"
 
 
 def lag(at: Reading, asked: Asked) -> Told:
-    """Return how the tables that are meant are in time. Cost: as `in_time`."""
+    """Return the lateness of the selected tables. Cost: as `in_time`."""
     tables, _ = asked.tables(at)
     found = in_time(at, tables)
     return {"title": title_of(found), "tabs": tabs("Lag", asked), **found}
 
 
 def in_time(at: Reading, tables: Sequence[Table]) -> Told:
-    """Return deadlines that are missed or near, batches that take long, silent collects, and how far each is behind.
+    """Return missed and near deadlines, slow batches, silent collects, and how far each table is behind.
 
-    Cost: two plans of these tables (and of what they read), and up to six questions to the ledger, each of which looks
-    at so many of the newest labels of a table, however long its history is
+    Cost: two plans of these tables (and of their inputs), and up to six queries of the ledger. Each reads a fixed
+    number of a table's newest labels, however long its history is
     """
     names = [table.name for table in tables]
     due = deadlines(at, names) if at.ledger is not None else NO_DEADLINES
@@ -58,7 +58,7 @@ def in_time(at: Reading, tables: Sequence[Table]) -> Told:
 
 
 def title_of(found: Told, *, is_empty_where_well: bool = False) -> list[Told]:
-    """Say what is late, missed windows first; a table's own page says elsewhere that it is behind."""
+    """Summarize the late tables, missed windows first. The page of a single table leaves out how far it is behind."""
     of, silent = found["counts"], len(found["silent"])
     behind = 0 if is_empty_where_well else sum(1 for each in found["lags"] if each["is_behind"])
     said = [
@@ -124,7 +124,7 @@ def _silence(at: Reading, each: Silence) -> Told:
 
 
 def _lag(at: Reading, each: Lag) -> Told:
-    """Tell how far a table is behind, and the same in words, with a dash for what is not known."""
+    """Return how far a table is behind, as values and in words, with a dash for unknown values."""
     delays = each.delays
     spans = (None, None, None) if delays is None else (delays.p50, delays.p95, delays.most)
     late = None if delays is None or delays.late is None else delays.late

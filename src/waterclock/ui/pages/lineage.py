@@ -1,4 +1,4 @@
-"""Lineage: tables as a drawing from left to right; those that are named, those around one, those between two."""
+"""Lineage: a drawing of tables from left to right: the selected ones, those around one, or those between two."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from waterclock.ui.pages.lineage_scene import Scene
 
 
 def lineage(at: Reading, asked: Asked) -> Told:
-    """Return the drawing of the tables that are meant, and the same as a list. Cost: a plan, the layout, as a catalog.
+    """Return the drawing and the list of the selected tables. Cost: a plan, the layout, and as the catalog.
 
-    Raises  E510 and E511 for tables that are not there, E517 for such a column, E910 for what cannot be asked for
+    Raises  E510 and E511 for unknown tables, E517 for an unknown column, E910 for an invalid depth
     """
     if "table" not in asked.values:
         tables, labels = asked.tables(at)
@@ -65,7 +65,7 @@ def _between(at: Reading, asked: Asked, name: str) -> Told:
 
 
 def _opened(at: Reading, asked: Asked, names: set[str]) -> set[str]:
-    """Add what lies next to the tables whose `+7 more` was opened."""
+    """Add the neighbours of the tables whose `+7 more` was opened."""
     if not asked.values.get("open"):
         return names
     up = made_from(at.flow)
@@ -90,7 +90,7 @@ def _part(text: str, mark: State | None = None) -> Told:
 
 
 def _standing(scene: Scene, name: str) -> list[Told]:
-    """Say how far a table is, and what it waits for."""
+    """Describe the freshness of a table, and what it waits for."""
     fresh = scene.found[name]
     words = fresh_words(scene.at.flow.tables[name], fresh, scene.at.now)
     parts = [_part("Nothing of it was made yet" if fresh.label is None else f"Fresh to {words}")]

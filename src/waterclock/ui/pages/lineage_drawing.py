@@ -1,4 +1,4 @@
-"""Draws tables from left to right, each in its state of now, or their schemas; and tells the same as a list."""
+"""Draws tables from left to right, each with its current state, or their schemas; and lists the same tables."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _STRIP = 30  # labels in each box
 _SCHEMAS_FROM = 150  # tables, above which schemas are drawn instead
 _NEAR = Sizes()
 _FAR = Sizes(height=26, across=44, below=8, line=7)
-_MORE = 20  # how high the box is that says how much more there is
+_MORE = 20  # the height of a box with the number of hidden neighbours
 _PAD = 10
 LOUD = frozenset({State.FAILED, State.HELD, State.BLOCKED, State.EXPIRED, State.RUNNING})
 _QUIET = frozenset({State.STOOD_FOR, State.NOT_NEEDED})
-_FORGOTTEN = {"depth": "", "open": "", "to": "", "column": "", "t": "", "all": ""}  # on the way to another table
+_FORGOTTEN = {"depth": "", "open": "", "to": "", "column": "", "t": "", "all": ""}  # dropped in links to another table
 
 
 def told(scene: Scene, asked: Asked) -> Told:
-    """Tell the drawing and the list, and what the page offers around them."""
+    """Return the drawing and the list, with the links around them."""
     said = verdict(scene.at.flow, scene.found, scene.plan)
     layers = {name.rpartition(".")[0] for name in scene.names}
     is_closed = len(scene.names) > _SCHEMAS_FROM and len(layers) > 1 and asked.values.get("all") != "1"
@@ -63,7 +63,7 @@ def told(scene: Scene, asked: Asked) -> Told:
 
 
 def _tables(scene: Scene, asked: Asked) -> Told:
-    """Draw each table as a box, with what more lies beyond as smaller ones."""
+    """Draw each table as a box, and hidden neighbours as smaller boxes."""
     sizes = _FAR if scene.is_far else _NEAR
     edges = scene.edges()
     stubs = list(_stubs(scene, asked)) if scene.has_stubs else []
@@ -101,7 +101,7 @@ def _tables(scene: Scene, asked: Asked) -> Told:
 
 
 def corner(box: Box) -> Told:
-    """Tell where a box is."""
+    """Return the position of a box."""
     return asdict(box)
 
 
@@ -125,7 +125,7 @@ def _node(scene: Scene, name: str, asked: Asked, strip: list[Told]) -> Told:
 
 
 def _stubs(scene: Scene, asked: Asked) -> Iterable[Told]:
-    """Yield what lies next to a table that is shown and is not shown itself: a link that opens it in place."""
+    """Yield a link for the hidden neighbours of each shown table, which opens them in place."""
     shown = set(scene.names)
     for is_up, arrows in ((True, scene.reads), (False, turned(scene.reads))):
         for name in scene.names:
@@ -146,7 +146,7 @@ def _stubs(scene: Scene, asked: Asked) -> Iterable[Told]:
 
 
 def _strips(scene: Scene, sizes: Sizes) -> tuple[dict[str, list[Told]], str]:
-    """Return the newest labels of each table as rectangles, and which labels these are."""
+    """Return the newest labels of each table as rectangles, and the span of the labels."""
     tables = [scene.at.flow.tables[name] for name in scene.names]
     axis = axis_of(scene.at, tables, scene.labels.values(), _STRIP)
     if not axis.columns or not tables:
@@ -158,7 +158,7 @@ def _strips(scene: Scene, sizes: Sizes) -> tuple[dict[str, list[Told]], str]:
 
 
 def _rectangle(piece: Piece, unit: float) -> Told:
-    """Return a piece of a strip; what is loud is higher than the rest, and never narrower than is seen."""
+    """Return a piece of a strip. Severe states are higher than others, and always wide enough to be visible."""
     is_loud = piece.state in LOUD
     width = max(4.0 if is_loud else 1.0, piece.columns * unit * piece.part)
     left = min(piece.column * unit, (piece.column + piece.columns) * unit - width) if is_loud else piece.column * unit
@@ -171,10 +171,10 @@ def _bar(x: float, width: float, state: State) -> Told:
 
 
 def _rows(scene: Scene, asked: Asked, edges: Sequence[tuple[str, str]]) -> list[Told]:
-    """Tell the same tables as a list: each once, indented below what holds it up, else the last that it reads."""
+    """List the same tables, each once, indented below the table that blocks it, or else below its last input."""
     rank = {name: number for number, name in enumerate(scene.names)}
     by_weight = sorted(edges, key=lambda edge: (scene.is_bad(*edge), rank[edge[0]]))
-    above = {target: source for source, target in by_weight}  # the last counts
+    above = {target: source for source, target in by_weight}  # the last one counts
     below: dict[str, list[str]] = {}
     for target, source in above.items():
         below.setdefault(source, []).append(target)
@@ -191,7 +191,7 @@ def _rows(scene: Scene, asked: Asked, edges: Sequence[tuple[str, str]]) -> list[
 
 
 def _schemas(scene: Scene, asked: Asked) -> Told:
-    """Draw each schema as one box; what share of its tables is in which state is told, never the worst for all."""
+    """Draw each schema as one box, with the share of its tables in each state instead of the worst for all."""
     of_schema = {schema: list(names) for schema, names in groupby(sorted(scene.names, key=_schema), key=_schema)}
     order = list(dict.fromkeys(map(_schema, scene.names)))
     counts = Counter((_schema(source), _schema(target)) for source, target in scene.edges())

@@ -1,4 +1,4 @@
-"""Which tables a lineage shows, who of them reads whom, and how each stands."""
+"""The tables of a lineage drawing, their inputs and their states."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from waterclock.planner.request import Request
 from waterclock.selection import Labels
 from waterclock.ui.asking import Asked
 
-_FAR_FROM = 60  # tables, above which a box has a name and a state alone
+_FAR_FROM = 60  # tables, above which a box has only a name and a state
 _ROOTS = frozenset({State.FAILED, State.HELD})
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The tables that are shown, upstream first, and how they stand."""
+    """The shown tables, upstream first, with their states."""
 
     at: Reading
     names: Sequence[str]
@@ -44,7 +44,7 @@ class Scene:
         *,
         has_stubs: bool = True,
     ) -> Scene:
-        """Look how some tables stand. Cost: a plan."""
+        """Build the scene of some tables. Cost: a plan."""
         shown = [name for name in at.flow.order if name in names]
         if labels is None:
             _, every = Asked(labels=asked.labels).tables(at)
@@ -58,21 +58,21 @@ class Scene:
 
     @property
     def is_far(self) -> bool:
-        """True where there is no room for more than names and states."""
+        """True if there is only room for names and states."""
         return len(self.names) > _FAR_FROM
 
     def is_bad(self, source: str, target: str) -> bool:
-        """Tell whether a table waits for a failure that is its input's, or for which that input waits too."""
+        """Return whether a table waits for a failure of its input, or for one that the input waits for too."""
         own = {source} if self.found[source].state in _ROOTS else set()
         return bool(self.roots.get(target, set()) & (own | self.roots.get(source, set())))
 
     def is_hidden_bad(self, name: str) -> bool:
-        """Tell whether a table waits for a failure that no input leads to that is shown."""
+        """Return whether a table waits for a failure that no shown input leads to."""
         seen = {source for source in self.reads[name] if source in self.found}
         led = seen.union(*(self.roots.get(source, set()) for source in seen))
         return bool(self.roots.get(name, set()) - led)
 
     def edges(self) -> list[tuple[str, str]]:
-        """Return who is read by whom, of the tables that are shown."""
+        """Return the edges from inputs to readers among the shown tables."""
         shown = set(self.names)
         return [(source, target) for target in self.names for source in self.reads[target] if source in shown]

@@ -1,4 +1,4 @@
-"""What pages tell of pauses: the one that keeps a table waiting, those that were, and what can be asked for."""
+"""Pauses on the pages: the current one of a table, past ones, and the possible actions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST = 50
 
 
 def pausing(at: Reading, name: str | None) -> Told:
-    """Return what keeps a table waiting, or where none is named all tables, and what can be asked for."""
+    """Return the current pause of a table, or of all tables if no name is given, and the possible actions."""
     own = at.snapshot.paused if name is None else at.snapshot.of(name).paused
     found = own if name is None else at.snapshot.pause_of(name)
     said = "" if name is None else f"`{name}`"
@@ -26,12 +26,12 @@ def pausing(at: Reading, name: str | None) -> Told:
 
 
 def pause_told(pause: Pause, zone: str) -> Told:
-    """Return a pause as pages tell it."""
+    """Return a pause for the pages."""
     return {**pause.to_dict(), "all": pause.is_of_all, "says": pause.words(zone)}
 
 
 def paused_by_name(at: Reading) -> list[Told]:
-    """Return the tables that are paused by name, each with what takes that back."""
+    """Return the tables that are paused by name, each with the action that resumes it."""
     return [
         {"table": name, **pause_told(pause, at.zone), "action": _asked(Verb.RESUME, "Resume…", f"`{name}`")}
         for name in at.flow.order
@@ -40,7 +40,7 @@ def paused_by_name(at: Reading) -> list[Told]:
 
 
 def pauses_told(at: Reading, name: str) -> list[Told]:
-    """Return when a table was paused and resumed, the newest first."""
+    """Return when a table was paused and resumed, newest first."""
     found = () if at.ledger is None else at.ledger.past.pauses(name)
     return [
         {
@@ -55,7 +55,7 @@ def pauses_told(at: Reading, name: str) -> list[Told]:
 
 
 def resuming(pause: Pause, name: str) -> Told:
-    """Return what takes back the pause that keeps a table waiting."""
+    """Return the action that ends the pause of a table."""
     said, words = ("", "Resume all…") if pause.is_of_all else (f"`{name}`", f"Resume {name.rpartition('.')[2]}…")
     return _asked(Verb.RESUME, words, said)
 

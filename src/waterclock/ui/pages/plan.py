@@ -1,4 +1,4 @@
-"""What somebody is about to ask for, before it is done: each batch, in which step, at what cost, by which command."""
+"""The plan of an action before it is carried out: each batch, its step, the cost and the equivalent command."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Asked, Told
 
 _WORDS = {verb: verb.capitalize() for verb in Verb} | {Verb.BACKFILL: "Make"}
-_MOST = 10_000  # batches that a plan is made of while somebody waits for it
-_MOST_LABELS = 200  # of a table, that are told one by one
+_MOST = 10_000  # batches, the maximum for a plan computed interactively
+_MOST_LABELS = 200  # of a table, that are listed singly
 
 
 def plan(at: Reading, asked: Asked) -> Told:
-    """Return a plan by the address' `verb`, `t` and `l`; nothing is changed.
+    """Return a plan for the address' `verb`, `t` and `l`. Nothing is changed.
 
     Raises  as `proposals.propose`
     """
@@ -28,7 +28,7 @@ def plan(at: Reading, asked: Asked) -> Told:
 
 
 def carried_out(at: Reading, asked: Asked, who: str) -> tuple[Told, bool]:
-    """Do what was shown, and tell of it; where the plan has become another since, tell that one and change nothing.
+    """Carry out the plan that was shown, and return it. If the plan has changed, return the new one and change nothing.
 
     Raises  as `proposals.propose` and `proposals.decide`
     """
@@ -91,14 +91,14 @@ def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:
 
 
 def _why_option(verb: Verb) -> str:
-    """Return how a command line says the reason."""
+    """Return the command line option for the reason."""
     if verb is Verb.BACKFILL:
         return ""
     return f" {'--because' if verb is Verb.RELEASE else '--why'} {shlex.quote('…')}"
 
 
 def _of_tables(at: Reading, proposal: Proposal, of: OfTables) -> Told:
-    """Tell which tables are paused or resumed, how much is due and runs of them, and which pauses stand."""
+    """Return the paused or resumed tables, how many batches of them run, and the other pauses."""
     names = at.flow.tables if of.is_of_all else of.names
     running = sum(len(claim.labels) for name in names for claim in at.snapshot.of(name).open_claims)
     return {
@@ -115,7 +115,7 @@ def _tables_words(of: OfTables) -> str:
 
 
 def _title(at: Reading, proposal: Proposal) -> str:
-    """Say what it is in a line: `Retry inventory @ 9 Nov and the 6 batches it blocks`."""
+    """Return the title of a plan: `Retry inventory @ 9 Nov and the 6 batches it blocks`."""
     if not proposal.is_possible:
         return f"Nothing there to {_WORDS[proposal.verb].lower()}"
     if proposal.of_tables is not None:
@@ -131,7 +131,7 @@ def _title(at: Reading, proposal: Proposal) -> str:
 
 
 def _title_of_more(proposal: Proposal, what: str, following: int) -> str:
-    """Say what it is, and what follows."""
+    """Return the title of a plan with batches that follow."""
     if proposal.verb is Verb.SKIP:
         freed = count_words(following, "batch", "batches")
         return f"Skip {what}; {freed} no longer {'waits' if following == 1 else 'wait'} for it"

@@ -1,4 +1,4 @@
-"""Quality: every rule of every table over its newest batches, with what is noted of it; rules for tables without."""
+"""Quality: every rule of every table over its newest batches, with its notes, and suggested rules."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NEWEST = 60
 
 
 def quality(at: Reading, asked: Asked) -> Told:
-    """Return the rules of the tables that are meant, the broken ones first, and some for tables that declare none.
+    """Return the rules of the selected tables, broken ones first, and suggestions for tables that declare none.
 
-    Cost: two questions to the ledger a table with rules, one for each of up to twenty without, and one.
+    Cost: two queries of the ledger per table with rules, one for each of up to twenty without, and one.
     """
     tables, _ = asked.tables(at)
     found = rules_kept(at, tables, NEWEST)
@@ -38,7 +38,7 @@ def quality(at: Reading, asked: Asked) -> Told:
 
 
 def tabs(here: str, asked: Asked) -> list[Told]:
-    """Return the pages of quality."""
+    """Return the tabs of the quality pages."""
     every = (("Rules", "/quality"), ("Lag", "/lag"))
     return [
         {"name": name, "address": f"{address}{asked.travelling}", "is_here": name == here} for name, address in every
@@ -46,18 +46,18 @@ def tabs(here: str, asked: Asked) -> list[Told]:
 
 
 def noted(at: Reading, asked: Asked, who: str) -> None:
-    """Keep a note of a rule: `table`, `rule` and `text` of a form; without a text the note before is taken back.
+    """Store a note on a rule from a form's `table`, `rule` and `text`. An empty text removes the previous note.
 
     Raises  as `rules_kept.note_rule`
     """
-    table, rule = (asked.values.get(name, "") for name in ("table", "rule"))  # as they are declared, spaces and all
+    table, rule = (asked.values.get(name, "") for name in ("table", "rule"))  # as they are declared, with their spaces
     text = " ".join(asked.values.get("text", "").split())
     name = " ".join(asked.values.get("who", "").split())[:80] or who
     note_rule(at, table, rule, text[:2000], name)
 
 
 def note_told(note: RuleNote, zone: str) -> Told:
-    """Tell what somebody noted of a rule, and when."""
+    """Return a note on a rule, with its author and time."""
     return {"rule": note.rule, "text": note.text, "who": note.who, "at": page_time(note.at, zone)}
 
 
@@ -66,7 +66,7 @@ def _name(rule: RuleKept) -> Told:
 
 
 def rule_told(at: Reading, rule: RuleKept) -> Told:
-    """Tell a rule over its newest batches, with how many kept it."""
+    """Return a rule over its newest batches for the page, with its counts of results."""
     states = [answer.state for answer in rule.answers]
     cadence = at.flow.tables[rule.table].cadence
     last = next((answer for answer in reversed(rule.answers) if answer.said), None)
@@ -92,7 +92,7 @@ def rule_told(at: Reading, rule: RuleKept) -> Told:
 
 
 def _pieces(answers: tuple[Answer, ...]) -> list[Told]:
-    """Join neighbours that answered alike."""
+    """Join adjacent batches with equal results."""
     told: list[Told] = []
     for column, answer in enumerate(answers, NEWEST - len(answers)):
         if told and told[-1]["state"] == str(answer.state):

@@ -1,4 +1,4 @@
-"""A query of the tables, as they are or stood at a tick: rows as a table and a plot, and to take away as CSV."""
+"""The page of a query, now or as of a tick: its rows as a table, a plot, and a CSV file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from waterclock.operations.words import number_words
 from waterclock.ui.asker import Asker
 from waterclock.ui.asking import Asked, Told
 
-LIMIT = 200  # rows that a page shows
+LIMIT = 200  # rows shown on a page
 LIMIT_OF_FILE = 100_000
 _MOST_BARS = 60
 _LONGEST = 10_000  # letters of a query
 
 
 def query(at: Reading, given: Asked, asker: Asker) -> Told:
-    """Return the rows that the address' `q` asks for, as of `as-of` where it is said. Without `q` nothing is asked.
+    """Return the rows of the address' `q`, as of `as-of` if it is given. Without `q` no query runs.
 
-    The first query starts Spark (some ten seconds). What is wrong with a query is told in its place, and is no error
-    of the page.
+    The first query starts Spark, which takes some ten seconds. Errors of the query are part of the content, and no
+    error of the page.
     """
     sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
     told: Told = {"sql": sql, "as_of": tick, "example": _example(at), "errors": [], "answer": None}
@@ -48,7 +48,7 @@ def query(at: Reading, given: Asked, asker: Asker) -> Told:
 
 
 def as_csv(at: Reading, given: Asked, asker: Asker) -> str:
-    """Return the same rows, up to LIMIT_OF_FILE of them, as CSV with a line of names; NULL is empty."""
+    """Return the same rows, up to LIMIT_OF_FILE, as CSV with a header line. NULL is empty."""
     sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
     _refuse_long(sql)
     found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None, reader=given.reader)
@@ -65,7 +65,10 @@ def _csv_text(value: Any) -> str:
 
 
 def _refuse_long(sql: str) -> None:
-    """Refuse what is too long: cut off it would be another query."""
+    """Raise an error if a query is too long. Truncated, it would be another query.
+
+    Raises  E210
+    """
     if len(sql) > _LONGEST:
         raise WaterclockError(
             "E210",
@@ -76,7 +79,7 @@ def _refuse_long(sql: str) -> None:
 
 
 def _example(at: Reading) -> str:
-    """Return a query that one may begin with: of the last table that is made."""
+    """Return an example query of the last declared table that is not a publish."""
     made = [name for name in at.flow.order if at.flow.tables[name].destination is None]
     return f"SELECT * FROM {made[-1]}" if made else "SELECT * FROM waterclock.batches"
 
@@ -86,7 +89,7 @@ def _text(value: Any) -> str:
 
 
 def _plot(found: Answered) -> Told | None:
-    """Return bars of the first column of numbers by the first of something else; None where that shows nothing."""
+    """Return bars of the first numeric column by the first other column, or None if that is no useful plot."""
     answer = found.answer
     numbers = [index for index, (_, kind) in enumerate(answer.columns) if is_number_type(kind)]
     others = [index for index in range(len(answer.columns)) if index not in numbers]

@@ -1,4 +1,4 @@
-"""A run beside another: by table, what each made, how long a batch took, and by which code."""
+"""The comparison of two runs by table: the batches of each, the time per batch, and the code."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.operations.words import seconds_words
 from waterclock.ui.asking import Told
 
-_EARLIER = 100  # runs among which the one before is looked for
-_TRIED = 5  # of them, until one made something
+_EARLIER = 100  # runs to search for the previous one
+_TRIED = 5  # of these, until one made a batch
 _IS_SLOWER = 1.5
 
 
 def run_before(ledger: Ledger, run: Run, most: int) -> tuple[Run, list[RunClaim]] | None:
-    """Find the newest earlier run of the same command that is over and made something, with what it made.
+    """Find the newest earlier run of the same command that has ended and made batches, with its claims.
 
-    Cost: a question for the newest runs, and a look at each that is tried
+    Cost: a query for the newest runs, and one for each that is tried
     """
     runs = ledger.past.runs(_EARLIER)
     earlier = [
@@ -33,7 +33,7 @@ def run_before(ledger: Ledger, run: Run, most: int) -> tuple[Run, list[RunClaim]
 
 
 def side_by_side(claims: Iterable[RunClaim], before: Iterable[RunClaim]) -> list[Told]:
-    """Return a row for each table that either run made something of: by how much slower or faster first."""
+    """Return a row for each table with batches in either run. Tables with a notable change of speed come first."""
     now, then = _by_table(claims), _by_table(before)
     rows = [
         {
@@ -50,7 +50,7 @@ def side_by_side(claims: Iterable[RunClaim], before: Iterable[RunClaim]) -> list
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a run made of a table."""
+    """The batches of a table in a run."""
 
     batches: int
     rows: int
@@ -59,7 +59,7 @@ class _Work:
 
     @property
     def each(self) -> float:
-        """Seconds a batch."""
+        """Seconds per batch."""
         return self.seconds / self.batches
 
 
@@ -98,7 +98,7 @@ def _told(work: _Work | None) -> Told | None:
 
 
 def _change(now: _Work | None, before: _Work | None) -> str:
-    """Say how many times as long a batch took, where that is a difference to look at."""
+    """Describe how many times as long or as fast a batch was, if the difference is notable."""
     if now is None or before is None or not now.each or not before.each:
         return ""
     times = now.each / before.each

@@ -1,4 +1,4 @@
-"""Runs, newest first, and who is at work now; and one run, batch by batch."""
+"""The newest runs and the current runners; and one run, batch by batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from waterclock.ui.pages.run_against import run_before, side_by_side
 _MOST = 100
 _MOST_CLAIMS = 400
 _MOST_WAITING = 30
-_WIDTH = 1000  # of the chart, in the units of its drawing
+_WIDTH = 1000  # of the chart, in SVG units
 _STATES = {
     "done": State.OK,
     "open": State.RUNNING,
@@ -35,7 +35,7 @@ _STATES = {
 
 
 def runs(at: Reading, _: Asked) -> Told:
-    """Return the newest runs, and the runners. Cost: three questions to the ledger."""
+    """Return the newest runs, and the runners. Cost: three queries of the ledger."""
     if at.ledger is None:
         return {"runs": [], "runners": [], "alive": 0, "paused": None, "can_pause": [], "paused_tables": []}
     now = at.ledger.now()
@@ -50,7 +50,7 @@ def runs(at: Reading, _: Asked) -> Told:
 
 
 def runner_told(at: Reading, runner: RunnerSeen, now: datetime) -> Told:
-    """Tell of one runner: whether it is at work, and what it holds."""
+    """Return one runner for the page: whether it is alive, and its claims."""
     return {
         "runner": runner.runner,
         "who": runner.who,
@@ -72,11 +72,11 @@ def runner_told(at: Reading, runner: RunnerSeen, now: datetime) -> Told:
 
 
 def run(at: Reading, asked: Asked) -> Told:
-    """Return what a run made, batch by batch, when, what it still makes, and all that beside another run.
+    """Return the batches of a run, when it made them, which are still running, and a comparison with another run.
 
-    That is the one which `against` names, else the one before of the same command.
-    Raises  E524 for a run that is not known
-    Cost: as `ledger.past.claims_of_run`, of both
+    The other run is the one that `against` names, or else the previous one of the same command.
+    Raises  E524 for an unknown run
+    Cost: as `ledger.past.claims_of_run`, for both
     """
     if at.ledger is None:
         raise _unknown(asked.values["run"])
@@ -110,7 +110,7 @@ def _unknown(name: str) -> WaterclockError:
 
 
 def _against(at: Reading, ledger: Ledger, asked: Asked, found: Run, claims: Sequence[RunClaim]) -> Told | None:
-    """Tell of the run beside another one; nothing where there is none to be held against."""
+    """Return the comparison with another run, or None if there is none."""
     named = asked.values.get("against", "").strip()
     if named:
         other = _find(ledger, named)
@@ -129,7 +129,7 @@ def _page_of_spark(ledger: Ledger, found: Run) -> str | None:
 
 
 def _waits(at: Reading) -> list[Told]:
-    """Tell of batches that are due what each waits for: of a run that goes on."""
+    """Return the due batches that wait, each with its reason. Only for a run in progress."""
     plan = at.planner.plan(at.snapshot, at.now)
     waiting = [batch for batch in plan.batches if batch.causes or batch.status is Status.PAUSED][:_MOST_WAITING]
     return [
@@ -151,7 +151,7 @@ def _claim(at: Reading, claim: RunClaim, end: datetime) -> Told:
         words = short_label(claim.first, table.cadence, at.now)
         if claim.count > 1:
             words += f" to {short_label(claim.last, table.cadence, at.now)}"
-    seconds = max(((claim.closed_at or end) - claim.claimed_at).total_seconds(), 0.0)  # clocks go back
+    seconds = max(((claim.closed_at or end) - claim.claimed_at).total_seconds(), 0.0)  # clocks may go back
     return {
         "claim": claim.claim,
         "table": claim.table,
@@ -171,7 +171,7 @@ def _claim(at: Reading, claim: RunClaim, end: datetime) -> Told:
 
 
 def _steps(claims: Sequence[RunClaim]) -> list[Told]:
-    """Sum up where the time went, the most first."""
+    """Return the total time of each step, longest first."""
     total: Counter[str] = Counter()
     for claim in claims:
         total.update(claim.seconds)
@@ -181,7 +181,7 @@ def _steps(claims: Sequence[RunClaim]) -> list[Told]:
 
 
 def _chart(claims: Sequence[RunClaim], end: datetime) -> Told:
-    """Return a bar for each claim over the time of the run: those that overlap lie below each other."""
+    """Return a bar for each claim over the time of the run. Overlapping bars are in separate lanes."""
     if not claims:
         return {"lanes": 0, "bars": [], "seconds": 0.0}
     begin = min(claim.claimed_at for claim in claims)

@@ -1,4 +1,4 @@
-"""A table's page: how it stands in a sentence, rows per batch, columns, neighbours, code and batches."""
+"""The page of a table: a summary sentence, rows per batch, columns, neighbours, code and batches."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _LISTED = 200
 
 
 def table(at: Reading, asked: Asked) -> Told:
-    """Return what a tab of a table's page tells.
+    """Return the content of a tab of a table's page.
 
-    Cost: a plan of all tables, and four questions to the ledger; of the tab of quality as `table_quality`
+    Cost: a plan of all tables, and four queries of the ledger; for the quality tab as `table_quality`
 
     Raises  E511 for an unknown table, E910 for an unknown tab
     """
@@ -89,7 +89,7 @@ def _tab(name: str, tab: str) -> Told:
 
 
 def _states(at: Reading, declared: Table, newest: int) -> tuple[Sequence[LabelState], Sequence[Cell]]:
-    """Return the newest labels of a table with their states, and what is stored of them."""
+    """Return the newest labels of a table with their states, and their stored cells."""
     axis = axis_of(at, [declared], (), newest)
     low, high = declared.cadence.floor(axis.span[0]), declared.cadence.ceil(axis.span[1])
     stored = [] if at.ledger is None else at.ledger.past.grid([declared.name], low, high)
@@ -142,7 +142,7 @@ def _neighbours(found: dict[str, Freshness], names: dict[str, None]) -> list[Tol
 
 
 def _next(at: Reading, declared: Table) -> str:
-    """Say when the next window is due that is not over."""
+    """Format the next window that is not over, and when it is due."""
     cadence = declared.cadence
     start = max(cadence.last_due(at.now), first_windows(at, [declared.name])[declared.name].window.start)
     window = cadence.window_of(start)
@@ -150,7 +150,7 @@ def _next(at: Reading, declared: Table) -> str:
 
 
 def _sentence(at: Reading, declared: Table, states: Sequence[LabelState]) -> list[Told]:
-    """Say the worst of the table first, then how many are well."""
+    """Describe the most severe states of the table first, then how many labels are fresh."""
     loud = {State.FAILED, State.HELD, State.BLOCKED, State.EXPIRED, State.STALE, State.PAUSED, State.RUNNING}
     by_state: dict[State, list[LabelState]] = {}
     for one in states:

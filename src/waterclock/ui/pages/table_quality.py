@@ -1,4 +1,4 @@
-"""The quality of one table: its rules with the rows that broke them, its measures over time, and how it is in time."""
+"""The quality of one table: its rules with the rows that broke them, its measures over time, and its lateness."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _MARGIN = 6
 
 
 def table_quality(at: Reading, table: Table) -> Told:
-    """Return the rules and measures of a table over its newest batches, the rows set aside, and how it is in time.
+    """Return a table's rules and measures over its newest batches, the quarantined rows, and its lateness.
 
-    Cost: three questions to the ledger about its newest batches, and those of `in_time`; where rules ask what is usual,
-    as many labels are read as say so, at most 4,560 (and each such measure takes 0.15 s of windows of an hour)
+    Cost: three queries of the ledger about its newest batches, and those of `in_time`. If rules use the usual value,
+    the labels needed for it are read too, at most 4,560; each such measure takes 0.15 s for hourly windows
     """
     cells: Sequence[Cell] = ()
     counted: Sequence[Counted] = ()
@@ -64,7 +64,7 @@ def table_quality(at: Reading, table: Table) -> Told:
 
 
 def _sentence(rules: Sequence[RuleKept], batches: int) -> list[Told]:
-    """Say how many rules do not hold, or that all do."""
+    """Describe how many rules fail, or that all pass."""
     if not rules:
         return [{"text": "No rule is declared. ", "mark": None}]
     if not batches:
@@ -82,7 +82,7 @@ def _sentence(rules: Sequence[RuleKept], batches: int) -> list[Told]:
 
 
 def _rule(at: Reading, table: Table, rule: RuleKept, shown: Iterable[Counted]) -> Told:
-    """Tell a rule with the rows that broke it; a sieve alone counts these by rule."""
+    """Return a rule for the page with the rows that broke it. Only rules that remove rows count them by rule."""
     check = next(
         (each for each in (*input_checks(table.input_rules), *checks_of(table)) if each.name == rule.rule), None
     )
@@ -108,7 +108,7 @@ def _aside_address(table: Table, check: Check | None) -> str | None:
 
 
 def _went(table: Table, each: Counted, words: str) -> Iterator[Told]:
-    """Tell what went aside of a batch: of what it read, by table, before its query saw it, then of what it made."""
+    """Yield the removed rows of a batch: by input table before its query, then of its own rows."""
     for name, counts in each.measures.get(INPUTS_FOUND, {}).items():
         if counts[QUARANTINED] or counts["dropped"]:
             seen = counts["in"] - counts[QUARANTINED] - counts["dropped"]
@@ -170,7 +170,7 @@ def _measure(
 def _broken(
     table: Table, rules: Sequence[RuleKept], states: Mapping[datetime, str], words: Mapping[datetime, str]
 ) -> list[Told]:
-    """Return the batches in which rules did not hold, newest first; what they said, rule by rule."""
+    """Return the batches in which rules failed, newest first, with the messages of the rules."""
     said: dict[datetime, list[str]] = {}
     for rule in rules:
         for answer in rule.answers:
@@ -206,7 +206,7 @@ def _newest_words(point: Point, words: str) -> str:
 
 
 def _usual_words(point: Point) -> str:
-    """Write the bounds, and where there are none what is usual."""
+    """Format the bounds, or the usual value if there are none."""
     if point.low is not None and point.high is not None:
         return f"{point.low:.6g} to {point.high:.6g}"
     if point.low is not None:
@@ -217,7 +217,7 @@ def _usual_words(point: Point) -> str:
 
 
 def _says(series: Series, words: Mapping[datetime, str], broken: int) -> str:
-    """Say in a sentence what the drawing shows."""
+    """Describe in a sentence what the drawing shows."""
     if not series.points:
         return f"{series.name}: nothing yet"
     spans = f"{words[series.points[0].label]} to {words[series.points[-1].label]}"
@@ -228,10 +228,10 @@ def _says(series: Series, words: Mapping[datetime, str], broken: int) -> str:
 
 
 def _drawn(points: Sequence[Point], marks: Mapping[str, str]) -> Told | None:
-    """Return where a drawing has its parts, ten wide for each label; None where nothing is a number.
+    """Return the coordinates of a drawing's parts, ten units wide per label, or None without any number.
 
-    Bounds are drawn as far from the values as these lie apart. A batch that was refused or is held is marked over the
-    whole height: readers see no value of it.
+    Bounds are drawn at most one range of the values away from them. A failed or held batch is marked over the whole
+    height, because readers see no value of it.
     """
     values = [point.number for point in points if point.number is not None]
     if not values:
@@ -266,7 +266,7 @@ def _drawn(points: Sequence[Point], marks: Mapping[str, str]) -> Told | None:
 
 
 def _placing(low: float, high: float) -> Callable[[float], float]:
-    """Return what says how far below the top a number is drawn."""
+    """Return a function that maps a number to its distance from the top."""
     span = high - low
 
     def place(value: float) -> float:

@@ -1,4 +1,4 @@
-"""Today, the short form of the grid for a mail or a phone; and every error that stands, by what it is alike."""
+"""The page Today, a short form of the grid for mails and phones; and the page of all current errors, grouped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _MOST = 50
 
 
 def today(at: Reading, asked: Asked) -> Told:
-    """Return what needs somebody, what is late, and what runs. Cost: a plan or two, and a question."""
+    """Return the problems that need a user, the late tables and the running batches.
+
+    Cost: one or two plans, and one query of the ledger.
+    """
     tables, _ = asked.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
@@ -46,7 +49,7 @@ def today(at: Reading, asked: Asked) -> Told:
 
 
 def errors(at: Reading, asked: Asked) -> Told:
-    """Return all that failed, is held or can never be made: batches that failed alike as one. Cost: a plan."""
+    """Return all batches that failed, are held or can never be made, grouped by cause. Cost: a plan."""
     tables, _ = asked.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     found = troubles(at, plan)
@@ -58,7 +61,7 @@ def errors(at: Reading, asked: Asked) -> Told:
 
 
 def troubles(at: Reading, plan: Plan) -> list[Told]:
-    """Return what needs somebody, those of one table that failed alike together; what blocks the most comes first."""
+    """Return the problems that need a user, grouped by table and cause. Those that block the most come first."""
     blocks = {(table, label): count for table, label, _, count in blockers(plan.batches)}
     alike: dict[tuple[str, ...], list[Batch]] = {}
     for batch in plan.batches:

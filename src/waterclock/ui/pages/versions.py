@@ -1,4 +1,4 @@
-"""The versions of a table's columns, and of its source's: what each brought, and since which label."""
+"""The schema versions of a table and of its source: the changes of each, and its first label."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 50
 
 
 def versions_told(at: Reading, table: Table) -> Told:
-    """Return the newest versions of each side, newest first. Cost: one question, of at most 51 versions of each."""
+    """Return the newest versions of each side, newest first. Cost: one query, for at most 51 versions of each side."""
     found = () if at.ledger is None else at.ledger.past.newest_schemas(table.name, _MOST + 1)
     said = {
         (side, version.number): (change_words(version, change), version)
@@ -27,7 +27,7 @@ def versions_told(at: Reading, table: Table) -> Told:
     for each in reversed(versions_json(found)):
         side = Side(each["of"])
         if side in many and each["version"] == oldest[side]:
-            continue  # it was read for the sake of the one after it
+            continue  # read only to compute the changes of the next one
         words, version = said[side, each["version"]]
         label = label_of(version.label)
         versions.append(
