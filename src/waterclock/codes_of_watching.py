@@ -1,4 +1,4 @@
-"""Error codes of deadlines and of metrics of how far tables are."""
+"""Error codes of deadlines and of metrics of lag."""
 
 from __future__ import annotations
 

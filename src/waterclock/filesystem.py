@@ -1,4 +1,4 @@
-"""Provides access to files at rest: paths of this machine and of object stores, both with the interface of pathlib.
+"""Accesses files at rest: paths of this machine and of object stores, both through the interface of pathlib.
 
 A folder is a text: a path, or a URL such as `s3://bucket/prefix`. In an object store a folder is only the common prefix
 of its files' names. An empty folder does not exist there, and a folder is moved and removed file by file.

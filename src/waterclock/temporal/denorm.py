@@ -86,7 +86,7 @@ def denorm_transactional(  # noqa: PLR0913 - six by place, the others by name
             columns are left out
     time    a version matches from its start to before its end. Without a version (no or another key, no time,
             before the first, in a gap, after a delete) attributes are null
-    before_first  "extend" extends a key's first version back to the beginning of time, for history that was loaded late
+    before_first  "extend" moves the start of a key's first version back without limit, for history that was loaded late
     numbers  of the parent, as `compute_temporal` or `measure_temporal` counted them: they choose the plan.
             Without them a plan is used that suits any parent, and stops with E309 where periods overlap
     counts  rows, matched, no_key, no_time

@@ -31,8 +31,7 @@ def instant(df: DataFrame, name: str, zone: str | None, *, where: str) -> Column
     own: an offset (`+05:30`, `UTC+2`), `Z`, `UTC`, `GMT`, `EST`, `MST`, `HST` or a name of the tz database with a `/`.
     A text in any other form becomes null. The session's zone is never used.
     Raises  E301 for an unknown column, E302 for one that is no instant if no zone is given or its type is not
-    supported;
-            E310 for an unknown zone
+            supported; E310 for an unknown zone
     """
     require_columns(df, [name], where=where)
     kind = df.schema[name].dataType

@@ -58,7 +58,7 @@ def load_python(
 
 
 class _Reader:
-    """Converts calls to statements; an error in one argument goes to `errors`, and reading goes on with the others."""
+    """Converts calls to statements; an error in one argument is added to `errors`, and the other arguments are read."""
 
     def __init__(self, texts: Texts, calls: Sequence[Call], errors: list[WaterclockError], *, is_whole: bool) -> None:
         self.texts = texts

@@ -35,7 +35,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class AskedOf:
-    """Columns of a table that a query may read, and conditions that all rows meet that affect its result."""
+    """Columns of a table that a query may read, and conditions met by all rows that affect its result."""
 
     columns: frozenset[str]
     conditions: tuple[Condition, ...] = ()

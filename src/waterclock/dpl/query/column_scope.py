@@ -139,8 +139,8 @@ class Resolver:
     def _walk(self, node: Any, frame: Frame, ctes: Mapping[str, Output], strict: Sequence[Seen] | None) -> None:
         """Check every column below a node; a query inside of it sees this frame as its outer one.
 
-        `strict`: the own sources in scope, only one of which may have an unqualified name; None where other names take
-        precedence.
+        `strict`: the own sources in scope; an unqualified name must belong to only one of them. None where other names
+        take precedence.
         """
         waiting = [node]
         while waiting:  # a sum of a thousand columns is a thousand levels deep

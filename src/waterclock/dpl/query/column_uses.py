@@ -1,4 +1,4 @@
-"""Finds where a query uses a column without making a value of it: to filter, join, group, sort or number rows.
+"""Finds uses of a column in a query other than as a value: to filter, join, group, sort or number rows.
 
 The result may contain too many uses, never too few: a name that may be another table's column counts.
 """

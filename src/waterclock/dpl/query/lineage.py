@@ -49,7 +49,7 @@ class ColumnLineage:
     _busy: set[str] = field(default_factory=set)
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Return the known columns of a table: from its last run, its list, or its query."""
+        """Return the known columns of a table: from its last run, or else from its list and its query."""
         if table in self.schemas:
             return tuple(name for name in self.schemas[table] if name != TIMELABEL)
         known = {name.lower(): name for name in self._traced(table)}

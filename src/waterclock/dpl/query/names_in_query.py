@@ -49,7 +49,7 @@ class FoundTable:
 
     @property
     def words(self) -> str:
-        """The words of the read, as they are written."""
+        """The word of the read function, such as PAST, FLAT or WATERMARK; PLAIN for a plain name."""
         return self.mark or (FLAT if self.is_flat else self.kind.name)
 
 

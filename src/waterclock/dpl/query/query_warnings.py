@@ -21,7 +21,7 @@ _WHY_LABEL = "timelabel is a column of every table, and a * has it too"
 
 
 def query_warnings(flow: Flow) -> list[WaterclockError]:
-    """Return a warning for each place where a query or view depends on the order of rows, a hidden timelabel, or UTC.
+    """Return a warning for each place in a query or view that depends on row order, an implicit timelabel, or UTC.
 
     Cost: a parse of each query, some milliseconds
     """

@@ -309,7 +309,7 @@ class _Finder:
         return self.tokens[last].end + 1
 
     def _column(self, node: exp.Column) -> None:
-        """Refuse schema.table.column: after splicing, only the alias, the table's own name, is known."""
+        """Refuse schema.table.column: after splicing only the alias is known, which is the table's bare name."""
         names = {table.name: table for table in self.found.tables}
         parts = [part.name for part in node.parts]
         table = f"{parts[0]}.{parts[1]}"

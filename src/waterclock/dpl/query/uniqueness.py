@@ -31,7 +31,7 @@ def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ..
 
 
 class Uniqueness:
-    """Determines keys of the sources in FROM; `keys_at` gives those of the table read at an offset."""
+    """Determines keys of the sources in FROM; `keys_at` contains the keys of the table read at each offset."""
 
     def __init__(self, keys_at: Mapping[int, tuple[str, ...]]) -> None:
         self.keys_at = keys_at

@@ -1,4 +1,4 @@
-"""Resolves FOR EACH: whether a source can be queried for each row of a table, the parameters, and the conflicts."""
+"""Resolves FOR EACH: whether a source can be queried for each row of a table, by which columns, and the conflicts."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Cadences:
 
     def _until(self, draft: Draft) -> timedelta:
         """Return the longest span of UNTIL, for a batch is due no earlier than that after its window's end."""
-        if draft.statement.clause("CLOSE WHEN"):  # it reads up to the closing of its books, maybe at its end
+        if draft.statement.clause("CLOSE WHEN"):  # it reads up to the tick that closes it
             return _NOTHING
         spans = (read.span for read in draft.reads if read.kind is ReadKind.UNTIL)
         return max((timed(draft.span, span.elapsed) for span in spans if span is not None), default=_NOTHING)

@@ -1,4 +1,4 @@
-"""Resolves CLOSE WHEN: the values that its condition needs of the rows of UNTIL, and its errors."""
+"""Resolves CLOSE WHEN: the values that its condition needs from the rows read UNTIL, and its errors."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ class _Condition:
                 self._refuse(self.said.span, f"there is no function {node.name}", "", near)
 
     def _check_type(self, tree: Any) -> None:
-        """Report a condition known to be a number, a text or an instant, which is never TRUE, unnoticed by Spark."""
+        """Report a condition known to be a number, a text or an instant: never TRUE, and no error in Spark."""
         found = _bare(tree)
         kind = annotate_types(tree.copy(), dialect="spark").type
         is_mark = isinstance(found, exp.Anonymous) and found.name.upper() in {_MARK, *_OF_WINDOW}

@@ -16,7 +16,7 @@ _RAW = "raw"
 
 
 def refused_copies(drafts: Mapping[str, Draft], systems: Systems) -> Iterator[WaterclockError]:
-    """Report copies of tables that are not collected as raw files, copies of columns, and replacing modes."""
+    """Report raw collects BY DATA TIME, and raw publishes of rows, of some columns, or in a mode other than APPEND."""
     for draft in drafts.values():
         source = draft.source
         if source is not None and source.batching is Batching.DATA_TIME and _copies(source.unit, systems):

@@ -1,4 +1,4 @@
-"""Fingerprints code: equal if the same query runs; comments, spacing and the case of keywords do not count."""
+"""Fingerprints the code of tables; comments, spacing and the case of keywords do not count."""
 
 from __future__ import annotations
 

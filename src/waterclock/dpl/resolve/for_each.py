@@ -1,4 +1,4 @@
-"""Resolves FOR EACH: the table whose rows each cause a request, the columns used, and the conflicts."""
+"""Resolves FOR EACH: the table with one request per row, the columns in the requests, and the conflicts."""
 
 from __future__ import annotations
 

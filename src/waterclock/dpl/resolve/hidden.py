@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def refused_hidden(column: ColumnSaid, kind: StatementKind) -> WaterclockError | None:
-    """Return an error for HIDDEN in the list of a PUBLISH or VIEW, and for a HIDDEN key."""
+    """Return an error for HIDDEN in the list of a PUBLISH or VIEW, or on a KEY column, else None."""
     span = column.hidden_span
     if span is None:
         return None

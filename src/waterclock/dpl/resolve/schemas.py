@@ -193,7 +193,7 @@ class Schemas:
             self.errors.extend(_missing(brought, output, "the query"))
 
     def _recorded(self, draft: Draft, output: Names | None) -> None:
-        """Report a query whose columns have names that every version has."""
+        """Report a query with columns whose names are reserved for every version."""
         temporal = draft.temporal
         if temporal is None or output is None or not draft.columns.is_open:
             return

@@ -37,7 +37,7 @@ def take_choices(
 ) -> tuple[list[WhenSaid], QuerySaid | None, list[WaterclockError]]:
     """Split the queries after a header; return those with a condition, that of the ELSE, and all errors.
 
-    `first` is the condition of the first query, which is part of the header; None if there is none.
+    `first` is the condition of the first query, which is part of the header; None if it has none.
     """
     errors: list[WaterclockError] = []
     whens: list[WhenSaid] = []

@@ -399,7 +399,7 @@ _POSITIONAL = {
 
 
 def _columns(kind: StatementKind, cursor: Cursor) -> ColumnsSaid:
-    """Take a column list. Only PUBLISH computes columns from expressions; other statements do that in their queries."""
+    """Take a column list; outside of PUBLISH, raise E208 for a column with an AS but no RETIRE."""
     said: ColumnsSaid = read_clause("COLUMNS", cursor)
     for column in said.columns if kind is not StatementKind.PUBLISH else ():
         if column.made_as is not None and column.retires is None:

@@ -158,7 +158,7 @@ class ColumnSaid:
 
 @dataclass(frozen=True, slots=True)
 class StaysSaid:
-    """The parts of a KEY that choose its rows: how far back a key must be new, and which of its rows stays."""
+    """The parts of a KEY that choose its rows: how far back a key is compared, and which of its rows stays."""
 
     stays: KeyStays
     span: Span

@@ -70,7 +70,7 @@ def dialect() -> Dialect:
 
 
 def statements_of(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Split a file into statements; errors are collected, and reading goes on after the next semicolon.
+    """Split a file into statements; errors are collected, and parsing continues after the next semicolon.
 
     The sources of the statements have blanks in place of comments. So every text cut from them, which Spark may run,
     consists of the tokens that are checked. E279 is reported for text that Spark would still read differently.
