@@ -17,7 +17,7 @@ SpanOf = Callable[[str, str], Span]
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """The options with which a bucket is accessed, who declares them, and the place of that."""
+    """The options to access a bucket, the connection or storage that declares them, and their place."""
 
     bucket: str
     options: Mapping[str, str | Secret]
