@@ -1,4 +1,4 @@
-"""Checks the tokens that callers send: long enough to be no guess, compared in constant time, wrong ones slowed."""
+"""Checks tokens that callers send: minimum length, comparison in constant time, delayed answers to wrong ones."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MOST_SLOWED = 32
 
 
 def require_length(token: str, named: str, *, where: str | None = None) -> str:
-    """Return a token that is long enough to be no guess.
+    """Return a token that is too long to be guessed.
 
-    Raises  E923
+    Raises  E923 for a shorter one
     """
     if len(token) >= MIN_LENGTH:
         return token
@@ -32,7 +32,7 @@ def require_length(token: str, named: str, *, where: str | None = None) -> str:
 
 
 def token_of_environment(name: str) -> str | None:
-    """Return the token in an environment variable; None where it is not set.
+    """Return the token in an environment variable; None if it is not set.
 
     Raises  E923 for a short one
     """
@@ -55,8 +55,8 @@ def bearer_of(authorization: str) -> str | None:
 class WrongTokens:
     """Delays the answers to wrong tokens. Right tokens are never delayed.
 
-    A bounded number of answers is delayed at once, so that guesses cannot fill the server; more are answered at once,
-    by 429.
+    The number of answers delayed at the same time is bounded, so that guesses cannot fill the server; further ones are
+    answered immediately with 429.
     """
 
     seconds: float = _SECONDS
@@ -64,7 +64,7 @@ class WrongTokens:
     _slowed: int = 0
 
     async def delay(self) -> bool:
-        """Wait before a wrong token is answered; False where too many wait already."""
+        """Delay the response to a wrong token; return False without waiting if too many are delayed already."""
         if self._slowed >= self.most:
             return False
         self._slowed += 1

@@ -1,6 +1,6 @@
-"""Every code that an error can have, with what it means: the reference of errors is made from this.
+"""Defines all error codes with their explanations; the reference of errors is generated from this.
 
-Each code has one paragraph for who meets it; the error itself says what, where and how to mend it.
+Each code has one paragraph for the reader who meets it. The error itself states the fact, the place and the fix.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Codes of errors of telling people what does not go on."""
+"""Error codes of alerts."""
 
 from __future__ import annotations
 

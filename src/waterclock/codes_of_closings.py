@@ -1,4 +1,4 @@
-"""Codes of errors of closing the books of windows."""
+"""Error codes of closing the books of windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of errors of the systems that are reached: logs by position, and each connector's own."""
+"""Error codes of connected systems: logs read by position, and each connector's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of errors of lineage: of who depends on a column, and of telling other tools by OpenLineage."""
+"""Error codes of lineage: dependencies on a column, and events sent to other tools with OpenLineage."""
 
 from __future__ import annotations
 

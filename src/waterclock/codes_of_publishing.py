@@ -1,4 +1,4 @@
-"""Codes of errors of what is published: columns that are made, and files that are copied."""
+"""Error codes of publishing: computed columns, and copies of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of errors of rules and what they do: ladders, rows that are set aside, batches that are held."""
+"""Error codes of rules and their actions: ladders, quarantined rows, held batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of errors about texts that cannot be checked, and about queries that are refused or stopped."""
+"""Error codes of texts that cannot be checked, and of queries that are refused or stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of errors of columns that change: at the source, in a table, and towards those that read it."""
+"""Error codes of changed columns: at the source, in a table, and for the readers of a table."""
 
 from __future__ import annotations
 

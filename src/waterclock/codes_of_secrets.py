@@ -1,4 +1,4 @@
-"""Codes of errors of the keyring and of Vault."""
+"""Error codes of the keyring and of Vault."""
 
 from __future__ import annotations
 

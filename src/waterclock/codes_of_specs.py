@@ -1,4 +1,4 @@
-"""Codes of errors of specifications by example."""
+"""Error codes of specifications by example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of errors of what is carried from window to window: watermarks, reads back in time, rules in Python."""
+"""Error codes of state carried from window to window: watermarks, reads of past windows, rules in Python."""
 
 from __future__ import annotations
 

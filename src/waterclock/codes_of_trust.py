@@ -1,4 +1,4 @@
-"""Codes of errors about files that other users of the machine can change or read."""
+"""Error codes of files that other users of the machine can change or read."""
 
 from __future__ import annotations
 

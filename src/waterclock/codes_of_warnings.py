@@ -1,4 +1,4 @@
-"""Codes of the warnings of `check`: the project runs, and may answer otherwise than was meant."""
+"""Codes of the warnings of `check`: the project runs, but its results may differ from the intended ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of errors of deadlines and of what is told of how far tables are."""
+"""Error codes of deadlines and of metrics of lag."""
 
 from __future__ import annotations
 

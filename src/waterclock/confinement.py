@@ -1,9 +1,10 @@
-"""Confines a thread, and all processes that it starts, to a few folders, where the system is a Linux with Landlock.
+"""Confines a thread and all processes that it starts to a few folders, on Linux with Landlock.
 
-Landlock needs no rights, cannot be undone, and denies what is not allowed: reading, writing and executing files
-elsewhere, looking into the memory and the environment of processes outside, sending them signals. It does not deny
-connections by TCP or by sockets that have a path, nor changes of a file's mode, owner, times and attributes: of these a
-seccomp filter lets none through. Source: Linux's `Documentation/userspace-api/landlock.rst` and `seccomp_filter.rst`.
+Landlock needs no rights, cannot be undone, and denies everything that is not allowed: reading, writing and executing
+files elsewhere, reading the memory and the environment of processes outside, and sending them signals. It does not deny
+connections by TCP or by sockets that have a path. Nor does it deny changes of a file's mode, owner, times and
+attributes; a seccomp filter blocks these. Source: Linux's `Documentation/userspace-api/landlock.rst` and
+`seccomp_filter.rst`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _ONLY_VERSION = 1
 _BENEATH_A_PATH = 1
 _NO_NEW_PRIVILEGES = 38
 _DROP_CAPABILITY = 24
-# root in a container keeps what lets it read files of others, CAP_CHOWN to CAP_FOWNER; CAP_PERFMON would let it look
-# into other processes past Landlock
+# root in a container keeps the capabilities to read files of other users, CAP_CHOWN to CAP_FOWNER; CAP_PERFMON would
+# allow it to inspect other processes past Landlock
 _CAPABILITIES, _KEPT_CAPABILITIES = range(64), frozenset({0, 1, 2, 3})
 
 # by architecture: its number, and its system calls that change a file's mode, owner, times or attributes
@@ -34,7 +35,7 @@ _FILTERED = {
 }
 _SET_FILTER, _OF_A_FILTER = 22, 2
 _OTHER_ABI = 0x40000000  # of x86_64, with numbers of its own
-_IO_URING = 425  # would carry out some of them past the filter
+_IO_URING = 425  # would perform some of them past the filter
 _LOAD, _EQUALS, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 
@@ -43,7 +44,7 @@ _TRUNCATE = 1 << 14
 _READ = _EXECUTE | _READ_FILE | _READ_FOLDER
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _MAKE_DEVICES = 1 << 6 | 1 << 11
-# what each version of Landlock added to the rights of files, and what it can deny of signals and abstract sockets
+# rights of files that each version of Landlock added, and the signals and abstract sockets that it can deny
 _RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: _TRUNCATE, 5: 1 << 15}
 _SCOPES = {6: 0b11}
 
@@ -66,7 +67,7 @@ class _Beneath(ctypes.Structure):
 
 
 def landlock_version() -> int:
-    """Return which version of Landlock the kernel has; 0 where it has none, or it is switched off."""
+    """Return the kernel's version of Landlock; 0 if it has none, or it is switched off."""
     if sys.platform != "linux":
         return 0
     try:
@@ -76,13 +77,14 @@ def landlock_version() -> int:
 
 
 def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
-    """Confine the calling thread, and what it starts from now on, to folders and files; missing ones are ignored.
+    """Confine the calling thread, and the processes it starts from now on, to folders and files.
 
-    `read` allows reading and executing below each path, `write` everything but devices. Call it in a thread that does
-    nothing else. If root calls it, capabilities that bypass Landlock are dropped. False if the kernel has no Landlock.
+    Paths that do not exist are ignored. `read` allows reading and executing below each path, `write` everything but
+    devices. Call it in a thread that does nothing else. If root calls it, capabilities that bypass Landlock are
+    dropped. Returns False if the kernel has no Landlock.
 
     Raises:
-        OSError: Landlock is there and refused.
+        OSError: Landlock is available but refused the rules.
     """
     version = landlock_version()
     if not version:
@@ -99,7 +101,7 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
             _allow(rules, path, handled & ~_MAKE_DEVICES)
         for capability in _CAPABILITIES:
             if capability not in _KEPT_CAPABILITIES:
-                _prctl(_DROP_CAPABILITY, capability)  # refused to who has none, and for those that the kernel lacks
+                _prctl(_DROP_CAPABILITY, capability)  # fails without the capability, and for ones unknown to the kernel
         if _prctl(_NO_NEW_PRIVILEGES, 1) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         _keep_modes()
@@ -110,9 +112,9 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
 
 
 def _keep_modes() -> None:
-    """Let no change of a file's mode, owner, times or attributes through; to who asks for one it looks done.
+    """Block changes of a file's mode, owner, times or attributes; to the caller they appear to succeed.
 
-    Programs give files that they create modes, and would end where that is refused.
+    Programs set modes on files that they create, and would exit if that failed.
     """
     if os.uname().machine not in _FILTERED:
         return

@@ -1,4 +1,4 @@
-"""Finds credentials that are written out: in the addresses of systems, and in lines of a project's files. Pure.
+"""Finds credentials in plain text: in addresses of systems, and in lines of a project's files. Pure functions.
 
 Names of settings are compared by their last part, so `auth.token` and `s3.secret_access_key` are found as well.
 """
@@ -30,12 +30,12 @@ def is_credential(name: str) -> bool:
 
 
 def has_password(address: str) -> bool:
-    """Return whether an address holds a password: behind its user, as a parameter, or as one of libpq's settings."""
+    """Return whether an address contains a password: after its user, as a parameter, or as one of libpq's settings."""
     return bool(_USER.search(address) or _SETTING.search(address))
 
 
 def hide_credentials(line: str) -> str:
-    """Return a line of a project's file with stars in place of the credentials in it; its length stays."""
+    """Return a line of a project's file with its credentials replaced by stars; its length does not change."""
     for pattern in (_QUOTED, _OF_USER, _BARE):
         line = pattern.sub(_starred, line)
     return line

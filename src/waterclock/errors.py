@@ -1,4 +1,4 @@
-"""Every refusal and failure of Waterclock, in one shape: what, where, why and how to mend it."""
+"""Defines the errors of Waterclock, all in one form: what, where, why and fix."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from waterclock.printable import printable
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What an error code stands for."""
+    """The title and the explanation of an error code."""
 
     title: str
     text: str
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and those it was raised from or during, each once: `raise error from error` makes a circle."""
+    """Yield an error and those it was raised from or during, each once: `raise error from error` makes a cycle."""
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
@@ -29,10 +29,10 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 
 class WaterclockError(Exception):
-    """An error with a stable code that answers what, where, why and how to mend it.
+    """An error with a stable code that states what failed, where, why, and how to fix it.
 
-    `where` is `file:line:col`, `table@timelabel` or a path. `excerpt` holds the user's source line and carets below
-    it. `transient` says that the same work may succeed when tried again.
+    `where` is `file:line:col`, `table@timelabel` or a path. `excerpt` contains the user's source line and carets below
+    it. `transient` means that the same work may succeed when it is tried again.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class WaterclockError(Exception):
         return printable("\n".join(lines))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the error's parts for JSON; parts that are not known are None."""
+        """Return the error's parts for JSON; unknown parts are None."""
         return {
             "code": self.code,
             "what": self.what,
@@ -87,13 +87,13 @@ class WaterclockError(Exception):
         }
 
     def at(self, where: str) -> WaterclockError:
-        """Return the same error with its place, unless it has one."""
+        """Return the same error with its place, unless it has one already."""
         if self.where is None:
             self.where = where
         return self
 
     def forget_frames(self) -> None:
-        """Let go of where it was raised, and of what it was raised from: frames hold all that they worked with."""
+        """Drop the traceback, the cause and the context of the error, as frames keep all their local values alive."""
         self.__traceback__ = self.__cause__ = self.__context__ = None
 
 
@@ -118,7 +118,7 @@ class ProjectErrors(WaterclockError):
 
 
 def rendered_parts(text: str) -> dict[str, str]:
-    """Return the parts of an error as `render` wrote it, empty where it has none; an excerpt stays with its place."""
+    """Return the parts of an error that `render` wrote, empty if missing; an excerpt is ignored."""
     found = {"what": "", "where": "", "why": "", "fix": ""}
     for line in text.splitlines():
         if line.startswith(("why  ", "fix  ")):
@@ -131,14 +131,14 @@ def rendered_parts(text: str) -> dict[str, str]:
 
 
 def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
-    """Find the known names that look most like `name`, best first, at most `most`."""
+    """Return the known names most similar to `name`, best first, at most `most`."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), list(by_lower), n=most, cutoff=0.6)
     return [by_lower[match] for match in close]
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str | None = None) -> str | None:
-    """Say which known names are near `name`; `otherwise` where none is."""
+    """Return a hint that names the known names similar to `name`; `otherwise` if there are none."""
     names = nearest(name, known)
     return f"did you mean {' or '.join(names)}?" if names else otherwise
 
@@ -150,6 +150,6 @@ def _rebuild(kind: type[WaterclockError], parts: dict[str, Any]) -> WaterclockEr
 
 
 def raise_all(errors: Sequence[WaterclockError]) -> None:
-    """Raise what was found together, if anything was: one error as itself, several as those of the project."""
+    """Raise collected errors, if there are any: a single error as itself, several as ProjectErrors."""
     if errors:
         raise errors[0] if len(errors) == 1 else ProjectErrors(errors)

@@ -1,4 +1,4 @@
-"""Named points at which a test may make the work fail; nothing happens there otherwise."""
+"""Defines named points at which a test can inject a failure; otherwise they have no effect."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _installed: list[Callable[[str], None]] = []
 
 
 def fault(point: str) -> None:
-    """Let an installed callable raise, stop or kill at the step `point`; do nothing where none is installed."""
+    """Run the installed callables, which may raise, stop or kill at the step `point`; without any, do nothing."""
     for strike in _installed:
         strike(point)
 
 
 @contextmanager
 def striking(strike: Callable[[str], None]) -> Iterator[None]:
-    """Call `strike` with the name of every point passed, within the block; for tests alone."""
+    """Call `strike` with the name of every point passed within the block; for tests only."""
     _installed.append(strike)
     try:
         yield

@@ -1,7 +1,7 @@
-"""The one way to files at rest: paths of this machine and of object stores, both with the interface of pathlib.
+"""Accesses files at rest: paths of this machine and of object stores, both through the interface of pathlib.
 
-A folder is a text: a path, or a URL such as `s3://bucket/prefix`. In an object store a folder is no more than what the
-names of its files have in common: an empty one is not there, and it is moved and removed file by file.
+A folder is a text: a path, or a URL such as `s3://bucket/prefix`. In an object store a folder is only the common prefix
+of its files' names. An empty folder does not exist there, and a folder is moved and removed file by file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHUNK = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file below a folder: its path from there, its bytes, and when it was last changed (UTC)."""
+    """A file below a folder: its path relative to the folder, its size in bytes, and its last change (UTC)."""
 
     path: str
     size: int
@@ -43,9 +43,9 @@ class Found:
 
 
 def at(folder: str | Path, *parts: str) -> Path:
-    """Return the path of what lies below a folder; one in an object store is no Path, and is used like one.
+    """Return the path of an entry below a folder; one in an object store is not a Path, but is used like one.
 
-    Raises  E607 for a URL that is no known store's
+    Raises  E607 for a URL of an unknown store
     """
     store = store_of(folder)
     if store is None:
@@ -57,12 +57,12 @@ def at(folder: str | Path, *parts: str) -> Path:
 
 
 def text_of(folder: str | Path) -> str:
-    """Return a folder as a text that a slash and a name may follow."""
+    """Return a folder as a text to which a slash and a name can be appended."""
     return str(folder).rstrip("/") if is_remote(folder) else str(folder)
 
 
 def path_below(path: str, folder: Path) -> str | None:
-    """Return the rest of a path below a folder, with slashes; None where it lies elsewhere."""
+    """Return a path relative to a folder, with slashes; None if it is not below the folder."""
     if is_remote(folder) or is_remote(path):
         head = f"{text_of(folder)}/"
         return path[len(head) :] if path.startswith(head) else None
@@ -70,27 +70,27 @@ def path_below(path: str, folder: Path) -> str | None:
 
 
 def readable(path: Path, size: int | None = None) -> Path | IO[bytes]:
-    """Return what Arrow reads a file from: its path on this machine, else the file, `opened` with its size if known."""
+    """Return a source for Arrow to read: the path on this machine, else the file, `opened` with its size if known."""
     return opened(path, size) if is_remote(path) else path
 
 
 def opened(path: str | Path, size: int | None = None) -> IO[bytes]:
-    """Open a file for reading; of an object no more is fetched than is read, a mebibyte at least.
+    """Open a file for reading; an object is fetched only as far as it is read, in steps of a mebibyte or more.
 
-    Where an object's `size` is known it need not be asked for: one that is gone shows when it is read.
+    A known `size` of an object saves a request; a missing object then fails when it is read.
     """
     store = store_of(path)
     return Path(path).open("rb") if store is None else objects.open_object(store, _key(store, path), size)
 
 
 def writable(path: Path) -> AbstractContextManager[Path | IO[bytes]]:
-    """Return what Arrow writes a file to: its path on this machine, else the file, which is there when it is whole."""
+    """Return a target for Arrow to write: the path on this machine, else a file that appears once it is complete."""
     return written(path) if is_remote(path) else nullcontext(path)
 
 
 @contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file, over what is there, and have the disk hold it; an object is there whole or not at all."""
+    """Write a file, replacing an existing one, and flush it to disk; an object appears complete or not at all."""
     store = store_of(path)
     if store is not None:
         with objects.written_object(store, _key(store, path)) as file:
@@ -103,7 +103,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
 
 
 def look(path: str | Path) -> Found:
-    """Return a file's name, its bytes and its last change. Raises  FileNotFoundError where it is not there."""
+    """Return a file's name, size and last change. Raises  FileNotFoundError where it does not exist."""
     store = store_of(path)
     if store is None:
         stat = os.stat(path)  # noqa: PTH116 - tens of thousands of Paths
@@ -113,7 +113,7 @@ def look(path: str | Path) -> Found:
 
 
 def is_there(path: str | Path) -> bool:
-    """Tell whether a file is there."""
+    """Return whether a file exists."""
     try:
         look(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -122,7 +122,7 @@ def is_there(path: str | Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Tell whether a folder is there; in an object store, whether anything is below it."""
+    """Return whether a folder exists; in an object store, whether it contains any file."""
     store = store_of(path)
     if store is None:
         return path.is_dir()
@@ -130,18 +130,18 @@ def is_folder(path: Path) -> bool:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return what a file holds, in an object store by one request. Raises  FileNotFoundError where it is not there."""
+    """Return the content of a file, from an object store with one request. Raises  FileNotFoundError if missing."""
     store = store_of(path)
     return Path(path).read_bytes() if store is None else objects.content_of(store, _key(store, path))
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a file, which is UTF-8. Raises  FileNotFoundError where it is not there."""
+    """Return the text of a UTF-8 file. Raises  FileNotFoundError where it does not exist."""
     return read_bytes(path).decode()
 
 
 def remove_file(path: str | Path) -> None:
-    """Remove a file, if it is there."""
+    """Remove a file, if it exists."""
     store = store_of(path)
     if store is None:
         Path(path).unlink(missing_ok=True)
@@ -150,10 +150,11 @@ def remove_file(path: str | Path) -> None:
 
 
 def put_if_absent(path: Path, text: str, *, is_flushed: bool = False) -> bool:
-    """Write a file whole, or not at all; False where another is there already.
+    """Write a complete file, or nothing; return False if another file exists already.
 
-    In a store one that holds the very same is ours: the answer to a first try may have been lost. With `is_flushed` the
-    disk holds it then, and not this machine's memory alone; an object store always does.
+    In an object store, an existing file with the same content counts as written by this call, because the response to a
+    first attempt may have been lost. With `is_flushed` the file is flushed to disk before this returns; an object store
+    always stores it durably.
     """
     store = store_of(path)
     if store is not None:
@@ -176,7 +177,7 @@ def put_if_absent(path: Path, text: str, *, is_flushed: bool = False) -> bool:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file whole, over what is there: who reads it finds what it held or what it holds now, never a part."""
+    """Write a complete file, replacing an existing one; readers find either the old or the new content."""
     store = store_of(path)
     if store is not None:
         with objects.written_object(store, _key(store, path)) as file:
@@ -191,7 +192,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Have the disk hold the names in a folder; an object store always does."""
+    """Flush the names in a folder to disk; an object store needs no flush."""
     if is_remote(folder):
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -202,19 +203,19 @@ def flush_folder(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder that other users cannot read, and those above it; an object store has no folders to create."""
+    """Create a folder that other users cannot read, and its parents; an object store has no folders to create."""
     if not is_remote(path):
         make_private_folder(path)
 
 
 def make_delivery_folder(path: Path) -> None:
-    """Create a folder for delivered files with the rights of the user's umask, and those above it."""
+    """Create a folder for delivered files with the rights of the user's umask, and its parents."""
     if not is_remote(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder and all below it, as far as it is there and goes."""
+    """Remove a folder with its content; on this machine, errors are ignored and a missing folder is no error."""
     store = store_of(path)
     if store is None:
         shutil.rmtree(path, ignore_errors=True)
@@ -225,7 +226,7 @@ def remove_folder(path: Path) -> None:
 
 
 def move_folder(path: Path, target: Path) -> None:
-    """Move a folder to where none is, within one store: at once on this machine, file by file in an object store."""
+    """Move a folder to a new place in the same store: one rename on this machine, file by file in an object store."""
     if not is_remote(path):
         path.rename(target)
         return
@@ -233,7 +234,7 @@ def move_folder(path: Path, target: Path) -> None:
 
 
 def move_file(path: Path, target: Path) -> None:
-    """Move a file within one store, over what is there: at once on this machine, by a copy in an object store."""
+    """Move a file within one store, replacing an existing one: a rename on this machine, a copy in an object store."""
     if not is_remote(path):
         path.replace(target)
         return
@@ -242,7 +243,7 @@ def move_file(path: Path, target: Path) -> None:
 
 
 def link_file(path: Path, target: Path) -> None:
-    """Have a file lie at another place as well: by a hard link, or a copy where links are not to be had."""
+    """Make a file available at another place as well: by a hard link, or a copy where links are not supported."""
     if not is_remote(path) and not is_remote(target):
         try:
             os.link(path, target)
@@ -253,7 +254,7 @@ def link_file(path: Path, target: Path) -> None:
 
 
 def copy_file(path: Path, target: Path) -> None:
-    """Copy a file, over what is there; within one store the store does it."""
+    """Copy a file, replacing an existing one; within one store the store copies it."""
     store = store_of(path)
     if store is not None and store is store_of(target):
         objects.copy_within(store, _key(store, path), _key(store, target))
@@ -263,12 +264,12 @@ def copy_file(path: Path, target: Path) -> None:
 
 
 def put_file_if_absent(path: str | Path, target: Path, size: int | None = None) -> bool:
-    """Have a file lie at another place as well, whole, with the time of its last change; False where one is there.
+    """Put a file at another place as well, complete, with its time of change; return False if the target exists.
 
-    In an object store the time is that of the copy. The `size` is asked for where it is not known. What is put anew
-    while it is copied is copied from the beginning.
-    Raises  FileNotFoundError where the file is not there
-            E807 where it is put anew at each try
+    In an object store the time is that of the copy. An unknown `size` is requested from the store. A source that is
+    replaced while it is copied is copied again from the beginning.
+    Raises  FileNotFoundError where the file does not exist
+            E807 where it is replaced during each attempt
     """
     store, target_store = store_of(path), store_of(target)
     if store is None and target_store is None:
@@ -289,7 +290,7 @@ def _copy_between(path: str | Path, target: Path, store: Store | None) -> bool:
     if store is None:
         return _copy(path, target)
     with opened(path) as source:
-        size = source.seek(0, os.SEEK_END)  # that of the content that is read, whatever was listed
+        size = source.seek(0, os.SEEK_END)  # the size of the content that is read, not of a listing
         source.seek(0)
         return objects.put_file_if_absent(store, _key(store, target), source, size)
 
@@ -307,9 +308,10 @@ def _link(path: Path, target: Path) -> bool:
 
 
 def put_copy_if_absent(source: IO[bytes], target: Path) -> bool:
-    """Copy an open file of this machine into a new one of this user, with its times; False where one is there.
+    """Copy an open file of this machine to a new file of this user, with its times; return False if the target exists.
 
-    The disk holds the copy when this returns. Who can still write to the source cannot change the copy.
+    The copy is flushed to disk before this returns. Processes that can still write to the source cannot change the
+    copy.
     """
     aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
@@ -345,7 +347,7 @@ def _copy(path: str | Path, target: Path) -> bool:
 
 
 def is_same_content(one: str | Path, other: str | Path) -> bool:
-    """Tell whether two files hold the same. Raises  FileNotFoundError where one is not there."""
+    """Return whether two files have the same content. Raises  FileNotFoundError where one does not exist."""
     if not is_remote(one) and not is_remote(other):
         return Path(one).samefile(other) or filecmp.cmp(one, other, shallow=False)
     if look(one).size != look(other).size:
@@ -358,7 +360,7 @@ def is_same_content(one: str | Path, other: str | Path) -> bool:
 
 
 def names_in(folder: Path, begin: str) -> list[str]:
-    """Return the names in a folder that begin with a text, in no order; none where it is not there.
+    """Return the names in a folder that start with `begin`, in no order; none if the folder does not exist.
 
     Cost: a listing; in an object store a request for each thousand of these names
     """
@@ -373,7 +375,7 @@ def names_in(folder: Path, begin: str) -> list[str]:
 
 
 def names_below(folder: Path) -> Iterator[str]:
-    """Return the paths, from a folder on, of all files below it; on this machine those of folders as well."""
+    """Yield the relative paths of all files below a folder; on this machine those of folders as well."""
     if is_remote(folder):
         yield from (file.path for file in files_below(folder))
         return
@@ -383,7 +385,7 @@ def names_below(folder: Path) -> Iterator[str]:
 
 
 def folders_in(folder: Path) -> list[str]:
-    """Return the names of the folders in a folder; none where it is not there."""
+    """Return the names of the folders in a folder; none if it does not exist."""
     store = store_of(folder)
     if store is not None:
         return objects.folders_in(store, _key(store, folder))
@@ -391,7 +393,7 @@ def folders_in(folder: Path) -> list[str]:
 
 
 def each_of(things: Sequence[_T], work: Callable[[_T], _R], *, at: str | Path) -> list[_R]:
-    """Do something with each of many things, in order on this machine, side by side where they lie in a store."""
+    """Apply `work` to each item: sequentially on this machine, in parallel threads for an object store."""
     if not is_remote(at) or len(things) < 2:
         return [work(thing) for thing in things]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -399,7 +401,7 @@ def each_of(things: Sequence[_T], work: Callable[[_T], _R], *, at: str | Path) -
 
 
 def files_below(folder: Path, begin: str = "") -> Iterator[Found]:
-    """Return all files below a folder whose paths from there begin with a text; none where it is not there.
+    """Yield all files below a folder whose relative paths start with `begin`; none if the folder does not exist.
 
     Cost: a listing of each folder; in an object store a request for a thousand files.
     """

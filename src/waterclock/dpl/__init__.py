@@ -1,3 +1,3 @@
-"""The language: statements in DPL and Python to declarations, references found in queries and put in place. Pure."""
+"""Compiles statements in DPL and Python to declarations, and resolves the references in their queries. Pure."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A query that somebody asks now, of a flow's tables and views: checked like a declared one, bound to nothing."""
+"""Parses and checks ad hoc queries of a flow's tables and views, by the same rules as declared queries."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from waterclock.flow.watermarks import mark_of
 
 _FILE = "query"
 HELD = "_held"
-"""What stands behind the name of a table where it is asked for the rows of its held batches."""
-_ANSWERS_DIFFER = "E215"  # a query that is asked once may ask for the time
+"""Suffix of a table's name that selects the rows of its held batches."""
+_ANSWERS_DIFFER = "E215"  # an ad hoc query runs once, so it may read the current time
 
 
 def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -> Query:
-    """Read a query and put the flow's views in place; `status_tables` may be named beside the flow's tables.
+    """Parse an ad hoc query and resolve the flow's views in it; it may also read the tables in `status_tables`.
 
-    Raises ProjectErrors with all that is wrong with it, each with its place in the text
+    Raises ProjectErrors with all errors of the query, each with its place in the text
     """
     source = SourceText(_FILE, text.rstrip().removesuffix(";"))
     statements, errors = statements_of(source)
@@ -70,7 +70,7 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
 
 
 def tables_of(query: Query) -> tuple[str, ...]:
-    """Name the tables that a query reads, itself or through views, each once."""
+    """Return the names of the tables that a query reads, directly or through views, each once."""
     found: dict[str, None] = {}
     for reference in query.tables:
         if reference.read is not None:
@@ -81,7 +81,7 @@ def tables_of(query: Query) -> tuple[str, ...]:
 
 
 def _hidden(name: str, flow: Flow, shown: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the HIDDEN columns of a table, also where it is asked with its open windows, or for what is held of it."""
+    """Return the HIDDEN columns of a table, also for its view with open windows and for its held rows."""
     of = name if name in flow.tables else shown.get(name, name.removesuffix(HELD))
     return flow.tables[of].hidden if of in flow.tables and name not in flow.views else ()
 
@@ -139,7 +139,7 @@ def _flat_views(found: Found, flow: Flow) -> Iterator[WaterclockError]:
 
 
 def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[WaterclockError]:
-    """Refuse calls of functions that do more than compute a value of their arguments, by whatever name."""
+    """Yield an error for each call of a function that does more than compute a value from its arguments."""
     for index, (token, following) in enumerate(pairwise(tokens)):
         if following.token_type is not TokenType.L_PAREN or token.token_type in STRINGS:
             continue

@@ -1,8 +1,8 @@
-"""A big project as it was last compiled, kept in the user's cache: nothing that was read then has changed.
+"""Caches a large compiled project in the user's cache folder, and loads it while none of its inputs has changed.
 
-What it is kept under is a digest of all that reading it depends on but its statements: this code, the project file, the
-environment and what the connectors can do. Beside it stand the patterns of its files, and the digest of what was in
-them. A kept project that is damaged, foreign or of other code is none.
+The cache key is a digest of everything that compiling depends on except the statements: this code, the project file,
+the environment and the capabilities of the connectors. The entry also stores the patterns of the project's files and a
+digest of their contents. A damaged entry, one that another user owns, and one of other code are ignored.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tempfile import NamedTemporaryFile
 from waterclock.flow.capabilities import Capabilities
 from waterclock.ownership import cache_folder, make_private_folder
 
-_WORTH_IT = 100  # tables; below that compiling is done in the time that the look would take
+_WORTH_IT = 100  # tables; a smaller project compiles as fast as the cache can be checked
 _KEPT_SECONDS = 30 * 86_400
 _SOURCES = ("dpl", "flow", "temporal", "timelabel")
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A project without its texts, and what these were: the patterns that find its files, a digest of those found."""
+    """A compiled project without its source texts: the patterns that find its files, and the digest of these files."""
 
     patterns: tuple[str, ...]
     sources: bytes
@@ -37,13 +37,13 @@ class Kept:
 
 
 def key_of(root: Path, env: str, text: str, capabilities: Mapping[str, Capabilities]) -> bytes:
-    """Return the digest of all that a project is read by; `text` is its project file, `env` as it was asked for."""
+    """Return the cache key of a project; `text` is its project file, `env` the requested environment."""
     able = (_can(name, capabilities[name]) for name in sorted(capabilities))
     return _digest([str(root), env, text, *_code(), *able])
 
 
 def digest_of(sources: Mapping[str, str]) -> bytes:
-    """Return the digest of texts by their names."""
+    """Return the digest of texts and their names."""
     return _digest(part for item in sorted(sources.items()) for part in item)
 
 
@@ -57,8 +57,8 @@ def _digest(parts: Iterable[str]) -> bytes:
 
 
 def remembered(root: Path, env: str, key: bytes) -> Kept | None:
-    """Return what was kept under `key`; None where there is nothing."""
-    with suppress(Exception):  # whatever is wrong with what was kept, the project's files say it all again
+    """Return the cached project with this `key`; None if there is none."""
+    with suppress(Exception):  # if the cached file cannot be read, the project is compiled from its files
         with _path(root, env).open("rb") as file:
             if os.fstat(file.fileno()).st_uid != os.getuid() or file.read(len(key)) != key:
                 return None
@@ -68,7 +68,7 @@ def remembered(root: Path, env: str, key: bytes) -> Kept | None:
 
 
 def remember(root: Path, env: str, key: bytes, kept: Kept, tables: int) -> None:
-    """Keep a project of many tables in place of what was kept of it before; where that cannot be, nothing is kept."""
+    """Cache a large project in place of its older entry; a project that cannot be cached is skipped silently."""
     if tables < _WORTH_IT:
         return
     with suppress(Exception):
@@ -92,7 +92,7 @@ def _path(root: Path, env: str) -> Path:
 
 
 def _code() -> Iterator[str]:
-    """Return what tells this code from any other: Python, what parses for us, each file of ours that compiling runs."""
+    """Yield the parts that identify this code: Python's version, our parsers, and our files that compiling runs."""
     yield sys.version
     ours = Path(__file__).parents[1]
     files = [*ours.glob("*.py"), *(file for folder in _SOURCES for file in (ours / folder).rglob("*.py"))]

@@ -1,4 +1,4 @@
-"""A project: its file, its statements, and the flow they make, for one environment."""
+"""Loads a project for one environment: its project file, its statements, and the flow that they declare."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NO_PATH_OF_DELTA = re.compile(r"\\|%[0-9A-Fa-f]{2}|[\x00-\x1f\x7f\ud800-\udfff]
 
 @dataclass(frozen=True, slots=True)
 class SparkHere:
-    """What an environment says of Spark: where it runs, and its own settings, every value a text or a secret's name."""
+    """Spark settings of an environment: where Spark runs, and its own settings, each a text or the name of a secret."""
 
     master: str | None = None
     connect: str | None = None
@@ -47,10 +47,10 @@ class SparkHere:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What a project declares, for one environment.
+    """The declarations of a project, for one environment.
 
-    `storage` and `ledger` are absolute where they are local; a ledger whose URL is a secret is read where it is opened.
-    `publish` is True only where the environment says so; elsewhere a publish is staged and delivers nothing.
+    `storage` and `ledger` are absolute paths where they are local. A ledger whose URL is a secret is resolved when it
+    is opened. `publish` is True only if the environment sets it; otherwise a publish is staged and delivers nothing.
     """
 
     root: Path
@@ -73,11 +73,11 @@ class Project:
 
     @property
     def work_folder(self) -> Path:
-        """Where this machine keeps what is its own: the storage, or for a remote one `.waterclock/<env>` here."""
+        """This machine's own folder: the storage, or `.waterclock/<env>` in the project for a remote storage."""
         return self.root / WORK / self.env if is_remote(self.storage) else Path(self.storage)
 
     def placing(self, place: Place, error: WaterclockError) -> WaterclockError:
-        """Have an error that the statements alone do not show say at which of them it is, with that line."""
+        """Add a statement's place and source line to an error that was found outside of the statements."""
         from waterclock.dpl.syntax.source_text import SourceText
 
         error.where = str(place)
@@ -96,9 +96,9 @@ def load_project(
 ) -> Project:
     """Read and check the project under `root`.
 
-    `env` goes before WATERCLOCK_ENV, and that before the project file. `known` are columns and types as the
-    last run left them.
-    Raises ProjectErrors with all that is wrong, in the order of places
+    `env` takes precedence over WATERCLOCK_ENV, and that over the project file. `known` are columns and types as the
+    last run recorded them.
+    Raises ProjectErrors with all errors of the project, in the order of places
     """
     project, errors = check_project(root, env=env, capabilities=capabilities, known=known)
     if errors or project is None:
@@ -113,7 +113,7 @@ def check_project(
     capabilities: Mapping[str, Capabilities],
     known: Known | None = None,
 ) -> tuple[Project | None, tuple[WaterclockError, ...]]:
-    """Read and check the project under `root`: the project if all is right, and everything that is wrong."""
+    """Read and check the project under `root`; return the project, or None, and all errors."""
     root = root.resolve()
     if not (root / FILE).is_file():
         return None, (
@@ -131,7 +131,7 @@ def check_project(
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector away: reading makes only what stays, and looking for cycles in it costs a third."""
+    """Disable the garbage collector: loading creates only objects that stay, and scanning them costs a third."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -166,7 +166,7 @@ def _check(
 
 
 def _remembered(root: Path, env: str, key: bytes) -> Project | None:
-    """Return the project as it was read before; None where its files say something else, or a secret is gone."""
+    """Return the cached project; None if its files have changed or a secret is missing."""
     kept = remembered(root, env, key)
     if kept is None or not isinstance(kept.project, Project):
         return None
@@ -179,7 +179,7 @@ def _remembered(root: Path, env: str, key: bytes) -> Project | None:
 
 
 def _secrets_of(project: Project) -> Iterator[str]:
-    """Return the names of the secrets without which the project is refused."""
+    """Yield the names of the secrets that the project cannot do without."""
     options = (value for each in project.flow.connections.values() for value in each.options.values())
     sink = project.openlineage
     lineage = (sink.url, sink.token) if sink.is_on else ()
@@ -189,7 +189,7 @@ def _secrets_of(project: Project) -> Iterator[str]:
 def _read_anew(
     root: Path, text: str, env: str | None, capabilities: Mapping[str, Capabilities], known: Known | None
 ) -> tuple[Project | None, tuple[str, ...], list[WaterclockError]]:
-    """Read a project from all of its files: with the patterns that find them, and all that is wrong."""
+    """Read a project from all of its files; return it, the patterns of its files, and all errors."""
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.resolve.secret_places import secret_place_errors, shared_variable_errors
 
@@ -201,7 +201,7 @@ def _read_anew(
     errors += _unresolved(root, config)
     sources, wrong = read_sources(root, config.files)
     errors += wrong or ([] if sources else [_empty(config)])
-    if not sources:  # whatever else would be found wrong is so for want of statements
+    if not sources:  # without statements, all further errors would only be consequences
         return None, (), errors
     flow = _compiled(root, config, sources, capabilities, known, errors)
     errors += shared_variable_errors(config, flow.connections.values() if flow is not None else ())
@@ -233,7 +233,7 @@ def _compiled(
     statements = list(_statements(root, config, sources, errors))
     unread = len(errors)
     flow = compile_flow(statements, config, root=root, capabilities=capabilities, known=known, errors=errors)
-    if unread:  # a table is not unknown because its statement could not be read
+    if unread:  # a table is not unknown because its statement could not be parsed
         errors[unread:] = [error for error in errors[unread:] if not _is_of_unread(error, sources)]
     return flow
 
@@ -270,7 +270,7 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
 
 
 def addresses(root: Path, config: Config) -> tuple[str, str | Secret]:
-    """Return where the storage and the ledger of a project are, for the environment that its file was read for."""
+    """Return the locations of a project's storage and ledger, for the environment that `config` was read for."""
     storage = _located(root, config.environment.storage)
     return storage, _ledger(root, config.env, config.environment.ledger, storage)
 
@@ -280,7 +280,7 @@ def _spark(said: SparkSaid) -> SparkHere:
 
 
 def _texts(said: Mapping[str, str | float | SecretSaid]) -> dict[str, str | Secret]:
-    """Return values as texts, and secrets by their names."""
+    """Return settings with values as texts, and secrets by their names."""
     return {
         name: _conf_text(value) if isinstance(value, str | int | float) else Secret(value.secret)
         for name, value in said.items()
@@ -292,12 +292,15 @@ def _conf_text(value: str | float) -> str:
 
 
 def _located(root: Path, location: str) -> str:
-    """Return a URL as it is, a path below the project's root."""
+    """Return a URL unchanged, and a path as a path below the project's root."""
     return location if is_remote(location) else str(root / location)
 
 
 def _unfit(storage: str, config: Config) -> list[WaterclockError]:
-    """Refuse a storage at a path that the libraries of Delta take for another one; any other path will do."""
+    """Return errors for a storage location that cannot be used.
+
+    Delta's libraries take some characters of a path for escapes, so a path with them is refused.
+    """
     if is_remote(storage):
         return _unreachable(storage, config)
     found = _NO_PATH_OF_DELTA.search(storage)
@@ -314,7 +317,7 @@ def _unfit(storage: str, config: Config) -> list[WaterclockError]:
 
 
 def _unreachable(storage: str, config: Config) -> list[WaterclockError]:
-    """Refuse a URL that is no known store's, and options that no store has."""
+    """Return errors for a URL of an unknown store, and for options that the store does not have."""
     errors = []
     try:
         bucket_of(storage)
@@ -328,7 +331,7 @@ def _unreachable(storage: str, config: Config) -> list[WaterclockError]:
 
 
 def _unasked(config: Config) -> list[WaterclockError]:
-    """Refuse options of a storage that is a folder."""
+    """Return an error for storage options of a storage that is a local folder."""
     if not config.environment.storage_options:
         return []
     return [
@@ -342,7 +345,7 @@ def _unasked(config: Config) -> list[WaterclockError]:
 
 
 def _unresolved(root: Path, config: Config) -> list[WaterclockError]:
-    """Refuse a ledger whose URL is a secret that is nowhere."""
+    """Return an error for a ledger whose URL is a secret that cannot be resolved."""
     from waterclock.dpl.resolve.secret_places import secret_places
 
     said, secrets = config.environment.ledger, Secrets.of(secret_places(root, config))
@@ -388,14 +391,14 @@ def _statements(
 
 
 def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], list[WaterclockError]]:
-    """Read the statements of a Python file, through the twin; only a project that has one imports it."""
+    """Read the statements of a Python file. `waterclock.dpl.python` is imported only for a project that has one."""
     from waterclock.dpl.python.statements import load_python
 
     return load_python(path, root=root, variables=config.variables)
 
 
 def _sorted(errors: list[WaterclockError]) -> tuple[WaterclockError, ...]:
-    """Order errors by file, line and column, each once."""
+    """Sort errors by file, line and column, and drop duplicates."""
     unique = {(error.code, error.where, error.what): error for error in errors}
     return tuple(sorted(unique.values(), key=_position))
 

@@ -1,4 +1,4 @@
-"""Reads the files of a project: waterclock.toml and those with its statements, if no other user can change them."""
+"""Reads the files of a project, waterclock.toml and its statements, provided that no other user can change them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_project_file(root: Path) -> str:
 
 
 def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], list[WaterclockError]]:
-    """Return the texts of the project's files by their names below its root, sorted by path, and what is wrong."""
+    """Return the texts of the project's files by their names below its root, sorted by path, and the errors."""
     files = sorted({path for pattern in patterns for path in root.glob(pattern) if path.is_file()})
     errors: list[WaterclockError] = []
     texts: dict[str, str] = {}
@@ -29,7 +29,7 @@ def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], l
         try:
             content = read_trusted_file(path, root)
         except WaterclockError as error:
-            return {}, [error]  # one of its kind is enough, and no other file is executed
+            return {}, [error]  # one error of this kind is enough, and no further file is read
         if path.suffix == ".py":
             texts[name] = _lines(content.decode("utf-8", errors="replace"))
             continue
@@ -41,12 +41,12 @@ def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], l
 
 
 def undecodable(name: str, error: UnicodeDecodeError) -> WaterclockError:
-    """Return the error for a file that is not UTF-8, at its first wrong byte."""
+    """Build the error for a file that is not UTF-8, at its first invalid byte."""
     line = error.object[: error.start].count(b"\n") + 1
     column = error.start - (error.object.rfind(b"\n", 0, error.start) + 1) + 1
     return WaterclockError("E201", "this file is not UTF-8", where=f"{name}:{line}:{column}", fix="save it in UTF-8")
 
 
 def _lines(text: str) -> str:
-    """Return a text whose lines end as Python's text files have them."""
+    """Return a text with its line ends normalized to a newline."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -9,10 +9,10 @@ from waterclock.flow.declarations import Flow
 
 
 def statement_texts(flow: Flow, sources: Mapping[str, str]) -> dict[str, str]:
-    """Return by table the text that declares it, from its first line to where the next statement begins.
+    """Return, by table, the text that declares it, from its first line to the start of the next statement.
 
-    `sources`: the texts of the project's files by their names. Comments and decorators before the next statement are
-    that one's; statements that share a line have all of it.
+    `sources`: the texts of the project's files by their names. Comments and decorators before the next statement belong
+    to that one. Statements that share a line get the whole line each.
     """
     places = [each.place for each in flow.tables.values()]
     places += [each.place for each in flow.views.values()]
@@ -23,7 +23,7 @@ def statement_texts(flow: Flow, sources: Mapping[str, str]) -> dict[str, str]:
         starts.setdefault(place.file, set()).add(place.line)
     texts: dict[tuple[str, int], str] = {}
     for file, firsts in starts.items():
-        lines = sources.get(file, "").split("\n")  # as places count: a form feed ends no line
+        lines = sources.get(file, "").split("\n")  # split as places are counted: a form feed does not end a line
         for first, following in pairwise([*sorted(firsts), len(lines) + 1]):
             texts[file, first] = _trimmed(lines[first - 1 : max(first, following) - 1])
     return {name: texts[table.place.file, table.place.line] for name, table in flow.tables.items()}
@@ -37,7 +37,7 @@ def _trimmed(lines: list[str]) -> str:
 
 
 def _begin_of_remark(lines: list[str], end: int) -> int:
-    """Return where the blank line, comment or decorator begins that ends at `end`; `end` itself where there is none."""
+    """Return the start of the blank line, comment or decorator that ends at `end`; `end` itself if there is none."""
     line = lines[end - 1].strip()
     if not line or line.startswith(("--", "#", "@")):
         return end - 1

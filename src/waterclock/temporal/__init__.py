@@ -1,6 +1,6 @@
 """Normalized temporal modelling: plain functions on DataFrames, usable without the rest of Waterclock.
 
-Names are loaded when they are asked for: the codes of its errors are read without PySpark.
+Names are imported on first access, so that the error codes can be read without PySpark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Joins each row with the version of a parent in effect at the row's time: one join under both denormalizations."""
+"""Joins each row with the version of a parent in effect at the row's time; both denormalizations use this join."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def as_of(
 ) -> DataFrame:
     """Return every row of the child once, with the columns of the version in effect `at` its time, else null.
 
-    Both have `keys`; the child `at`; the parent `eff`, `exp` and what is wanted of it. `eff` tells if there was one.
-    `buckets` are needed for `Plan.BUCKETS`: without them, or where equal keys may have unequal hashes, rows are joined
-    as by `Plan.HASH`.
+    Both frames have `keys`; the child has `at`; the parent has `eff`, `exp` and the wanted columns. `eff` is null if no
+    version was in effect. `Plan.BUCKETS` needs `buckets`. Without them, or where equal keys may have unequal hashes,
+    rows are joined as by `Plan.HASH`.
     """
     if plan is Plan.WINDOW:
         return _by_window(child, parent, keys)
@@ -56,7 +56,7 @@ def _by_range(
     theirs = parent.withColumnsRenamed({key: f"p_{key}" for key in (*on, *compared)})
     hinted = sql.broadcast(theirs) if plan is Plan.BROADCAST else theirs.hint(HINTS[plan])
     is_in_effect = (sql.col("at") >= sql.col("eff")) & (sql.col("at") < sql.col("exp"))
-    # an equality Spark would join by; of a null neither is true
+    # not written as =, which Spark would use as a join key; neither comparison is true for a null
     same = [(sql.col(key) <= sql.col(f"p_{key}")) & (sql.col(key) >= sql.col(f"p_{key}")) for key in compared]
     joined = child.join(hinted, reduce(Column.__and__, [*_equal(on), *same], is_in_effect), "left")
     return joined.drop(*(f"p_{key}" for key in (*on, *compared)), "exp")
@@ -67,9 +67,9 @@ def _equal(on: list[str]) -> list[Column]:
 
 
 def _by_window(child: DataFrame, parent: DataFrame, keys: list[str]) -> DataFrame:
-    """Put rows and versions on one timeline: each row sees the last version before it.
+    """Put rows and versions on one timeline, where each row sees the last version before it.
 
-    The one plan that needs no numbers. It holds no key in memory, and stops with E309 at periods that overlap.
+    This is the only plan that needs no numbers. It keeps no key in memory, and stops with E309 at periods that overlap.
     """
     wanted = [name for name in parent.columns if name not in keys]
     spread = sql.when(lacking(keys), spread_by("at")).otherwise(sql.lit(0).cast("long"))

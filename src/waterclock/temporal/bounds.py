@@ -1,4 +1,4 @@
-"""Holds the bounds of the instants at which versions begin and end, in words of Spark SQL; needs no Spark."""
+"""Defines the bounds of the instants at which versions begin and end, as Spark SQL; needs no Spark."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ BEGINNING_MICROS = -62_135_596_800_000_000
 
 
 def can_begin_sql(time: str) -> str:
-    """Write whether a version can begin at an instant: not before the year 1, and before the open end."""
+    """Return the SQL condition that a version can begin at an instant: from the year 1 to before the open end."""
     return f"{time} >= timestamp_micros({BEGINNING_MICROS}L) AND {time} < timestamp_micros({OPEN_MICROS}L)"

@@ -1,4 +1,4 @@
-"""Checks that a frame has the columns that were asked for, in types that can be used."""
+"""Checks that a frame has the requested columns, in supported types."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _INCOMPARABLE = (types.MapType, types.VariantType, types.CalendarIntervalType)
 
 
 def named(name: str) -> Column:
-    """Return the column of exactly that name, whatever signs are in it."""
+    """Return the column of exactly that name, whatever characters it contains."""
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
 def stop(refusal: str, *said: Column) -> Column:
-    """Stop the query at a row, with what the row says of it."""
+    """Return a column that stops the query with a refusal and the given values of the row."""
     values = (sql.coalesce(value.cast("string"), sql.lit("NULL")) for value in said)
     return sql.raise_error(sql.concat(sql.lit(f"{stop_text(refusal)} ["), sql.concat_ws(", ", *values), sql.lit("]")))
 
@@ -31,7 +31,7 @@ def listed(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def require_columns(df: DataFrame, names: Iterable[str], *, where: str) -> None:
-    """Refuse names that the frame does not have, with the nearest ones (E301)."""
+    """Raise E301 for names that the frame does not have, with the nearest ones."""
     for name in names:
         if name not in df.columns:
             raise WaterclockError(
@@ -44,14 +44,14 @@ def require_columns(df: DataFrame, names: Iterable[str], *, where: str) -> None:
 
 
 def require_distinct(names: Iterable[str], *, where: str) -> None:
-    """Refuse names that differ by their case alone, or not at all (E308)."""
+    """Raise E308 for names that are equal or differ only by case."""
     twice = sorted(name for name, times in Counter(name.lower() for name in names).items() if times > 1)
     if twice:
         raise WaterclockError("E308", f"more than one column {', '.join(twice)}", where=where, fix="rename all but one")
 
 
 def require_comparable(df: DataFrame, names: Iterable[str], *, where: str) -> None:
-    """Refuse columns that Spark can neither order nor compare (E303)."""
+    """Raise E303 for columns that Spark can neither order nor compare."""
     for name in names:
         kind = df.schema[name].dataType
         if _holds(kind, _INCOMPARABLE):
@@ -64,7 +64,7 @@ def require_comparable(df: DataFrame, names: Iterable[str], *, where: str) -> No
 
 
 def require_keys(df: DataFrame, keys: Sequence[str], *, where: str) -> None:
-    """Refuse a key that is no column, not there, or of a type that cannot be compared (E305, E301, E303)."""
+    """Raise E305 for a key without columns, E308 for repeated names, E301 for unknown ones, E303 for their types."""
     if not keys:
         raise WaterclockError("E305", "a key of no columns", where=where, fix="name its columns")
     require_distinct(df.columns, where=where)
@@ -74,7 +74,7 @@ def require_keys(df: DataFrame, keys: Sequence[str], *, where: str) -> None:
 
 
 def require_pairs(child: DataFrame, child_keys: Sequence[str], parent: DataFrame, parent_keys: Sequence[str]) -> None:
-    """Refuse keys of different lengths or types (E305): Spark would compare 1 and '1' in silence."""
+    """Raise E305 for keys of different lengths or types, because Spark would silently compare 1 and '1'."""
     pairs = f"({', '.join(child_keys)}) and ({', '.join(parent_keys)})"
     if len(child_keys) != len(parent_keys):
         raise WaterclockError("E305", f"keys of different lengths: {pairs}", fix="name them pair by pair")
@@ -89,7 +89,7 @@ def require_pairs(child: DataFrame, child_keys: Sequence[str], parent: DataFrame
 
 
 def require_temporal(df: DataFrame, *, where: str) -> None:
-    """Refuse a frame without the columns of a record (E306)."""
+    """Raise E306 for a frame without the columns of a record."""
     wanted = {"rec_eff_time": "timestamp", "rec_exp_time": "timestamp", "rec_is_current": "boolean"}
     has = {field.name: field.dataType.simpleString() for field in df.schema.fields}
     wrong = [f"{name} {kind}" for name, kind in wanted.items() if has.get(name) != kind]
@@ -104,7 +104,7 @@ def require_temporal(df: DataFrame, *, where: str) -> None:
 
 
 def require_choice(said: str, choices: Sequence[str], *, where: str) -> None:
-    """Refuse a word that is none of the choices (E310)."""
+    """Raise E310 for a word that is none of the choices."""
     if said not in choices:
         raise WaterclockError(
             "E310",

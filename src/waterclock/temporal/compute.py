@@ -1,4 +1,4 @@
-"""Turns raw rows into the versions of a key: cleaned, filled across time, and only what changed."""
+"""Converts raw rows to the versions of a key: cleaned, filled across time, with changes only."""
 
 from __future__ import annotations
 
@@ -51,27 +51,28 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
 ) -> DataFrame:
     """Return the versions of each key: one row per key and time at which something changed.
 
-    In      one row per key and time at which a source said something; in any order, repeated or late
+    In      one row per key and time at which a source reported something; in any order, repeated or late
     Out     the key, rec_eff_time, the attributes, rec_exp_time, rec_is_current; the periods of a key do not overlap,
             the last one ends at OPEN unless the key was deleted
-    time    the column that says since when, from the year 1 to before OPEN; `zone` is needed where it is no TIMESTAMP:
-            a text with a zone of its own keeps that
+    time    the column with the time from which a row is effective, from the year 1 to before OPEN; `zone` is needed
+            if it is no TIMESTAMP: a text with a zone of its own keeps that
     sequence  orders rows of one time, the last one wins attribute by attribute; it is not in the result. Rows that it
             leaves equal are ordered by their attributes, in the order of the columns
     nulls   "missing": filled from before, then from after; "value": now empty. For all, or by attribute
-    delete_when  the column (not in the result) or condition that says a row deletes its key; nothing is filled across
-    track   the attributes whose changes make a version; the others show their last value inside of it, so a read as of
-            a time within sees values of later
-    keep    columns that are neither compared nor filled: a version shows what the row had that began it, the last one
-            said of that time
-    fill_back  False leaves what is not known yet null
+    delete_when  the column (not in the result) or condition by which a row deletes its key; nothing is filled across
+            a delete
+    track   the attributes whose changes make a version; the others show their last value within the version, so a
+            read as of a time within it sees later values
+    keep    columns that are neither compared nor filled: a version shows the value of the row that began it, the last
+            row of that time
+    fill_back  False leaves values null that are not known yet
     counts  rows, no_key, no_time and bad_time (left out; bad: no time, or one at which no version can begin),
             versions, keys, most_versions, long_keys
-    placed  True says that rows without key or time were left out before: none is looked for. Spark may look at rows
-            before it leaves them out, and would find those that are gone
+    placed  True means that rows without key or time were left out before, so none is checked for. Spark may evaluate
+            rows before it leaves them out, and would find removed ones
 
-    Raises  E301 to E303, E305, E308, E310; the query stops with E304 at a row that is to be left out, unless `counts`
-            are there to tell of it
+    Raises  E301 to E303, E305, E308, E310; without `counts`, which report rows that are left out, the query stops
+            with E304 at such a row
     Cost    one exchange, one sort (two with `delete_when`), three windows (four)
     Source  docs/decisions/temporal-versions.md
     """
@@ -134,7 +135,7 @@ def _raw(
 
 
 def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
-    """Leave out rows without key or time where that is counted; else let the query stop at one."""
+    """Leave out rows without key or time if `counts` count them; else let the query stop at one."""
     no_key = reduce(or_, (sql.col(key).isNull() for key in shape.held_keys))
     no_time, is_timed = sql.expr(f"NOT coalesce({can_begin_sql('at')}, false)"), sql.col("said_at").isNotNull()
     if counts is None:
@@ -178,10 +179,10 @@ def _filled(said: DataFrame, shape: Shape) -> DataFrame:
 
 
 def _changes(filled: DataFrame, shape: Shape) -> DataFrame:
-    """Fill back, and keep the first row of a life and those where a tracked attribute changed.
+    """Fill back, and keep the first row of a life and the rows in which a tracked attribute changed.
 
-    Filled forward, an attribute is null at the start of a life alone, and filling it back is no change. Where it stays
-    null, a NULL that is a value looks as what is not known yet, so that it is no change either.
+    After filling forward, an attribute is null only at the start of a life, and filling it back is no change. Where it
+    stays null, a NULL that is a value cannot be distinguished from one not known yet, so it is no change either.
     """
     order = Window.partitionBy(*shape.life).orderBy("at")
     whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
@@ -211,7 +212,7 @@ def _changes(filled: DataFrame, shape: Shape) -> DataFrame:
 def _closed(changes: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
     """End each version where the next one, or a delete, begins.
 
-    What is counted is read off the window's own rows: anything computed between would copy each row once more.
+    Counts are observed on the window's own rows: any expression in between would copy each row once more.
     """
     order = Window.partitionBy(*shape.held_keys).orderBy(*shape.life[len(shape.keys) :], "at")
     riding = [f"before_{each.held}" for each in shape.attributes if each.rides_along]
@@ -264,6 +265,6 @@ def _bare(value: Column, each: Attribute) -> Column:
 
 
 def _last_within(each: Attribute, shape: Shape) -> Column:
-    """What an attribute that rides along was right before the next version of the life, else at the life's end."""
+    """Return the value of an untracked attribute right before the next version of the life, else at the life's end."""
     goes_on = sql.col("next_life") == sql.col("life") if shape.has_deletes else sql.col("next_at").isNotNull()
     return sql.when(goes_on, sql.col(f"next_before_{each.held}")).otherwise(sql.col(f"last_{each.held}"))

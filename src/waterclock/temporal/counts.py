@@ -1,4 +1,4 @@
-"""Counts the rows that were left out and those that came out; known once the result was computed."""
+"""Counts the rows that were left out and those in the result, observed while the result is computed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from waterclock.temporal.measure import Numbers
 
 
 class Counts:
-    """Holds what one function counts while its result is computed; it costs no job of its own.
+    """Counts that one function collects while its result is computed, without a job of their own.
 
-    `get` waits for the first action on the result. An action that reads a part of it (`limit`) counts that part, and
-    one that evaluates it twice counts twice: a global sort above it does (`orderBy` takes samples first), a write does
-    not. Where nothing is left of a result, Spark forgets what it observed: then, and only then, `get` counts by a job
+    `get` waits for the first action on the result. An action that reads only a part of the result (`limit`) counts that
+    part. An action that evaluates the result twice counts twice: a global sort above it does (`orderBy` takes samples
+    first), a write does not. If the result is empty, Spark drops the observed values; only then `get` counts with a job
     of its own.
     """
 
@@ -25,7 +25,7 @@ class Counts:
         self._of: str | None = None
 
     def begin(self, function: str) -> None:
-        """Take the counts for one result; E312 when they are another one's."""
+        """Reserve the counts for one result; raise E312 if another result uses them."""
         if self._of is not None:
             raise WaterclockError(
                 "E312", f"counts of {self._of} used again", where=function, fix="give each call Counts() of its own"
@@ -33,18 +33,18 @@ class Counts:
         self._of = function
 
     def watch(self, df: DataFrame, **aggregates: Column) -> DataFrame:
-        """Return the frame with aggregates that are read off as it passes."""
+        """Return the frame with aggregates that are observed as its rows pass."""
         observation, columns = Observation(), [column.alias(name) for name, column in aggregates.items()]
         self._watched.append((observation, df.agg(*columns)))
         return df.observe(observation, *columns)
 
     @property
     def get(self) -> dict[str, int]:
-        """Each count by its name, without those that `numbers` alone needs; waits for the result's first action."""
+        """The counts by name, without those that only `numbers` needs; waits for the result's first action."""
         return {name: int(value or 0) for name, value in self._seen().items() if not name.startswith("_")}
 
     def numbers(self) -> Numbers:
-        """What `compute_temporal` counted of its result, for choosing the plan of joins with it.
+        """Return the numbers of `compute_temporal`'s result, from which the plan of a join with it is chosen.
 
         Raises  E312 for counts of another function
         """
@@ -68,15 +68,15 @@ class Counts:
 
 
 def count_where(condition: Column) -> Column:
-    """Count rows; `count_if` would be computed beside every row first, by copying it."""
+    """Return a count of the rows that meet a condition; `count_if` would copy every row first to compute it."""
     return sql.count(sql.when(condition, sql.lit(1)))
 
 
 def _read(observation: Observation) -> dict[str, Any]:
-    """Return what was observed; nothing where Spark found the result empty on its way and cut the plan off above."""
+    """Return the observed values; none if Spark found the result empty while it ran and removed the observation."""
     try:
         return observation.get
     except Exception as error:
-        if "toPyRow" not in str(error):  # a row without columns: PySpark's way to say so
+        if "toPyRow" not in str(error):  # a row without columns, as PySpark reports it
             raise
         return {}

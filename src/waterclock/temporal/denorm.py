@@ -1,4 +1,4 @@
-"""Brings a temporal parent's attributes into a child: into facts, or into versions of its own."""
+"""Adds a temporal parent's attributes to a child: to facts, or to the child's own versions."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from waterclock.temporal.time_slices import lacking
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """How both frames' columns are called between the stages, so that no name of a user's is in the way."""
+    """The names of both frames' columns between the stages, chosen so that no name of a user's clashes."""
 
-    child: dict[str, str]  # its name: as it is held
-    attributes: dict[str, str]  # the parent's name: as it is held
+    child: dict[str, str]  # by its name: its name between the stages
+    attributes: dict[str, str]  # by the parent's name: the name between the stages
     parent_keys: tuple[str, ...]
-    keys: list[str]  # as they are held, on both sides
+    keys: list[str]  # names between the stages, on both sides
     suffix: str
 
     def rows(self, child: DataFrame, **times: Column) -> DataFrame:
-        """The child's rows; a time that is none of its columns as it is, is added."""
+        """Return the child's rows; a time that is not already one of its columns is added."""
         held = [named(name).alias(held) for name, held in self.child.items()]
         added = {name: time for name, time in times.items() if name not in self.child.values()}
         return child.select(*held, *(time.alias(name) for name, time in added.items()))
 
     def versions(self, parent: DataFrame) -> DataFrame:
-        """The parent's versions, pruned."""
+        """Return the parent's versions, with the needed columns only."""
         return parent.select(
             *(named(name).alias(held) for name, held in zip(self.parent_keys, self.keys, strict=True)),
             named(EFFECTIVE).alias("eff"),
@@ -59,7 +59,7 @@ class _Sides:
         )
 
     def result(self, joined: DataFrame) -> DataFrame:
-        """The child's columns by their names, then the parent's by theirs."""
+        """Return the child's columns by their names, then the parent's by theirs."""
         return joined.select(
             *(sql.col(held).alias(name) for name, held in self.child.items()),
             *(sql.col(held).alias(name + self.suffix) for name, held in self.attributes.items()),
@@ -79,15 +79,16 @@ def denorm_transactional(  # noqa: PLR0913 - six by place, the others by name
     numbers: Numbers | None = None,
     counts: Counts | None = None,
 ) -> DataFrame:
-    """Return each row of the child once, with the parent's attributes as they were at the row's time.
+    """Return each row of the child once, with the parent's attributes as of the row's time.
 
     In      child   any rows, with a key of the parent and a time; parent  a temporal frame
-    Out     the child's columns, then the parent's attributes, with `_rolename` behind; its key and record stay behind
-    time    a version matches from its start, and at its end no more. Without a version (no or another key, no time,
+    Out     the child's columns, then the parent's attributes, with the suffix `_rolename`; the parent's key and record
+            columns are left out
+    time    a version matches from its start to before its end. Without a version (no or another key, no time,
             before the first, in a gap, after a delete) attributes are null
-    before_first  "extend" lets a key's first version reach back for ever, for history that was loaded late
-    numbers  of the parent, as `compute_temporal` counted or `measure_temporal` found them: they choose the plan.
-            Without them a plan is taken that suits any parent, and stops with E309 where periods overlap
+    before_first  "extend" moves the start of a key's first version back without limit, for history that was loaded late
+    numbers  of the parent, as `compute_temporal` or `measure_temporal` counted them: they choose the plan.
+            Without them a plan is used that suits any parent, and stops with E309 where periods overlap
     counts  rows, matched, no_key, no_time
 
     Raises  E301, E302, E305 to E308, E310, E312; E309 from the query, without `numbers`
@@ -125,16 +126,16 @@ def denorm_temporal(  # noqa: PLR0913 - five by place, the others by name
     numbers: Numbers | None = None,
     counts: Counts | None = None,
 ) -> DataFrame:
-    """Return the child's versions with the parent's attributes as they were when each version began.
+    """Return the child's versions with the parent's attributes as of the start of each version.
 
     In      two temporal frames; the child has a key of the parent
-    Out     the child's columns, then the parent's attributes, with `_rolename` behind
+    Out     the child's columns, then the parent's attributes, with the suffix `_rolename`
     exact   the child's versions are split at every change of the parent's attributes: the spans tile each version, and
-            are null where the parent has none. Without it a change of the parent inside of a version is not seen
-    numbers, counts  as of `denorm_transactional`; of a split, `rows` are the spans, and `matched` those with a value
+            are null where the parent has none. Without it a change of the parent within a version is not visible
+    numbers, counts  as in `denorm_transactional`; for a split, `rows` are the spans, and `matched` those with a value
 
     Raises  E301, E303, E305 to E308, E312
-    Cost    as of `denorm_transactional`; exact: the parent is sorted once, too
+    Cost    as in `denorm_transactional`; exact: the parent is sorted once, too
     """
     where = "denorm_temporal"
     require_temporal(child, where=f"{where}, the child")
@@ -234,10 +235,10 @@ def _reaching_back(versions: DataFrame, keys: list[str]) -> DataFrame:
 
 def _plan(versions: DataFrame, numbers: Numbers | None) -> Plan:
     said = versions.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    partitions = int(said) if said.isdigit() else 1  # some platforms take "auto"
+    partitions = int(said) if said.isdigit() else 1  # some platforms accept "auto"
     return choose(numbers, row_bytes=sum(map(_bytes_of, versions.schema.fields)), partitions=partitions)
 
 
 def _bytes_of(field: StructField) -> int:
-    """About what a value takes in a hash table: a word, and for what has no fixed length some more."""
+    """Return the approximate size of a value in a hash table: a word, and more for types without a fixed length."""
     return 8 if isinstance(field.dataType, (NumericType, DatetimeType, BooleanType)) else 32

@@ -1,4 +1,4 @@
-"""Measures how many versions a temporal frame holds and how unevenly: what a plan of joins is chosen from."""
+"""Measures how many versions a temporal frame has and how unevenly they are distributed, to choose a join plan."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pyspark.sql import functions as sql
 from waterclock.errors import WaterclockError
 from waterclock.temporal.columns import listed, named, require_keys, require_temporal
 
-# a key with more versions has its time cut into slices where joins need it
+# joins cut the time of a key with more versions into slices, where they need to
 LONG_KEY = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Recorded when a temporal frame was written; numbers that are out of date make a join slower, never wrong.
+    """Statistics recorded when a temporal frame was written; outdated ones make a join slower, never wrong.
 
-    `long_keys` are the keys of more than 32 versions; `first` and `last` the first and the last start of a version, in
-    microseconds since 1970, None where they are not known.
+    `long_keys` is the number of keys with more than 32 versions. `first` and `last` are the first and the last start of
+    a version, in microseconds since 1970, None if unknown.
     """
 
     versions: int
@@ -32,11 +32,11 @@ class Numbers:
 
 
 def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> Numbers:
-    """Count the versions of a temporal frame in one Spark job, and see that its periods are sound.
+    """Count the versions of a temporal frame in one Spark job, and check that its periods are sound.
 
-    For frames that `compute_temporal` did not count: its `counts` give the same numbers for no job.
+    For frames that `compute_temporal` did not count: its `counts` give the same numbers without a job.
 
-    Raises  E309 for periods of a key that overlap, or end before they start, or lack key or time; E301, E303, E305,
+    Raises  E309 for periods of a key that overlap, end before they start, or have no key or time; E301, E303, E305,
             E306
     Cost    a job: one exchange, one sort, one window
     """

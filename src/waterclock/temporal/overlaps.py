@@ -17,9 +17,9 @@ from waterclock.temporal.time_slices import cuts_of, lacking, over_periods
 
 
 def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list[str], plan: Plan) -> DataFrame:
-    """Return spans that tile each child's version, each with the parent's attributes in it, null in holes.
+    """Return spans that tile each child's version, each with the parent's attributes in it, null in gaps.
 
-    Both have `keys`; the child `start` and `end`; the parent `eff`, `exp` and the attributes.
+    Both frames have `keys`; the child has `start` and `end`; the parent has `eff`, `exp` and the attributes.
     """
     whole = completed(parent, keys, attributes)
     if plan in {Plan.BROADCAST, Plan.HASH, Plan.BUCKETS}:
@@ -28,7 +28,7 @@ def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list
 
 
 def completed(parent: DataFrame, keys: list[str], attributes: list[str]) -> DataFrame:
-    """Return each key's timeline from beginning to open end: real changes alone, null where nothing is known."""
+    """Return each key's timeline from the beginning to the open end: real changes only, null where nothing is known."""
     order = Window.partitionBy(*keys).orderBy("eff")
     whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     known = reduce(or_, (sql.col(name).isNotNull() for name in attributes), sql.lit(col=False))
@@ -93,7 +93,7 @@ def _by_overlap(child: DataFrame, whole: DataFrame, on: list[str], plan: Plan) -
 
 
 def _in_slices(child: DataFrame, whole: DataFrame, keys: list[str], plan: Plan) -> DataFrame:
-    """Join slice by slice; a pair that meets in several counts in its first, where one of the two begins."""
+    """Join slice by slice; a pair that meets in several slices counts in the first, where one of the two begins."""
     cuts = cuts_of(whole, keys, is_small=plan in {Plan.SLICES, Plan.SORTED_SLICES})
     left = over_periods(child, cuts, "start", "end", "is_left_begin")
     right = over_periods(whole, cuts, "eff", "exp", "is_right_begin")

@@ -1,4 +1,4 @@
-"""The columns that every temporal frame has, and the rows that were in effect at a time."""
+"""Defines the columns that every temporal frame has, and selects the rows in effect at a time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ RECORD = (EFFECTIVE, EXPIRES, CURRENT)
 
 
 def open_end() -> Column:
-    """Return the open end as a value; from microseconds, so that no zone comes into it."""
+    """Return the open end as a value, built from microseconds, so that it does not depend on a zone."""
     return sql.timestamp_micros(sql.lit(OPEN_MICROS))
 
 
 def beginning() -> Column:
-    """Return the start of the year 1, before which nothing is."""
+    """Return the start of the year 1, the earliest supported instant."""
     return sql.timestamp_micros(sql.lit(BEGINNING_MICROS))
 
 

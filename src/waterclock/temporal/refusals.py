@@ -1,4 +1,4 @@
-"""The refusals of the temporal functions: each code with its title and its paragraph."""
+"""The error codes of the temporal functions, each with its title and its explanation."""
 
 from __future__ import annotations
 

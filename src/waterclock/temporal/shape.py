@@ -1,4 +1,4 @@
-"""The columns between the stages of `compute_temporal`, and the options that were asked for."""
+"""Describes the columns between the stages of `compute_temporal`, and the requested options."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute: its name, the column that holds it between the stages, and how it is treated."""
+    """One attribute: its name, the column that contains it between the stages, and its options."""
 
     name: str
     held: str
     is_filled: bool  # null is missing, not a value
     is_tracked: bool
     is_wrapped: bool
-    is_kept: bool  # shown as the version began with it
+    is_kept: bool  # shown with the value at the version's start
 
     @property
     def rides_along(self) -> bool:
-        """Shown as it was last inside of a version."""
+        """Whether a version shows the attribute's last value within it."""
         return not (self.is_tracked or self.is_kept)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What all stages know: which columns hold keys, sequence and attributes, and what was asked for."""
+    """Values that all stages share: the columns of keys, sequence and attributes, and the options."""
 
     keys: tuple[str, ...]
     attributes: tuple[Attribute, ...]
@@ -45,21 +45,21 @@ class Shape:
 
     @property
     def held_keys(self) -> list[str]:
-        """The columns that hold the key."""
+        """The columns of the key between the stages."""
         return [f"k{at}" for at in range(len(self.keys))]
 
     @property
     def life(self) -> list[str]:
-        """A key, or where rows delete, one life of it."""
+        """The columns that identify a key, or, where rows delete, one life of it."""
         return [*self.held_keys, *(["life"] if self.has_deletes else [])]
 
     @property
     def marks(self) -> list[str]:
-        """Carried from stage to stage beside keys, time and attributes."""
+        """The columns that stages pass on in addition to keys, time and attributes."""
         return ["life", "gone", "is_real"] if self.has_deletes else []
 
     def in_order(self, by: Sequence[str]) -> WindowSpec:
-        """Rows of a key or life as they were said: by time, sequence, deletes first, then values."""
+        """Return the window that orders the rows of a key or life: by time, sequence, deletes first, then values."""
         said = [f"s{at}" for at in range(self.sequence)]
         deletes = [sql.col("gone").desc()] if self.has_deletes else []
         return Window.partitionBy(*by).orderBy("at", *said, *deletes, *(each.held for each in self.attributes))
@@ -74,7 +74,7 @@ def attributes_of(
     *,
     where: str,
 ) -> Iterator[Attribute]:
-    """Return what the columns that are not `others` are, one by one (E301, E310)."""
+    """Yield an attribute for each column that is not one of `others` (E301, E310)."""
     names = [name for name in df.columns if name not in others]
     tracked = [name for name in names if name not in keep] if track is None else listed(track)
     said = dict.fromkeys(names, nulls) if isinstance(nulls, str) else nulls

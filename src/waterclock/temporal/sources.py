@@ -18,11 +18,11 @@ _SAID = "waterclock_said"
 def nulls_are_values(df: DataFrame, *attributes: str) -> DataFrame:
     """Mark attributes of a source whose own null means "empty now", not "missing".
 
-    They are wrapped, so that filling takes an empty one for a value; `compute_temporal` unwraps them. What it takes for
-    a key, a time or an order is no attribute, and as if it had not been marked. Where all sources mean it so,
-    `compute_temporal(nulls="value")` says the same without wrapping.
+    Their values are wrapped, so that filling treats an empty one as a value; `compute_temporal` unwraps them. Marks on
+    columns that `compute_temporal` uses as key, time or order have no effect. If this applies to all sources,
+    `compute_temporal(nulls="value")` does the same without wrapping.
 
-    Raises  E301 for an attribute that is not there
+    Raises  E301 for an unknown attribute
     """
     require_columns(df, attributes, where="nulls_are_values")
     return df.select(
@@ -36,9 +36,9 @@ def nulls_are_values(df: DataFrame, *attributes: str) -> DataFrame:
 
 
 def union_sources(*sources: DataFrame) -> DataFrame:
-    """Return the raw rows of all sources; columns that a source does not have are missing there.
+    """Return the raw rows of all sources; columns that a source does not have count as missing there.
 
-    Columns are matched by name. Nothing is read and nothing is compared: one source after the other, for
+    Columns are matched by name. Rows are neither read nor compared: the sources are concatenated, for
     `compute_temporal` to integrate on one timeline.
 
     Raises  E311 where a column is of different types, E308 for names that differ by case alone
@@ -60,7 +60,7 @@ def union_sources(*sources: DataFrame) -> DataFrame:
 
 
 def wrapped_only(df: DataFrame, attributes: Collection[str]) -> DataFrame:
-    """Return the frame with what `nulls_are_values` wrapped beside these attributes unwrapped."""
+    """Return the frame with columns that `nulls_are_values` wrapped unwrapped, except these attributes."""
     unwanted = {name for name, kind in _kinds(df).items() if is_wrapped(kind) and name not in attributes}
     if not unwanted:
         return df
@@ -68,12 +68,12 @@ def wrapped_only(df: DataFrame, attributes: Collection[str]) -> DataFrame:
 
 
 def is_wrapped(kind: DataType) -> bool:
-    """True for a column that `nulls_are_values` wrapped."""
+    """Return whether a type is that of a column that `nulls_are_values` wrapped."""
     return isinstance(kind, StructType) and kind.names == [_SAID]
 
 
 def unwrapped(value: Column) -> Column:
-    """Return what was wrapped."""
+    """Return the value inside a wrapped one."""
     return value.getField(_SAID)
 
 

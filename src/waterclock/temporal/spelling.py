@@ -1,4 +1,4 @@
-"""The spellings of a text attribute, for the function on columns and for the one of that name in SQL."""
+"""Defines the formats of a text attribute, for the function on columns and the SQL function of the same name."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from waterclock.temporal.stops import UNSPELT, stop_text
 
-# Unicode's white space: Java's \s lacks the no-break space and its like (\p{Z}), and the next line (\x85)
+# Unicode's white space: Java's \s does not include the no-break space and its like (\p{Z}), nor the next line (\x85)
 BLANKS = r"[\s\p{Z}\x85]+"
 AS_IT_IS = "none"
 FORMATS = ("upper", "lower", "initcap", AS_IT_IS)
-"""Functions of Spark by their names, and what leaves a text as it is."""
+"""Functions of Spark by their names, and the format that leaves a text unchanged."""
 
 PARAMETERS: Mapping[str, str] = {
     "value": "STRING",
@@ -20,9 +20,9 @@ PARAMETERS: Mapping[str, str] = {
 
 
 def format_sql() -> str:
-    """Write `format_attribute` as an expression of Spark SQL over its parameters.
+    """Return `format_attribute` as an expression of Spark SQL over its parameters.
 
-    Of a format that is a literal Spark keeps the one branch when it plans; a row of another format stops the query.
+    If the format is a literal, Spark keeps only its branch when it plans; a row with an unknown format stops the query.
     """
     single = f"trim(regexp_replace(value, r'{BLANKS}', ' '))"
     branches = " ".join(f"WHEN '{each}' THEN {single if each == AS_IT_IS else f'{each}({single})'}" for each in FORMATS)

@@ -1,6 +1,6 @@
-"""Tells which of our refusals stopped a query, when Spark says only that something was raised inside of it.
+"""Identifies the refusal that stopped a query, from Spark's error that only reports an exception inside the query.
 
-A query can refuse a row by `raise_error` alone, which Spark wraps in errors of its own, several deep where it writes.
+A query can refuse a row only by `raise_error`, which Spark wraps in errors of its own, several levels deep for writes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from types import MappingProxyType
 
 from waterclock.errors import WaterclockError
 
-# what stands in Spark's text, and how it is mended
+# the text in Spark's error
 UNPLACED = "E304 a row without key or time"
 UNTIMED = "E304 a time at which no version can begin"
 OVERLAPPING = "E309 periods of a key of the parent overlap"
 UNSPELT = "E310 an unknown format for format_attribute"
 _RAISED = "[USER_RAISED_EXCEPTION] "
-# how each is mended, and what the row says that stopped the query
+# the fix of each, and the values of the row that stopped the query
 _TOLD = MappingProxyType(
     {
         UNPLACED: ("counts=Counts() leaves such rows out and counts them", "its key and time are {}"),
@@ -31,16 +31,16 @@ _TOLD = MappingProxyType(
 
 
 def stop_text(refusal: str) -> str:
-    """Return what a query raises, for those who see Spark's error alone."""
+    """Return the message that a query raises, for users who only see Spark's error."""
     return f"{refusal}; {_TOLD[refusal][0]}"
 
 
 def refusal_of(error: BaseException) -> WaterclockError | None:
     """Return the refusal that stopped a query, from the text of Spark's error; None for any other error.
 
-    Only our own words count: a `raise_error` of the user's that begins with a code stays the user's; and only as
-    something raised: they stand as well in a plan that Spark prints below another error. What the row said is in
-    brackets behind them.
+    Only our own texts count: a `raise_error` of the user's that begins with a code stays the user's. They count only as
+    a raised exception, because they also occur in a plan that Spark prints below another error. The values of the row
+    follow in brackets.
     """
     text = str(error)
     for refusal, (fix, says) in _TOLD.items():

@@ -1,4 +1,4 @@
-"""Cleans and spells a text attribute."""
+"""Cleans and formats a text attribute."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from waterclock.temporal.spelling import AS_IT_IS, BLANKS, FORMATS
 
 
 def format_attribute(value: Column | str, format: str = AS_IT_IS, nullreplacement: str | None = None) -> Column:  # noqa: A002 - the name users know
-    """Return the text with single blanks, in one case, and something in place of nothing.
+    """Return the text with single blanks, in one case, and with a replacement for null.
 
-    `value` is a column or its name. Runs of Unicode white space become one blank and go at both ends; a text of which
-    nothing is left counts as null; null becomes `nullreplacement`, which is not formatted. `format` is upper, lower,
-    initcap or none. By Spark's rules initcap gives `Jean-paul O'neil`, and upper makes two letters of `ß`.
-    In a flow's SQL it is a function of the same name.
+    `value` is a column or its name. Each run of Unicode white space becomes one blank, and is removed at both ends. A
+    text that is then empty counts as null. null becomes `nullreplacement`, which is not formatted. `format` is upper,
+    lower, initcap or none. By Spark's rules initcap gives `Jean-paul O'neil`, and upper converts `ß` to two letters. In
+    a flow's SQL it is a function of the same name.
 
     Raises  E310 for another format
     """

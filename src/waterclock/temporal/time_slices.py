@@ -1,8 +1,8 @@
-"""Cuts the time of a key with very many versions into slices, so that its rows are shared out.
+"""Cuts the time of a key with very many versions into slices, so that its rows are distributed over tasks.
 
-A key with more than 32 versions has its time cut into equal slices, one for every eight versions. A slice that
-more than 128 versions touch, as after a burst, is cut again the same way. Two numbers, `slice` and `part`, name the
-place of a moment. They grow with it, so a row lies in a place that its version touches, whatever they are rounded to.
+A key with more than 32 versions has its time cut into equal slices, one for every eight versions. A slice that more
+than 128 versions touch, as after a burst, is cut again the same way. Two numbers, `slice` and `part`, give the place of
+a moment. They never decrease over time, so a row is in a place that its version touches, however they are rounded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CUT = ("low", "width", "pieces")
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """How the time of long keys is cut, and that of crowded slices: two frames, and their keys."""
+    """The cuts of long keys' time, and those of crowded slices: two frames, and their keys."""
 
     keys: tuple[str, ...]
     first: DataFrame
@@ -34,12 +34,12 @@ class Cuts:
 
     @property
     def slice_keys(self) -> tuple[str, ...]:
-        """What names a slice."""
+        """The columns that identify a slice."""
         return (*self.keys, "slice")
 
 
 def cuts_of(versions: DataFrame, keys: Sequence[str], *, is_small: bool) -> Cuts:
-    """Find the cuts for a frame with columns `keys`, `eff` and `exp`; lazily, by two groupings of narrow rows."""
+    """Return the cuts for a frame with columns `keys`, `eff` and `exp`; lazily, by two groupings of narrow rows."""
     narrow = versions.select(*keys, "eff", "exp")
     first = _cut(narrow, keys, LONG_KEY)
     sliced = _spanned(narrow.join(_sent(first, is_small=is_small), list(keys)), "eff", "exp", "slice")
@@ -55,7 +55,7 @@ def at_moment(rows: DataFrame, cuts: Cuts, moment: str) -> DataFrame:
 
 
 def over_periods(rows: DataFrame, cuts: Cuts, start: str, end: str, begins: str | None = None) -> DataFrame:
-    """Repeat each row for every slice and part that its period touches; `begins` names a mark of the first of them."""
+    """Repeat each row for every slice and part that its period touches; the column `begins` marks the first of them."""
     first = rows.join(_sent(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
     first = _spanned(first, start, end, "slice", begins=begins)
     first = first.withColumn("slice", _spread(cuts.keys, start).otherwise(sql.col("slice")))
@@ -64,12 +64,12 @@ def over_periods(rows: DataFrame, cuts: Cuts, start: str, end: str, begins: str 
 
 
 def lacking(keys: Sequence[str]) -> Column:
-    """True where any part of a key is null, which matches nothing."""
+    """Return whether any part of a key is null, which matches nothing."""
     return reduce(or_, (sql.col(key).isNull() for key in keys))
 
 
 def spread_by(moment: str) -> Column:
-    """Return a number below 0 for a row that matches nothing: many of them would else meet in one task."""
+    """Return a number below 0 for a row that matches nothing, so that many such rows are not in one task."""
     return -1 - sql.pmod(sql.xxhash64(moment), sql.lit(_SPREAD))
 
 
@@ -78,7 +78,7 @@ def _spread(keys: Sequence[str], moment: str) -> Column:
 
 
 def _place(moment: str, less: int = 0) -> Column:
-    """Return the piece that a moment, less some microseconds, falls into; the only one where there is no cut."""
+    """Return the piece that contains a moment, less some microseconds; the only one if there is no cut."""
     micros = f"unix_micros({moment}) - {less}L"
     return sql.expr(f"coalesce(least(greatest(({micros} - low) div width, 0L), pieces - 1), 0L)")
 
@@ -88,7 +88,7 @@ def _sent(cuts: DataFrame, *, is_small: bool) -> DataFrame:
 
 
 def _cut(rows: DataFrame, by: Sequence[str], most: int) -> DataFrame:
-    """Boundaries lie between the first end and the last start; what is before or after falls into the outer pieces."""
+    """Return the cuts between the first end and the last start; earlier and later times belong to the outer pieces."""
     counted = rows.groupBy(*by).agg(
         sql.count(sql.lit(1)).alias("versions"),
         sql.unix_micros(sql.min("exp")).alias("low"),

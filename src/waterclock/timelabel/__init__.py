@@ -1,3 +1,3 @@
-"""The clock: labels, windows, cadences and interval sets; pure, it never reads the time (docs/explain/time.md)."""
+"""Labels, windows, cadences and interval sets; pure, it never reads the current time (docs/explain/time.md)."""
 
 from __future__ import annotations

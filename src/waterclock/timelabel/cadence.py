@@ -1,4 +1,4 @@
-"""How a table's windows tile time, and when each is due."""
+"""Defines cadences: how a table's windows tile time, and when each window is due."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _STEPS = {count: timedelta(minutes=count) for count in MINUTE_COUNTS}
 class Cadence:
     """Window length, delay and zone (docs/explain/time.md).
 
-    Minutes lie on the UTC grid whatever the zone, which then only reads zone-less columns. Days, weeks, months,
-    quarters and years begin at the first instant of their local date: 23 or 25 hours are one window, a skipped date
-    is none. Every method takes aware datetimes and gives UTC.
+    Windows of minutes are on the UTC grid whatever the zone, which then only applies to columns without a zone. Days,
+    weeks, months, quarters and years begin at the first instant of their local date. A day of 23 or 25 hours is one
+    window; a date that the zone skipped is none. Every method takes aware datetimes and returns UTC.
 
-    Raises  E105 for an unknown zone and for boundaries that no label can name (a zone off UTC by seconds),
+    Raises  E105 for an unknown zone and for boundaries that no label can name (a zone whose offset has seconds),
             E106 for instants without a zone or beyond the years 1 to 9999, E107 for a negative delay
     """
 
@@ -50,7 +50,7 @@ class Cadence:
             )
 
     def __str__(self) -> str:
-        """Return the cadence in the words of the language: `EVERY DAY DELAY 10 MINUTES ZONE 'Asia/Tokyo'`."""
+        """Return the cadence in DPL: `EVERY DAY DELAY 10 MINUTES ZONE 'Asia/Tokyo'`."""
         delay = f" DELAY {elapsed_text(self.delay)}" if self.delay else ""
         zone = f" ZONE '{self.zone}'" if self.zone != "UTC" else ""
         return f"EVERY {self.period}{delay}{zone}"
@@ -91,11 +91,11 @@ class Cadence:
             raise beyond(f"the window before {t.isoformat()}") from None
 
     def is_boundary(self, t: datetime) -> bool:
-        """Whether a window starts (and another ends) at `t`."""
+        """Return whether a window starts (and another ends) at `t`."""
         return self.floor(t) == t
 
     def shift(self, t: datetime, n: int) -> datetime:
-        """Return the boundary `n` windows after the boundary `t`, before it where `n` is negative.
+        """Return the boundary `n` windows after the boundary `t`, or before it if `n` is negative.
 
         Raises  E103 where `t` is no boundary
         """
@@ -124,7 +124,7 @@ class Cadence:
         return Window(start, self.next(start))
 
     def windows(self, start: datetime, end: datetime) -> Iterator[Window]:
-        """Return all windows that lie within `[start, end)`, oldest first, without gap or overlap."""
+        """Yield all windows within `[start, end)`, oldest first, without gap or overlap."""
         start, end = utc_of(start), utc_of(end)
         if start >= end:
             return
@@ -134,7 +134,7 @@ class Cadence:
             begin = stop
 
     def count(self, start: datetime, end: datetime) -> int:
-        """Count the windows that lie within `[start, end)`, without making them."""
+        """Count the windows within `[start, end)`, without building them."""
         if start >= end:
             return 0
         return max(0, self._rank(self.floor(end)) - self._rank(self.ceil(start)))
@@ -151,11 +151,11 @@ class Cadence:
             raise beyond(f"{self.delay} before {now.isoformat()}") from None
 
     def due_windows(self, start: datetime, now: datetime) -> Iterator[Window]:
-        """Return the windows from `start` on that are due at `now`, oldest first."""
+        """Yield the windows from `start` on that are due at `now`, oldest first."""
         return self.windows(start, self.last_due(now))
 
     def _grid(self) -> tuple[timedelta, datetime] | None:
-        """Return step and anchor where all windows are equally long in UTC, else None."""
+        """Return step and anchor if all windows are equally long in UTC, else None."""
         unit = self.period.unit
         if unit is TimeUnit.MINUTE:
             return _STEPS[self.period.count], EPOCH
@@ -167,10 +167,10 @@ class Cadence:
         return None
 
     def _index(self, t: datetime) -> int:
-        """Number the calendar window that contains `t`.
+        """Return the number of the calendar window that contains `t`.
 
-        Where midnight is passed twice, the next date has begun already although the clock shows the date before it
-        again; where a date is skipped, the window is the one after it.
+        Where midnight occurs twice, the next date has begun at the first midnight, although the clock shows the
+        previous date again. Where a date is skipped, the window is the one after it.
         """
         try:
             index = index_of(self.period.unit, t.astimezone(nominal_zone(self.zone)))
@@ -188,7 +188,7 @@ class Cadence:
         return date_start(self.zone, ordinal)
 
     def _rank(self, boundary: datetime) -> int:
-        """Number a boundary so that neighbours differ by 1."""
+        """Return the number of a boundary; the numbers of neighbours differ by 1."""
         grid = self._grid()
         if grid is not None:
             return (boundary - grid[1]) // grid[0]

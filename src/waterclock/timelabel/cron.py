@@ -1,4 +1,4 @@
-"""Compiles a cron schedule to its cadence; cron is never evaluated (docs/decisions/cron-is-compiled.md)."""
+"""Compiles a cron schedule to a cadence; cron is never evaluated (docs/decisions/cron-is-compiled.md)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LONGEST = dict(enumerate((31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), star
 
 
 def compile_cron(text: str, zone: str = "UTC") -> Cadence:
-    """Read a cron schedule as period and delay: `10 * * * *` is EVERY HOUR DELAY 10 MINUTES.
+    """Parse a cron schedule as period and delay: `10 * * * *` is EVERY HOUR DELAY 10 MINUTES.
 
-    The batch kicked off at a firing has the window that ended last before it. Away from changes of the clock the
-    cadence is due exactly when the cron fires; across one, days stay whole and the delay is elapsed time. A weekly
-    cron on another day than Monday, or a monthly one on another day than the first, gives a delay of days.
+    The batch that a firing starts has the last window that ended before it. Except around clock changes, the cadence is
+    due exactly when the cron fires. Across a change, days stay whole and the delay is elapsed time. A weekly cron on
+    another day than Monday, or a monthly one on another day than the first, gives a delay of days.
 
     Raises  E104 for text that is no cron, or fires at distances that no legal period has, naming the nearest;
             E105 for an unknown zone
@@ -115,7 +115,7 @@ class _Compiler:
         return Counter(after - before for before, after in zip(minutes, following, strict=True))
 
     def _by_gap(self) -> list[str]:
-        """Name the periods near the distance it fires at most often; the longest day's part where all differ."""
+        """Return the periods nearest to the most frequent distance between firings."""
         gap = self._gaps().most_common(1)[0][0]
         near = nearest_periods(gap, "HOUR" if gap % 60 == 0 else "MINUTE")
         if gap in MINUTE_COUNTS and gap < _DAY:
@@ -127,7 +127,7 @@ class _Compiler:
         return f"it fires {' or '.join(str(gap) for gap in gaps[:3])} minutes apart, and windows are equally long"
 
     def _offset_minutes(self) -> set[int]:
-        """Return the zone's offsets, in minutes, under the rules it keeps for the years to come."""
+        """Return the zone's offsets, in minutes, under its rules for future years."""
         changes = offset_changes(self.zone)
         ends = (*(at for at, _ in changes[1:]), HISTORY_END)
         lasting = {offset for (_, offset), end in zip(changes, ends, strict=True) if end.year >= 2037}

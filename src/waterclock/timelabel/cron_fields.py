@@ -1,4 +1,4 @@
-"""What the five fields of a cron schedule list: the minutes of a day and the days it fires on."""
+"""Parses the five fields of a cron schedule into the minutes of a day and the days on which it fires."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ITEM = re.compile(r"(?:\*|(?P<low>[0-9A-Z]+)(?:-(?P<high>[0-9A-Z]+))?)(?:/(?P<s
 
 
 class Days(Enum):
-    """What the two day fields come to together."""
+    """The days that the two day fields select together."""
 
     EVERY = "every day"
     BY_DATE = "days of the month"
@@ -33,7 +33,7 @@ class Days(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CronFields:
-    """When a cron fires: minutes since local midnight, ascending, on the days that `days` says to look at."""
+    """When a cron fires: minutes since local midnight, ascending, on the days that the fields of `days` select."""
 
     minutes: tuple[int, ...]
     days: Days
@@ -63,9 +63,9 @@ _LONGEST = 1000
 
 
 def parse_cron(text: str) -> CronFields:
-    """Read the five fields, or a macro such as `@daily`; Sunday is 0, 7 or SUN.
+    """Parse the five fields, or a macro such as `@daily`; Sunday is 0, 7 or SUN.
 
-    Raises  E104 where a field cannot be read
+    Raises  E104 where a field cannot be parsed
     """
     if len(text) > _LONGEST:
         raise _unreadable(f"{text[:40]}…", f"it has {len(text)} characters", f"at most {_LONGEST}")
@@ -77,7 +77,7 @@ def parse_cron(text: str) -> CronFields:
     )
     weekdays = frozenset(day % 7 for day in weekdays)
     every_date, every_weekday = len(dates) == 31, len(weekdays) == 7
-    # As cron has it: two restricted day fields mean either, but one that starts with a star means both.
+    # As in cron: two restricted day fields mean either, but one that starts with a star means both.
     either = not words[2].startswith("*") and not words[4].startswith("*")
     if (every_date and every_weekday) or (either and (every_date or every_weekday)):
         days = Days.EVERY

@@ -1,4 +1,4 @@
-"""How long a span is: elapsed time up to hours, and calendar arithmetic in a zone from days on."""
+"""Defines durations: elapsed time up to hours, and calendar arithmetic in a zone from days on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUOTED_NUMBER = re.compile(r"""INTERVAL\s+(['"])\s*(?P<number>[0-9]+)\s*\1\s*(?
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A span of time as it is written; it gets a length only from where it is laid."""
+    """A span of time as it is written; its length depends on the instant from which it is counted."""
 
     amount: int
     unit: DurationUnit
@@ -32,15 +32,15 @@ class Duration:
             raise _unreadable(f"{self.amount} {self.unit}")
 
     def __str__(self) -> str:
-        """Return the canonical form, `1 HOUR` or `7 DAYS`; `parse_duration` reads it back."""
+        """Return the canonical form, `1 HOUR` or `7 DAYS`, which `parse_duration` can parse."""
         return f"{self.amount} {self.unit}{'' if self.amount == 1 else 'S'}"
 
     def before(self, instant: datetime, zone: str) -> datetime:
         """Return the instant this long before another.
 
-        Seconds, minutes and hours elapse. Days and more are counted on the calendar of `zone` and keep the local
-        time; from the start of a local date they lead to the start of a local date, whatever the clock did between.
-        Months end early where the month is shorter (31 March less 1 MONTH is 28 or 29 February).
+        Seconds, minutes and hours are elapsed time. Days and longer units are counted on the calendar of `zone` and
+        keep the local time. From the start of a local date they lead to the start of a local date, even across clock
+        changes. In a shorter month the result is its last day (31 March less 1 MONTH is 28 or 29 February).
         """
         return self._moved(instant, zone, -1)
 
@@ -49,9 +49,9 @@ class Duration:
         return self._moved(instant, zone, 1)
 
     def elapsed(self) -> timedelta:
-        """Return the span as elapsed time, as DELAY takes it: a day is 24 hours.
+        """Return the span as elapsed time, as for DELAY: a day is 24 hours.
 
-        Raises  E107 for months, quarters and years, which have no one length
+        Raises  E107 for months, quarters and years, whose length varies
         """
         if self.unit in _MONTHS:
             raise WaterclockError(
@@ -89,7 +89,7 @@ class Duration:
 
 
 def parse_duration(text: str) -> Duration:
-    """Read a span: `2 HOURS`, `7 days`, or Spark's `INTERVAL 7 DAYS`, `INTERVAL '7' DAY`, `INTERVAL '7 days'`.
+    """Parse a span: `2 HOURS`, `7 days`, or Spark's `INTERVAL 7 DAYS`, `INTERVAL '7' DAY`, `INTERVAL '7 days'`.
 
     Raises  E107 for any other form
     """
@@ -105,7 +105,7 @@ def parse_duration(text: str) -> Duration:
 
 
 def elapsed_text(span: timedelta) -> str:
-    """Write elapsed time in the largest unit that gives a whole number: 90 minutes → `90 MINUTES`, 0 → `0 SECONDS`."""
+    """Return elapsed time in the largest unit that gives a whole number: 90 minutes → `90 MINUTES`, 0 → `0 SECONDS`."""
     seconds = span // timedelta(seconds=1)
     for unit in ("DAY", "HOUR", "MINUTE"):
         if seconds and seconds % _SECONDS[unit] == 0:

@@ -1,4 +1,4 @@
-"""Tells whether the windows of one cadence are made of whole windows of another."""
+"""Checks whether the windows of one cadence consist of whole windows of another."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _LEGAL = tuple(Period(unit) for unit in TimeUnit if unit is not TimeUnit.MINUTE)
 
 
 def fits(reader: Cadence, read: Cadence) -> bool:
-    """Whether both ends of every window of `reader` are boundaries of `read`, in the years 1971 to 2100.
+    """Return whether both ends of every window of `reader` are boundaries of `read`, in the years 1971 to 2100.
 
-    Windows that no label can name (a zone off UTC by seconds) are left out. Decided from the zones' changes of
-    offset, some milliseconds for each pair of zones, then remembered.
+    Windows that no label can name (in a zone whose offset has seconds) are ignored. The result is computed from the
+    zones' offset changes, in some milliseconds for each pair of zones, and cached.
     """
     return _fits(reader.period, _zone(reader), read.period, _zone(read))
 
 
 def nearest_fitting_cadence(reader: Cadence, read: Cadence) -> Cadence:
-    """Return the cadence most like `reader` in length whose windows are made of whole windows of `read`.
+    """Return the cadence nearest to `reader` in length whose windows consist of whole windows of `read`.
 
-    It keeps the reader's zone where any length fits there, else takes the zone of `read`, and keeps the delay.
+    It keeps the reader's zone if any length fits in it, else takes the zone of `read`; the delay stays.
     """
     for zone in (reader.zone, read.zone):
         fitting = [period for period in _LEGAL if fits(Cadence(period, zone=zone), read)]
@@ -49,7 +49,7 @@ def nearest_fitting_cadence(reader: Cadence, read: Cadence) -> Cadence:
 
 
 def _zone(cadence: Cadence) -> str:
-    """Return the zone that bears on the boundaries: none does for minutes."""
+    """Return the zone that determines the boundaries; for minutes that is UTC."""
     return "UTC" if cadence.period.unit is TimeUnit.MINUTE else cadence.zone
 
 

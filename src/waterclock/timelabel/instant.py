@@ -1,4 +1,4 @@
-"""What an instant is: an aware datetime whose tzinfo is the one object `datetime.timezone.utc`."""
+"""Defines instants: aware datetimes whose tzinfo is the single object `datetime.timezone.utc`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
 def utc_of(instant: datetime) -> datetime:
     """Return the same instant in UTC, so that comparisons stay fast.
 
-    Raises  E106 for a datetime without a zone, and for one that UTC cannot hold (years 1 to 9999)
+    Raises  E106 for a datetime without a zone, and for one outside of years 1 to 9999 in UTC
     """
     if instant.tzinfo is UTC:
         return instant
@@ -31,7 +31,7 @@ def utc_of(instant: datetime) -> datetime:
 
 
 def beyond(what: str) -> WaterclockError:
-    """Make the error for an instant outside of years 1 to 9999."""
+    """Build the error for an instant outside of years 1 to 9999."""
     return WaterclockError(
         "E106",
         f"{what} leads beyond the years 1 to 9999",

@@ -1,4 +1,4 @@
-"""Which spans of time are covered: sets of instants kept as sorted, disjoint, half-open intervals."""
+"""Represents sets of instants, such as covered time, as sorted, disjoint, half-open intervals."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Interval = tuple[datetime, datetime]
 class IntervalSet:
     """An immutable set of instants: sorted intervals `[start, end)` that neither overlap nor touch.
 
-    Made by `from_intervals`, `from_windows` or `merge`; `IntervalSet()` is the empty set. Asking costs O(log n);
-    adding at the end copies pointers only, and joins what touches, so that n stays small. Iterating gives (start, end).
+    Built by `from_intervals`, `from_windows` or `merge`; `IntervalSet()` is the empty set. A lookup costs O(log n).
+    Adding at the end only copies pointers, and joins adjacent intervals, so that n stays small. Iteration yields
+    (start, end).
     """
 
     _starts: tuple[datetime, ...] = ()
@@ -28,7 +29,7 @@ class IntervalSet:
 
     @classmethod
     def from_intervals(cls, intervals: Iterable[Interval]) -> IntervalSet:
-        """Make the set of all instants in any of the intervals, in any order, overlapping or not.
+        """Build the set of all instants in any of the intervals, in any order, overlapping or not.
 
         Raises  E108 for an interval that ends before it starts; one that ends where it starts is empty
         """
@@ -47,12 +48,12 @@ class IntervalSet:
 
     @classmethod
     def from_windows(cls, windows: Iterable[Window]) -> IntervalSet:
-        """Make the set of all instants in any of the windows."""
+        """Build the set of all instants in any of the windows."""
         return cls.from_intervals((window.start, window.end) for window in windows)
 
     @classmethod
     def merge(cls, sets: Iterable[Iterable[Interval]]) -> IntervalSet:
-        """Unite any number of sets, or of iterables of intervals, at the cost of one sort."""
+        """Return the union of any number of sets, or of iterables of intervals, at the cost of one sort."""
         return cls.from_intervals(chain.from_iterable(sets))
 
     def __bool__(self) -> bool:
@@ -105,11 +106,11 @@ class IntervalSet:
         return self - other
 
     def add(self, start: datetime, end: datetime) -> IntervalSet:
-        """Return this set with `[start, end)` in it."""
+        """Return this set with `[start, end)` added."""
         return self | IntervalSet.from_intervals([(start, end)])
 
     def covers(self, start: datetime, end: datetime) -> bool:
-        """Whether all of `[start, end)` is in the set; an empty span always is."""
+        """Return whether all of `[start, end)` is in the set; an empty span always is."""
         start, end = _checked(start, end)
         if start == end:
             return True
@@ -117,29 +118,29 @@ class IntervalSet:
         return at >= 0 and end <= self._ends[at]
 
     def covers_instant(self, t: datetime) -> bool:
-        """Whether the instant is in the set."""
+        """Return whether the instant is in the set."""
         t = utc_of(t)
         at = bisect_right(self._starts, t) - 1
         return at >= 0 and t < self._ends[at]
 
     def overlaps(self, start: datetime, end: datetime) -> bool:
-        """Whether an interval of the set begins before `end` and ends after `start`."""
+        """Return whether an interval of the set begins before `end` and ends after `start`."""
         start, end = _checked(start, end)
         return bisect_right(self._ends, start) < bisect_left(self._starts, end)
 
     def first_gap(self, start: datetime, end: datetime) -> Interval | None:
-        """Return the oldest span within `[start, end)` that is not in the set, at its full length; None if covered."""
+        """Return the oldest maximal span within `[start, end)` that is not in the set; None if all is covered."""
         start, end = _checked(start, end)
         return next(self._gaps(start, end), None)
 
     def gaps(self, start: datetime, end: datetime) -> IntervalSet:
-        """Return all that `[start, end)` has and this set has not."""
+        """Return the instants of `[start, end)` that are not in this set."""
         start, end = _checked(start, end)
         return IntervalSet._of(list(self._gaps(start, end)))
 
     @classmethod
     def _of(cls, ordered: list[Interval]) -> IntervalSet:
-        """Make a set of intervals known to be sorted, disjoint and not touching."""
+        """Build a set from intervals known to be sorted, disjoint and not touching."""
         return cls(tuple(start for start, _ in ordered), tuple(end for _, end in ordered))
 
     def _within(self, start: datetime, end: datetime) -> Iterator[Interval]:

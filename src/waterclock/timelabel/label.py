@@ -1,4 +1,4 @@
-"""How a label is written: `YYYYMMDDHHmm00`, its five parts, and its path in storage."""
+"""Formats and parses labels: `YYYYMMDDHHmm00`, their five parts, and their path in storage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import utc_of
 
-TIMELABEL = "timelabel"  # the column of every row that holds its batch's label
+TIMELABEL = "timelabel"  # the column of every row that contains its batch's label
 _LABEL = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})00")
 _HIVE = re.compile(r"(?:^|/)y=([0-9]{4})/m=([0-9]{2})/d=([0-9]{2})/h=([0-9]{2})/n=([0-9]{2})(?=/|$)")
 _WIDTHS = (4, 2, 2, 2, 2)
@@ -27,7 +27,7 @@ class LabelParts(NamedTuple):
 
 
 def label_of(instant: datetime) -> str:
-    """Name an instant by its label, in UTC.
+    """Return the label of an instant, in UTC.
 
     Raises  E106 for an instant without a zone, E101 for one that is no whole minute
     """
@@ -89,7 +89,7 @@ def hive_path(label: str) -> str:
 
 
 def label_of_hive_path(path: str) -> str:
-    """Read the label from a folder `y=/m=/d=/h=/n=`, which may stand anywhere in `path`; the last one counts.
+    """Return the label of a folder `y=/m=/d=/h=/n=`, which may be anywhere in `path`; the last one counts.
 
     Raises  E101 where there is none
     """
@@ -114,7 +114,7 @@ def _malformed(label: str, why: str = "") -> WaterclockError:
 
 
 def _meant(label: str) -> str | None:
-    """Guess the label behind a date, a time with separators, or seconds that are not zero."""
+    """Return a hint with the label meant by a date, a time with separators, or seconds that are not zero."""
     digits = re.sub(r"[-:T_/ Z]", "", label)
     if not re.fullmatch(r"[0-9]{8}|[0-9]{10}|[0-9]{12}|[0-9]{14}", digits):
         return None

@@ -1,4 +1,4 @@
-"""Which window lengths there are: minutes that divide a day, and calendar units one at a time."""
+"""Defines the legal window lengths: minutes that divide a day, and single calendar units."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RULE = "minutes and hours divide a day, so that windows tile it; DAY, WEEK, MON
 
 
 class TimeUnit(StrEnum):
-    """What a period is counted in; hours are 60 minutes."""
+    """The units of a period; hours are 60 minutes."""
 
     MINUTE = "MINUTE"
     DAY = "DAY"
@@ -42,7 +42,7 @@ _MINUTES = {
 class Period:
     """A legal window length. `count` is above 1 only for minutes.
 
-    Raises  E102 where it is not legal, naming the nearest that are
+    Raises  E102 where it is not legal, naming the nearest legal lengths
     """
 
     unit: TimeUnit
@@ -53,7 +53,7 @@ class Period:
             raise _illegal(f"{self.count} {self.unit}{'' if self.count == 1 else 'S'}", self.count, self.unit)
 
     def __str__(self) -> str:
-        """Return the one canonical form: `DAY`, `HOUR`, `15 MINUTES`, `2 HOURS`; `parse_period` reads it back."""
+        """Return the canonical form: `DAY`, `HOUR`, `15 MINUTES`, `2 HOURS`; `parse_period` can parse it."""
         if self.unit is not TimeUnit.MINUTE:
             return str(self.unit)
         count, word = (self.count // 60, "HOUR") if self.count % 60 == 0 else (self.count, "MINUTE")
@@ -66,9 +66,9 @@ class Period:
 
 
 def parse_period(text: str) -> Period:
-    """Read a period as EVERY takes it: `15 MINUTES`, `HOUR`, `1 hour`, `DAY`, in upper or lower case.
+    """Parse a period as EVERY accepts it: `15 MINUTES`, `HOUR`, `1 hour`, `DAY`, in upper or lower case.
 
-    Raises  E102 where the text is no period, or none that is legal, naming the nearest that are
+    Raises  E102 where the text is no period, or not a legal one, naming the nearest legal lengths
     """
     amount, word = split_span(text)
     if word is None:
@@ -83,7 +83,7 @@ def parse_period(text: str) -> Period:
 
 
 def split_span(text: str) -> tuple[int | None, str | None]:
-    """Split `15 MINUTES` into its number and its unit in the singular; (None, None) where it is no span."""
+    """Split `15 MINUTES` into its number and its unit in the singular; return (None, None) if it is no span."""
     match = re.fullmatch(r"(?:([0-9]{1,9})\s+)?([A-Za-z]+)", text.strip())
     word = unit_word(match[2]) if match else None
     if match is None or word is None:
@@ -98,7 +98,7 @@ def unit_word(word: str) -> str | None:
 
 
 def meant_span(text: str) -> str | None:
-    """Guess the span behind an abbreviation or a misspelt unit: `15m` → `15 MINUTES`, `2 huors` → `2 HOURS`."""
+    """Return the span meant by an abbreviation or a misspelt unit: `15m` → `15 MINUTES`, `2 huors` → `2 HOURS`."""
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         return None
@@ -112,9 +112,9 @@ def meant_span(text: str) -> str | None:
 
 
 def nearest_periods(minutes: float, word: str) -> list[str]:
-    """Name the legal periods around a length, at most two; hours are proposed to who thinks in hours.
+    """Return the legal periods around a length, at most two; whole hours if `word` is HOUR.
 
-    A length within a twentieth of a calendar unit is taken to mean it.
+    A length within a twentieth of a calendar unit counts as that unit.
     """
     step = 60 if word == "HOUR" else 1
     counts = () if word in {"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"} else MINUTE_COUNTS
@@ -129,7 +129,7 @@ def nearest_periods(minutes: float, word: str) -> list[str]:
 
 
 def index_of(unit: TimeUnit, day: date) -> int:
-    """Number the calendar window of `unit` that a local date lies in; consecutive windows differ by 1."""
+    """Return the number of the calendar window of `unit` that contains a local date; neighbours differ by 1."""
     if unit is TimeUnit.DAY:
         return day.toordinal()
     if unit is TimeUnit.WEEK:

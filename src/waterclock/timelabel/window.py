@@ -1,4 +1,4 @@
-"""What a window is: the half-open span of time whose rows one batch holds."""
+"""Defines windows: the half-open span of time whose rows belong to one batch."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ class Window:
         return label_of(self.start)
 
     def contains(self, instant: datetime) -> bool:
-        """Whether the instant lies in the window; its end does not."""
+        """Return whether the instant is in the window; its end is not."""
         return self.start <= utc_of(instant) < self.end

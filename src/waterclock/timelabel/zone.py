@@ -1,4 +1,4 @@
-"""What a zone says: which instants a local date or a zone-less time stands for."""
+"""Resolves local dates and times without a zone to instants, by the rules of a zone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def nominal_zone(name: str) -> tzinfo:
     """Return the rules of a zone by its name in the tz database.
 
     Rules come from the locked `tzdata` package, never from the machine: two runners must cut the same windows.
-    Raises  E105 for a name that the database does not have, with the nearest ones
+    Raises  E105 for an unknown name, with the nearest ones
     """
     if name == "UTC":
         return UTC
@@ -45,7 +45,7 @@ def nominal_zone(name: str) -> tzinfo:
 def first_instant(zone: str, ordinal: int) -> datetime:
     """Return the first instant whose local date is the one of `ordinal` or later, to the second.
 
-    A repeated midnight counts at its first pass; where midnight is skipped the date starts later; a skipped date
+    A repeated midnight counts at its first occurrence. Where midnight is skipped, the date starts later. A skipped date
     starts when the next one does (docs/decisions/zones-and-days.md).
     """
     rules = nominal_zone(zone)
@@ -68,9 +68,9 @@ def first_instant(zone: str, ordinal: int) -> datetime:
 
 
 def date_start(zone: str, ordinal: int) -> datetime:
-    """Return the first instant of a local date, as `first_instant`, where a label can name it.
+    """Return the first instant of a local date, like `first_instant`, if a label can name it.
 
-    Raises  E105 where the zone is off UTC by seconds on that date
+    Raises  E105 where the zone's offset has seconds on that date
     """
     instant = first_instant(zone, ordinal)
     if instant.second:
@@ -84,9 +84,9 @@ def date_start(zone: str, ordinal: int) -> datetime:
 
 
 def resolve_local(naive: datetime, zone: str) -> datetime:
-    """Return the instant of a zone-less value read in `zone`.
+    """Return the instant of a value without a zone, read in `zone`.
 
-    A repeated hour is read as its first pass; a skipped time is moved on by the length of the gap.
+    A time that occurs twice means its first occurrence; a skipped time is moved forward by the length of the gap.
     Raises  E105 for an unknown zone, E106 for a value that has a zone already
     """
     if naive.tzinfo is not None:
@@ -103,7 +103,7 @@ def resolve_local(naive: datetime, zone: str) -> datetime:
 
 
 def parse_instant(text: str, zone: str) -> datetime:
-    """Read an instant: a date, a date and time (both in `zone` unless an offset is written), or a bare label (UTC).
+    """Parse an instant: a date, a date and time (in `zone` unless an offset is written), or a label (UTC).
 
     `2018-01-01` is the first instant of that date in the zone.
     Raises  E106 for any other form or a date that does not exist, E105 for an unknown zone
@@ -126,7 +126,7 @@ def parse_instant(text: str, zone: str) -> datetime:
 
 
 def local_text(instant: datetime, zone: str) -> str:
-    """Write an instant as people in `zone` read it: `2024-03-05 00:00 +09:00`; for screens, beside the label."""
+    """Return an instant as local time in `zone`: `2024-03-05 00:00 +09:00`; for screens, next to the label."""
     local = utc_of(instant).astimezone(nominal_zone(zone))
     offset = local.isoformat(timespec="minutes")[16:]
     return f"{local:%Y-%m-%d %H:%M} {offset}"
@@ -149,7 +149,7 @@ def _unknown(name: str) -> WaterclockError:
 
 
 def _zones_that_say(abbreviation: str) -> list[str]:
-    """Return up to three zones whose clocks are called this in winter or summer, those of most countries first.
+    """Return up to three zones that use an abbreviation in winter or summer, those of most countries first.
 
     Cost: reads the rules of some 300 zones; only an error does that.
     """

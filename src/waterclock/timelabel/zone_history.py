@@ -1,4 +1,4 @@
-"""When a zone changed its offset, and which local dates it skipped."""
+"""Finds when a zone changed its offset, and which local dates it skipped."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.period import TimeUnit, first_ordinal, index_of
 from waterclock.timelabel.zone import first_instant, nominal_zone
 
-# The years for which readers and what they read are held to fit each other.
+# The years for which the windows of readers and of the tables that they read must fit.
 HISTORY_START = datetime(1971, 1, 1, tzinfo=UTC)
 HISTORY_END = datetime(2101, 1, 1, tzinfo=UTC)
 
-# No zone keeps an offset for less than 6 days between two changes since 1971, the rules up to 2100 included.
+# Since 1971, and by the rules up to 2100, no zone changes its offset twice within 6 days.
 _PROBE = timedelta(days=3)
 _SECOND = timedelta(seconds=1)
 
 
 @cache
 def offset_changes(zone: str) -> tuple[tuple[datetime, timedelta], ...]:
-    """List from when on a zone kept which offset, 1971 to 2100, oldest first; the first entry is 1971 itself."""
+    """Return the zone's offsets with their first instants, 1971 to 2100, oldest first, from 1971 itself on."""
     changes = [(HISTORY_START, _offset(zone, HISTORY_START))]
     if zone == "UTC":
         return tuple(changes)
@@ -37,9 +37,9 @@ def offset_changes(zone: str) -> tuple[tuple[datetime, timedelta], ...]:
 
 @cache
 def skipped_dates(zone: str) -> tuple[int, ...]:
-    """List the ordinals of the local dates that never were, such as 2011-12-30 in Apia.
+    """Return the ordinals of the local dates that never occurred, such as 2011-12-30 in Apia.
 
-    A date goes missing only where the offset jumps by about a day, from one side of the date line to the other.
+    A date is skipped only where the offset jumps by about a day, from one side of the date line to the other.
     """
     if zone == "UTC":
         return ()
@@ -56,11 +56,11 @@ def skipped_dates(zone: str) -> tuple[int, ...]:
 
 @cache
 def telling_starts(zone: str, unit: TimeUnit, splits: tuple[datetime, ...] = ()) -> tuple[datetime, ...]:
-    """Pick starts of calendar windows that stand for all of 1971 to 2100: those around each change, and one between.
+    """Return starts of calendar windows that represent all of 1971 to 2100: some around each change, and one between.
 
-    Between two changes of offset every window starts at the same time of day in UTC, so a few of them tell. `splits`
-    are further instants to look around, such as the changes of another zone. Starts that no label can name are left
-    out.
+    Between two changes of offset every window starts at the same time of day in UTC, so a few of them are enough.
+    `splits` are further instants whose surroundings are included, such as the changes of another zone. Starts that no
+    label can name are left out.
     """
     rules = nominal_zone(zone)
     edges = sorted({*(at for at, _ in offset_changes(zone)), *splits, HISTORY_START, HISTORY_END})
@@ -78,7 +78,7 @@ def _offset(zone: str, instant: datetime) -> timedelta:
 
 
 def _first_with_other_offset(zone: str, low: datetime, high: datetime) -> datetime:
-    """Find the second at which the offset of `low` ends; at `high` it is another."""
+    """Return the first second after `low` with another offset; the offset at `high` must differ from that at `low`."""
     before = _offset(zone, low)
     span = (high - low) // _SECOND
     below, above = 0, span

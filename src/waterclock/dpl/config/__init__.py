@@ -1,3 +1,3 @@
-"""Reads waterclock.toml: its model, its environments, and the place of each setting."""
+"""Parses waterclock.toml: its model, its environments, and the place of each setting."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The name of the project file: where a project begins, known before any of it is read."""
+"""Defines the name of the project file, by which a project is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project file waterclock.toml: what differs between machines, and what statements may leave out."""
+"""Parses and validates the project file waterclock.toml: environments, and defaults for the project's statements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _ProjectSection(BaseModel):
 
 
 class Defaults(BaseModel):
-    """What statements may leave out; `every` is of collects alone."""
+    """Default values for clauses that statements omit; `every` applies to collects only."""
 
     model_config = _STRICT
     every: str | None = None
@@ -61,7 +61,7 @@ class SecretSaid(BaseModel):
 
 
 class SparkSaid(BaseModel):
-    """Where Spark runs: a master, the driver's memory, the workers' Python, packages to fetch, Spark's own confs."""
+    """Spark settings: a master, the driver's memory, the workers' Python, packages to fetch, Spark's own confs."""
 
     model_config = _STRICT
     master: str | None = None
@@ -73,7 +73,7 @@ class SparkSaid(BaseModel):
 
 
 class VaultSaid(BaseModel):
-    """Where secrets lie in Vault, and how we are known there; files are below the project unless absolute."""
+    """Location of secrets in Vault, and the login for it; relative file names are below the project."""
 
     model_config = _STRICT
     url: str
@@ -92,10 +92,10 @@ class VaultSaid(BaseModel):
 
 
 class Environment(BaseModel):
-    """One environment: where things are, and how connections are reached. `secrets` is a folder of secret files.
+    """One environment: storage, ledger, connections and other settings. `secrets` is a folder of secret files.
 
-    `keyring` is a service of the system's keyring. `ledger` is a URL, or `{ secret = "name" }` of one that holds a
-    password.
+    `keyring` is a service of the system's keyring. `ledger` is a URL, or `{ secret = "name" }` for a URL that contains
+    a password.
     """
 
     model_config = _STRICT
@@ -129,8 +129,8 @@ class _File(BaseModel):
 class Config:
     """The project file, read for one environment.
 
-    `misspelt` are defaults that an unknown key below [defaults] was probably meant to give: that is reported once, and
-    not again for each table that lacks one.
+    `misspelt` are the defaults that an unknown key below [defaults] probably meant. The key is reported once, and not
+    again for each table that has no such default.
     """
 
     source: SourceText
@@ -147,7 +147,7 @@ class Config:
     misspelt: frozenset[str] = frozenset()
 
     def default(self, table: str, key: str) -> tuple[Any, Span] | None:
-        """Return a default for a table, with its place: the most exact pattern that says it wins."""
+        """Return a default for a table, with its place; the most specific pattern that sets it wins."""
         for pattern, defaults in self.defaults:
             value = getattr(defaults, key)
             if value is not None and (pattern == "*" or fnmatch.fnmatchcase(table, pattern)):
@@ -156,14 +156,14 @@ class Config:
         return None
 
     def place(self, path: tuple[str, ...]) -> Span:
-        """Return the span of a key; of what it stands in, where it cannot be found."""
+        """Return the span of a key; if it cannot be found, that of the nearest table around it."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places[path] if path else self.source.span(0)
 
 
 def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
-    """Read the project file for an environment (None: the file's own choice), and all that is wrong with it."""
+    """Read the project file for an environment (None: the one that the file selects); return it and all errors."""
     source = SourceText(FILE, text)
     try:
         data = tomllib.loads(text)
@@ -239,14 +239,14 @@ def _defaults(said: dict[str, Any], config: Config, errors: list[WaterclockError
 
 
 def _unknown_defaults(said: Mapping[str, Any]) -> set[str]:
-    """Return the keys that no default has, of [defaults] and of its patterns."""
+    """Return the unknown keys of [defaults] and of its patterns."""
     keys = {key for key, value in said.items() if not isinstance(value, dict)}
     keys.update(key for value in said.values() if isinstance(value, dict) for key in value)
     return keys - Defaults.model_fields.keys()
 
 
 def _exactness(pattern: str) -> tuple[int, int]:
-    """Order patterns: one without wildcards first, then by the letters it fixes."""
+    """Return a sort key for patterns: those without wildcards rank highest, then those with more fixed characters."""
     wild = sum(pattern.count(sign) for sign in "*?[")
     return (0 if wild else 1, len(pattern) - wild)
 
@@ -322,7 +322,7 @@ def _pools(pools: Mapping[str, int], config: Config) -> list[WaterclockError]:
 
 
 def option_value(value: Any) -> Value | Secret | None:
-    """Return an option of the project file as DPL has it; None for what no option can be."""
+    """Return an option of the project file as a DPL value; None if its type is not allowed for options."""
     if isinstance(value, dict):
         if set(value) == {"secret"} and isinstance(value["secret"], str):
             return Secret(value["secret"])
@@ -331,7 +331,7 @@ def option_value(value: Any) -> Value | Secret | None:
 
 
 def flat_options(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten the options of nested tables to dotted names: `auth = { token = 1 }` is `auth.token`."""
+    """Flatten nested tables of options to dotted names: `auth = { token = 1 }` becomes `auth.token`."""
     flat: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, dict) and set(value) != {"secret"}:
@@ -356,7 +356,7 @@ def _unreadable(source: SourceText, error: tomllib.TOMLDecodeError) -> Watercloc
 
 
 def _shown(path: tuple[str, ...], value: object) -> str:
-    """Return a value as an error may show it: not one of a setting that holds a credential."""
+    """Return a value as an error may show it; the value of a credential's setting is replaced."""
     return "a value that is not shown" if is_credential(path[-1]) else hide_credentials(repr(value))
 
 
@@ -371,7 +371,7 @@ _EXPECTED = {
 
 
 def _all_invalid(config: Config, problems: Sequence[Any]) -> list[WaterclockError]:
-    """Refuse what does not fit; a value that may be a secret is told once, not for each type that it might have."""
+    """Build the errors for invalid values. A value that may be a secret is reported once, not per possible type."""
     paths = [_nearest_place(config, tuple(str(part) for part in problem["loc"])) for problem in problems]
     secretive = {path for path, each in zip(paths, problems, strict=True) if SecretSaid.__name__ in each["loc"]}
     errors, told = [], set[tuple[str, ...]]()
@@ -390,7 +390,7 @@ def _all_invalid(config: Config, problems: Sequence[Any]) -> list[WaterclockErro
 
 
 def _nearest_place(config: Config, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path, or the nearest above it that the file has."""
+    """Return the path itself, or its nearest ancestor that is in the file."""
     return next((path[:end] for end in range(len(path), 0, -1) if path[:end] in config.places), path)
 
 
@@ -438,7 +438,7 @@ _HOMES: Mapping[str, type[BaseModel]] = {
 
 
 def _mend_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: Config) -> str:
-    """Say what an unknown key is to be instead: another name here, or the same name elsewhere."""
+    """Return the fix for an unknown key: another key here, or the section that the key belongs to."""
     meant = _MEANT.get(key.lower())
     if meant is not None and meant in known:
         inner = [name for *parent, name in config.places if tuple(parent) == path] if meant == "env" else []
@@ -453,7 +453,7 @@ def _mend_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: 
 
 
 def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
-    """List the keys that can stand at a path of the file."""
+    """List the keys that are allowed at a path of the file."""
     if not path:
         return list(model.model_fields)
     if model is _File and path[0] == "project":

@@ -1,4 +1,4 @@
-"""Where each key of a TOML text stands: tomllib gives values, and says nothing of lines."""
+"""Finds the position of each key in a TOML text, because tomllib returns values without positions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPACE = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*")
 
 
 def places_of(source: SourceText) -> Mapping[Path, Span]:
-    """Return the span of each key of a valid text, by its path from the top; keys of inline tables too."""
+    """Return the span of each key of a valid TOML text, by its path from the top, keys of inline tables included."""
     scanner = _Scanner(source)
     scanner.scan()
     return scanner.found
@@ -46,7 +46,7 @@ class _Scanner:
             position = self._space(position)
 
     def _entry(self, key: re.Match[str], table: Path) -> int:
-        """Note a key, and pass by its value; give the offset behind it."""
+        """Record a key, skip its value, and return the offset after it."""
         path = (*table, *_parts(key["key"]))
         self._note(path, key.start("key"), key.end("key"), len(table))
         return self._value(key.end(), path)
@@ -67,7 +67,7 @@ class _Scanner:
         return position + 1
 
     def _note(self, path: Path, start: int, end: int, known: int) -> None:
-        """Note a path, and the tables that its dots open."""
+        """Record a path, and the tables that its dots create."""
         span = self.source.span(start, end)
         for length in range(known + 1, len(path) + 1):
             self.found.setdefault(path[:length], span)

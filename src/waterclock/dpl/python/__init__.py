@@ -1,3 +1,3 @@
-"""Reads declarations in Python: loads the files, makes the same statements of them, fingerprints functions."""
+"""Reads declarations from Python files: loads the files, builds statements from them, and fingerprints functions."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Finds in a function's code what the plan of its DataFrame cannot show: values brought to Python, and ways that part.
+"""Finds code of a function that the plan of its DataFrame cannot show: values collected to Python, and branches.
 
-Looked at is what the fingerprint covers: the function, what it uses of its file, and the project's modules that it
-imports. What other libraries do is not seen.
+The code that the fingerprint covers is checked: the function, the names of its file that it uses, and the project's
+modules that it imports. The code of other libraries is not checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from waterclock.dpl.python.fingerprints import PythonFingerprints
 
-# of a DataFrame: what they give is values, or rows that its plan knows nothing of
+# methods of a DataFrame that return values, or rows that are not in its plan
 _BRINGS = frozenset(
     {
         "approxQuantile", "checkpoint", "collect", "collectAsMap", "foreach", "foreachPartition", "isEmpty",
@@ -30,14 +30,14 @@ _PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class CodeLooks:
-    """What code shows: where it brings values to Python (`head() in flows/a.py:12`), and whether its ways may part."""
+    """The result of the check: where code collects values (`head() in flows/a.py:12`), and whether it may branch."""
 
     brings: tuple[str, ...] = ()
     may_part: bool = True
 
 
 def look_at(root: Path, file: str, name: str) -> CodeLooks:
-    """Look at the code of a function of the project. Cost: a parse of its file and of the modules that it imports."""
+    """Check the code of a function of the project. Cost: a parse of its file and of the modules that it imports."""
     path = root / file
     try:
         parsed = ast.parse(path.read_bytes())
@@ -62,7 +62,7 @@ def _brought(piece: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _is_asked(call: ast.Call, of: ast.Attribute) -> bool:
-    """Tell whether a call asks a DataFrame for values, where a function or a group has a method of the same name."""
+    """Return whether a call collects values of a DataFrame, for names that functions and grouped data share."""
     is_function = isinstance(of.value, ast.Name) and of.value.id in _FUNCTIONS
     match of.attr:
         case "head":

@@ -1,4 +1,4 @@
-"""Checks what is imported from a project's folder as its own files are checked: no other user can change it."""
+"""Checks modules imported from a project's folder like the project's own files: no other user may change them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_imports_of(root: Path) -> None:
 
 
 class _ProjectFinder:
-    """Finds modules where Python does, and has those of projects loaded by `_ProjectLoader`."""
+    """Finds modules as Python does, and loads those of projects with `_ProjectLoader`."""
 
     def __init__(self) -> None:
         self.roots: set[Path] = set()
@@ -31,7 +31,7 @@ class _ProjectFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the specification of a module of a project; None for any other."""
+        """Return the specification of a module; one of a project gets the checking loader."""
         spec = PathFinder.find_spec(name, path, target)
         root = None if spec is None or spec.origin is None or not spec.has_location else self._root_of(spec.origin)
         if spec is None or spec.origin is None or root is None:
@@ -50,7 +50,7 @@ class _ProjectFinder:
 
 
 class _ProjectLoader(SourceFileLoader):
-    """Compiles the source that it checked; compiled files beside it are not read."""
+    """Compiles the source that it has checked; compiled files next to it are not read."""
 
     def __init__(self, name: str, path: str, root: Path) -> None:
         super().__init__(name, path)

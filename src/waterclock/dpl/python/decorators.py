@@ -1,7 +1,8 @@
-"""The language in Python: each function notes what it is told while a project's file is loaded, and else does nothing.
+"""Declares statements in Python: each function records its arguments while a project's file is loaded.
 
-An argument is the clause's own words joined by `_`, with one more behind where Python has reserved them (`from_`); its
-value is the clause's own text, read by DPL's parser. What is wrong is said by `check`, never raised here.
+Outside of loading, the functions do nothing. The name of an argument is the clause's words joined by `_`, with a
+trailing `_` where Python reserves the word (`from_`). Its value is the clause's text, parsed by DPL's parser. Errors
+are reported by `check`, never raised here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ OptionValue = str | int | float | bool | Secret
 
 
 class Described(TypedDict, total=False):
-    """What all statements but functions take."""
+    """Arguments of all statements except functions."""
 
     owner: str | None
     tags: Texts | None
@@ -38,7 +39,7 @@ class Described(TypedDict, total=False):
 
 
 class Timed(Described, total=False):
-    """What all statements with batches take."""
+    """Arguments of all statements that have batches."""
 
     every: str | None
     schedule: str | None
@@ -57,7 +58,7 @@ class Timed(Described, total=False):
 
 
 class Made(Timed, total=False):
-    """What all statements that make a table take."""
+    """Arguments of all statements that make a table."""
 
     partitioned: bool
     regular: bool
@@ -69,14 +70,14 @@ class Made(Timed, total=False):
 
 
 class ConnectionArguments(Described, total=False):
-    """What `connection` takes."""
+    """Arguments of `connection`."""
 
     type: str
     options: Mapping[str, OptionValue] | str | None
 
 
 class ViewArguments(Described, total=False):
-    """What `view` takes."""
+    """Arguments of `view`."""
 
     columns: str | None
     shared: bool
@@ -84,7 +85,7 @@ class ViewArguments(Described, total=False):
 
 
 class CollectArguments(Made, total=False):
-    """What `collect` takes."""
+    """Arguments of `collect`."""
 
     from_: str
     options: Mapping[str, OptionValue] | str | None
@@ -95,7 +96,7 @@ class CollectArguments(Made, total=False):
 
 
 class TransformArguments(Made, total=False):
-    """What `transform` takes."""
+    """Arguments of `transform`."""
 
     partial_after: str | None
     close_when: str | None
@@ -106,7 +107,7 @@ class TransformArguments(Made, total=False):
 
 
 class StatefulArguments(Timed, total=False):
-    """What `stateful` takes beside its own."""
+    """Further arguments of `stateful`."""
 
     state_columns: str | None
     was: str | None
@@ -115,14 +116,14 @@ class StatefulArguments(Timed, total=False):
 
 
 class PublishArguments(Timed, total=False):
-    """What `publish` takes."""
+    """Arguments of `publish`."""
 
     to: str
     options: Mapping[str, OptionValue] | str | None
 
 
 class FunctionArguments(TypedDict, total=False):
-    """What `function` takes."""
+    """Arguments of `function`."""
 
     parameters: str | None
     returns: str | None
@@ -146,7 +147,7 @@ ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class StepSaid:
-    """What `stateful` was called with, for one of its two tables."""
+    """The arguments of `stateful`, for one of its two tables."""
 
     rows: object
     state: object
@@ -156,7 +157,7 @@ class StepSaid:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One declaration as it was called; `function` is the one that it decorates, `step` what makes it a rule."""
+    """One recorded declaration; `function` is the function that it decorates, `step` the arguments of `stateful`."""
 
     kind: StatementKind
     name: object
@@ -166,14 +167,14 @@ class Call:
     step: StepSaid | None = None
 
     def spelled(self, argument: str) -> str:
-        """Return the name under which an argument was given."""
+        """Return the name under which the caller gave an argument."""
         is_of_state = self.step is not None and self.step.is_state and argument in {"columns", "was"}
         return f"state_{argument}" if is_of_state else argument
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSaid:
-    """What `table`, `past` and the like were called with, as the default of a parameter."""
+    """The arguments of `table`, `past` and the like, as the default of a parameter."""
 
     word: str
     table: object
@@ -184,14 +185,14 @@ class ReadSaid:
 
 @dataclass(frozen=True, slots=True)
 class VariableSaid:
-    """What `var` was called with."""
+    """The argument of `var`."""
 
     name: object
     site: Site | None = None
 
 
 class DataFrame:
-    """Stands for PySpark's DataFrame in annotations, so that a flow is read without importing PySpark."""
+    """Placeholder for PySpark's DataFrame in annotations, so that a flow is read without importing PySpark."""
 
 
 @dataclass(slots=True)
@@ -207,9 +208,9 @@ _recorder: ContextVar[_Recorder | None] = ContextVar("waterclock_recorder", defa
 
 @contextmanager
 def recording(path: Path, root: Path) -> Iterator[list[Call]]:
-    """Note the declarations that the file at `path` makes, those of the project's functions that it calls included.
+    """Record the declarations of the file at `path`, including those made by functions of the project that it calls.
 
-    What another file declares when it is imported is that file's.
+    Declarations that another file makes while it is imported belong to that file.
     """
     recorder = _Recorder(path, root)
     token = _recorder.set(recorder)
@@ -240,12 +241,13 @@ def publish(name: str, **arguments: Unpack[PublishArguments]) -> None:
 
 
 def transform(name: str, **arguments: Unpack[TransformArguments]) -> Callable[[F], F]:
-    """Declare a transformed table: TRANSFORM, by the query in `as_` or by the function that this stands above.
+    """Declare a transformed table: TRANSFORM, by the query in `as_` or by the decorated function.
 
-    `when` are conditions with a query each, `[("WINDOW_START() < '2024-01-01'", "SELECT ..."), ...]`; `as_` is the
-    query of all other labels then.
+    `when` is a list of conditions with a query each, `[("WINDOW_START() < '2024-01-01'", "SELECT ..."), ...]`; `as_` is
+    then the query for all other labels.
 
-    The function's parameters say what it reads: `flights=wc.table("clean.flights")`. It is given back unchanged.
+    The function's parameters declare its inputs: `flights=wc.table("clean.flights")`. The decorator returns the
+    function unchanged.
     """
     return _decorator(_note(StatementKind.TRANSFORM, name, arguments))
 
@@ -253,10 +255,10 @@ def transform(name: str, **arguments: Unpack[TransformArguments]) -> Callable[[F
 def stateful(
     name: str, *, rows: object = None, state: object = None, key: object = None, **arguments: Unpack[StatefulArguments]
 ) -> Callable[[F], F]:
-    """Declare a rule that keeps a state: two tables, `name` of what comes out and `state` of what it goes on from.
+    """Declare a rule that keeps a state: two tables, `name` for the output rows and `state` for the state.
 
-    The function below is called for each key, `step(key, state_rows, rows, window) -> (state_rows, out_rows)`, with the
-    rows of the table `rows` in the window and those that the state had before it, each a list of dicts.
+    The decorated function is called for each key, `step(key, state_rows, rows, window) -> (state_rows, out_rows)`. It
+    gets the rows of the table `rows` in the window, and those of the state before the window, each as a list of dicts.
     """
     own: dict[str, Any] = dict(arguments)
     of_state = {"columns": own.pop("state_columns", None), "was": own.pop("state_was", None)}
@@ -279,36 +281,36 @@ def stateful(
 
 
 def function(name: str, **arguments: Unpack[FunctionArguments]) -> Callable[[F], F]:
-    """Declare a function for queries: CREATE FUNCTION, by the expression in `return_` or the Python function below.
+    """Declare a function for queries: CREATE FUNCTION, by the expression in `return_` or by the decorated function.
 
-    Types that are not said in `parameters` and `returns` are those of the annotations: bool is BOOLEAN, int BIGINT,
-    float DOUBLE, str STRING, bytes BINARY, date DATE, datetime TIMESTAMP. All others, Decimal too, must be said.
+    Types that `parameters` and `returns` omit follow from the annotations: bool is BOOLEAN, int BIGINT, float DOUBLE,
+    str STRING, bytes BINARY, date DATE, datetime TIMESTAMP. All other types, including Decimal, must be declared.
     """
     return _decorator(_note(StatementKind.FUNCTION, name, arguments))
 
 
 def grant(right: str, **arguments: object) -> None:
-    """Declare who may read: GRANT. Refused for now."""
+    """Declare who may read: GRANT. Not available yet."""
     _note(StatementKind.GRANT, right, arguments)
 
 
 def secret(name: str) -> Secret:
-    """Return the secret of that name, as the value of an option; it is looked up only where it is used."""
+    """Return a reference to the secret of that name, as the value of an option; it is resolved only when it is used."""
     return Secret(name)
 
 
 def table(name: str, *, hidden: object = False) -> Any:
-    """Read a table or view, as `SELECT *` of it does; with `hidden=True`, with its HIDDEN columns, too."""
+    """Read a table or view, like `SELECT *` from it; `hidden=True` includes its HIDDEN columns."""
     return _read("PLAIN", name, hidden=hidden)
 
 
 def past(name: str, span: str, *, hidden: object = False) -> Any:
-    """Read a partitioned table so far back: PAST(name, 'span')."""
+    """Read a partitioned table from a span before the window's end up to that end: PAST(name, 'span')."""
     return _read("PAST", name, span, hidden=hidden)
 
 
 def history(name: str, *, hidden: object = False) -> Any:
-    """Read all of a table so far: HISTORY(name)."""
+    """Read the whole history of a table before the window's end: HISTORY(name)."""
     return _read("HISTORY", name, hidden=hidden)
 
 
@@ -323,17 +325,17 @@ def latest(name: str, *, hidden: object = False) -> Any:
 
 
 def until(name: str, span: str, *, hidden: object = False) -> Any:
-    """Read a table from a span before the window to a span behind it: UNTIL(name, 'span')."""
+    """Read a table from a span before the window to a span after it: UNTIL(name, 'span')."""
     return _read("UNTIL", name, span, hidden=hidden)
 
 
 def flat(name: str, *, exact: object = False, hidden: object = False) -> Any:
-    """Read a table with all parents that it refers to: FLAT(name); with `exact=True`, FLAT(name, 'exact')."""
+    """Read a table joined with all parents that it references: FLAT(name); with `exact=True`, FLAT(name, 'exact')."""
     return _read("FLAT", name, exact, hidden=hidden)
 
 
 def var(name: str) -> Any:
-    """Return the value of the project file's [vars] or the environment's: `:name`."""
+    """Return a variable of the project file's [vars] or of the environment's: `:name`."""
     return VariableSaid(name, _site())
 
 
@@ -360,7 +362,7 @@ def _decorator(call: Call | None) -> Callable[[F], F]:
 
 
 def _frames() -> Iterator[FrameType]:
-    """Yield the frames of the callers, nearest first, our own left out."""
+    """Yield the frames of the callers, nearest first, without those of this module."""
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_filename != __file__:
@@ -375,7 +377,7 @@ def _site() -> Site | None:
 
 
 def _site_in(recorder: _Recorder) -> Site:
-    """Return the call in the project's own files that led here, or the nearest one where there is none."""
+    """Return the nearest call in the project's own files, or the nearest call of all if there is none."""
     root = f"{recorder.root}{os.sep}"
     frames = list(_frames())
     names = [(one, one.f_code.co_filename) for one in frames]
@@ -384,12 +386,12 @@ def _site_in(recorder: _Recorder) -> Site:
 
 
 def _is_own(recorder: _Recorder) -> bool:
-    """Tell whether the file itself makes this call, and not one that it imports, while that is imported."""
+    """Return whether the file itself makes this call, rather than a module that it imports, during that import."""
     modules = (one.f_code.co_filename for one in _frames() if one.f_code.co_name == "<module>")
     nearest = next((file for file in modules if not file.startswith("<")), None)
     return nearest == str(recorder.path)
 
 
 def argument_word(argument: str) -> str:
-    """Return the clause's words that an argument's name stands for: `from_` is FROM, `max_lateness` MAX LATENESS."""
+    """Return the clause's words for an argument's name: `from_` is FROM, `max_lateness` MAX LATENESS."""
     return argument.removesuffix("_").replace("_", " ").upper()

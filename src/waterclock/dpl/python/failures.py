@@ -1,4 +1,4 @@
-"""What a project's Python file raises while it is loaded, as one error with the user's own frames only."""
+"""Converts an exception from loading a project's Python file to one error that shows only the user's own frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROPOSAL = re.compile(r"[.,;] (?P<hint>(?:Perhaps|Did you|Maybe) .*)$", re.DOTA
 
 
 def loading_error(raised: BaseException, path: Path, root: Path) -> WaterclockError:
-    """Say what went wrong, where in the project's own files, and through which calls."""
+    """Build the error for an exception: its message, its place in the project's files, and the calls that led there."""
     if isinstance(raised, WaterclockError) and raised.code == "E930":
         return raised
     what = f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__
@@ -60,7 +60,7 @@ def _unreadable(raised: SyntaxError, path: Path, root: Path) -> WaterclockError:
 
 
 def _hint_of(message: str) -> tuple[str, str | None]:
-    """Split Python's message for a syntax error into what it found and what it proposes, if it proposes anything."""
+    """Split Python's message for a syntax error into the problem and the proposed fix, None if it proposes none."""
     found = _PROPOSAL.search(message)
     if found is None:
         return message, None

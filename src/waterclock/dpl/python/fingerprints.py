@@ -1,7 +1,7 @@
-"""Names of Python code: a function's syntax tree, what it uses of its file, and the project's modules it imports.
+"""Fingerprints Python functions by their syntax tree, the names of their file they use, and the modules they import.
 
-Comments, spacing and docstrings do not count, nor do declarations, which are compared as what they declare. What is
-imported by other means than import statements is not seen.
+Comments, spacing and docstrings do not count, nor do declarations, which are compared by the statements that they
+declare. Only the project's modules count, and only if import statements import them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ End = tuple[int | None, int | None]
 
 
 class PythonFingerprints:
-    """Names functions of the project at `root`; what it has read of a file it does not read again."""
+    """Fingerprints functions of the project at `root`, and reads each file only once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -35,10 +35,10 @@ class PythonFingerprints:
     def shapes_of(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, *, declared: Collection[End] = ()
     ) -> tuple[str, ...]:
-        """Return what a function of the file at `path` is named by: its shape, and those of all that it uses.
+        """Return the shapes that identify a function of the file at `path`: its own, then those of the code it uses.
 
-        In the first the tables that its parameters read are marked, as `with_names` reads it. `declared` are the ends
-        of the calls that declare something: as decorators they are left out.
+        In the function's own shape the tables that its parameters read are marked, as `with_names` expects them.
+        `declared` are the ends of the calls that declare statements; as decorators they are left out.
         """
         own, pieces = self._pieces(function, tree, path, declared)
         used = sorted(piece.shape for piece in pieces if piece is not own)
@@ -47,7 +47,7 @@ class PythonFingerprints:
         return whole, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))
 
     def code_of(self, function: ast.FunctionDef, tree: ast.Module, path: Path) -> Iterator[tuple[str, ast.AST]]:
-        """Yield all code that a function's name stands for, each piece with its file, relative to the project."""
+        """Yield all code that a function's fingerprint covers, each piece with its file, relative to the project."""
         _, pieces = self._pieces(function, tree, path, ())
         yield from ((path.relative_to(self.root).as_posix(), piece.node) for piece in pieces)
         for name in self._reached(path, pieces):
@@ -57,7 +57,7 @@ class PythonFingerprints:
     def _pieces(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, declared: Collection[End]
     ) -> tuple[_Piece, list[_Piece]]:
-        """Return a function without what declares it, and with it all of its file that it uses."""
+        """Return a function without its declaring decorators, and that function with all code of its file it uses."""
         if path not in self._bindings:
             self._bindings[path] = _bindings(tree)
         bindings = self._bindings[path]
@@ -74,7 +74,7 @@ class PythonFingerprints:
         return own, list(pieces.values())
 
     def _reached(self, path: Path, pieces: Iterable[_Piece]) -> dict[str, str]:
-        """Return the project's modules that pieces of code import, and those that these import, with their shapes."""
+        """Return the shapes of the project's modules that pieces of code import, directly or through other modules."""
         found: dict[str, str] = {}
         waiting = [file for piece in pieces for node in piece.imports for file in self._files(node, path)]
         while waiting:
@@ -147,7 +147,7 @@ class _Piece:
 
 
 def _bindings(tree: ast.Module) -> dict[str, list[_Piece]]:
-    """Return the statements at a module's top that bind each name."""
+    """Return, by name, the statements at a module's top level that bind it."""
     found: dict[str, list[_Piece]] = {}
     for statement in tree.body:
         piece = _Piece(statement)
@@ -170,7 +170,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 
 def _with_marks(node: ast.AST) -> ast.AST:
-    """Return a function whose parameters' reads, `orders=wc.table("shop.orders")`, have their tables marked."""
+    """Return a function with the tables marked that its parameters read, as in `orders=wc.table("shop.orders")`."""
     if not isinstance(node, ast.FunctionDef):
         return node
     arguments = deepcopy(node.args)
@@ -182,7 +182,7 @@ def _with_marks(node: ast.AST) -> ast.AST:
 
 
 def _shape(node: ast.AST) -> str:
-    """Write a syntax tree without places, docstrings and empty fields, so that Python's own versions write it alike."""
+    """Write a syntax tree without places, docstrings and empty fields, the same text in all versions of Python."""
     parts = [type(node).__name__]
     for name, value in ast.iter_fields(node):
         if name in _LEFT_OUT or value is None or value == []:
@@ -200,7 +200,7 @@ def _value(value: object) -> str:
 
 
 def _undocumented(node: ast.AST, body: object) -> object:
-    """Leave a docstring out; a body of nothing else is as good as `pass`."""
+    """Return a body without its docstring; a body of only a docstring becomes `pass`."""
     is_documented = isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     if not is_documented or not isinstance(body, list):
         return body

@@ -1,4 +1,4 @@
-"""Python functions as declarations: what their parameters mean, of which types they are, where they can be found."""
+"""Reads Python functions as declarations: the meaning of their parameters, their types, and their place in a file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SQL_TYPES = {
 
 
 class FoundFunction:
-    """A decorated function with its place in a file; made only of what the engine will find there again."""
+    """A decorated function with its place in a file, found by the file and name that the engine uses as well."""
 
     def __init__(self, function: FunctionType, texts: Texts, span: Span) -> None:
         self.function = function
@@ -57,7 +57,7 @@ class FoundFunction:
 
 
 def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
-    """Find the function that stands below a decorator. Raises E252 where the engine could not find it again."""
+    """Find the decorated function. Raises E252 where the engine could not find it again."""
     if not isinstance(found, FunctionType):
         raise span.refuse(
             "E252", f"no function stands below the decorator, but {_shown(found)}",
@@ -84,7 +84,7 @@ def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
 def transform_function(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
 ) -> tuple[PythonFunction, list[Clause]]:
-    """Return a transform's function, with a clause `ARGUMENT name` for the place of each parameter's meaning."""
+    """Return a transform's function, with a clause `ARGUMENT name` for the place of each parameter."""
     found = find_function(call.function, texts, span)
     arguments: list[Argument] = []
     clauses: list[Clause] = []
@@ -106,7 +106,7 @@ def declared(
     declarations: frozenset[End],
     step: Step | None = None,
 ) -> PythonFunction:
-    """Describe a function so that the engine finds it; `declarations` are the ends of the file's calls of ours."""
+    """Describe a function so that the engine finds it; `declarations` are the ends of the file's declaring calls."""
     name = found.function.__name__
     if found.text is None or found.node is None:
         raise found.span.refuse(
@@ -127,7 +127,7 @@ def declared(
 
 
 def sql_type(annotation: object, found: FoundFunction) -> str | None:
-    """Return the Spark SQL type of an annotation, `| None` aside; None where Python's type leaves it open."""
+    """Return the Spark SQL type of an annotation, ignoring `| None`; None if it does not determine a type."""
     resolved = _resolved(annotation, found.function)
     if get_origin(resolved) in {Union, UnionType}:
         inner = [one for one in get_args(resolved) if one is not NoneType]
@@ -181,7 +181,7 @@ def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:
 
 
 def _resolved(annotation: object, function: Callable[..., Any]) -> object:
-    """Return what an annotation means; its text where a name of it is unknown at run time."""
+    """Return the value of an annotation; its text if one of its names is unknown at run time."""
     if not isinstance(annotation, str):
         return annotation
     try:

@@ -1,4 +1,4 @@
-"""Runs a project's Python file as a module of its own, so that neither other files nor later runs see it."""
+"""Runs a project's Python file as an isolated module, which neither other files nor later runs see."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _lock = threading.RLock()
 
 
 def run_file(path: Path, root: Path) -> ModuleType:
-    """Run a Python file and give its module; `root` must be on `sys.path` for what it imports of the project.
+    """Run a Python file and return its module; `root` must be on `sys.path` for imports from the project.
 
-    The module is no member of `sys.modules` afterwards: what is pickled of it travels by value, so that Spark's
-    workers need not find the file. `from .x import y` means the file beside it. Whatever the file raises is raised.
+    The module is removed from `sys.modules` afterwards. Its objects are therefore pickled by value, and Spark's workers
+    need not find the file. `from .x import y` imports the file next to it. Exceptions of the file are passed on.
     Raises  E930 where another user can change the file
     """
     check_imports_of(root)
@@ -43,9 +43,9 @@ def run_file(path: Path, root: Path) -> ModuleType:
 
 @contextmanager
 def isolated(root: Path) -> Iterator[None]:
-    """Put `root` first on `sys.path`, and take back what is changed there and which modules of it are imported.
+    """Put `root` first on `sys.path`; on exit restore the path and remove the imported modules of the project.
 
-    What the files print goes to stderr: a command's own answer may be JSON.
+    Output that the files print goes to stderr, because a command's own output may be JSON.
     """
     with _lock:
         aside = {name: sys.modules.pop(name) for name in _modules_of(root)}
@@ -64,7 +64,7 @@ def isolated(root: Path) -> Iterator[None]:
 
 
 def forget(root: Path) -> None:
-    """Let what is imported of the project at `root` be read anew, and nothing stand in its way."""
+    """Remove the imported modules of the project at `root`, and those that hide one, so that they are read again."""
     for name in _modules_of(root):
         del sys.modules[name]
     importlib.invalidate_caches()
@@ -81,14 +81,14 @@ def _spec(path: Path, root: Path) -> ModuleSpec:
 
 
 def _modules_of(root: Path) -> list[str]:
-    """List the modules that are of the project at `root`, or stand in the way of one: other projects have a `flows`."""
+    """List the imported modules of the project at `root`, and those that hide one: other projects have a `flows`."""
     names = {entry.name.removesuffix(".py") for entry in root.iterdir() if entry.is_dir() or entry.suffix == ".py"}
     names -= _NEVER_ASIDE
     return [name for name, module in [*sys.modules.items()] if name.partition(".")[0] in names and _is_plain(module)]
 
 
 def _is_plain(module: ModuleType) -> bool:
-    """Tell whether a module came from a file outside of installed packages, or is a folder without `__init__`."""
+    """Return whether a module came from a file outside of installed packages, or is a folder without `__init__`."""
     file = getattr(module, "__file__", None)
     return file is None or "site-packages" not in Path(file).parts
 

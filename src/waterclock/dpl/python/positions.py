@@ -1,4 +1,4 @@
-"""Where in a Python file something stands: calls, their arguments, and the texts in these."""
+"""Finds positions in a Python file: of calls, of their arguments, and of the texts in these."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Site:
 
 
 def site_of(frame: FrameType, known: dict[int, Positions]) -> Site:
-    """Return the call that a frame is at. `known` keeps what was found, by the code's id: comparing code is slow."""
+    """Return the call that a frame executes. `known` caches positions by the code's id, as comparing code is slow."""
     code = frame.f_code
     if id(code) not in known:
         known[id(code)] = code, list(code.co_positions())
@@ -41,7 +41,7 @@ def site_of(frame: FrameType, known: dict[int, Positions]) -> Site:
 
 @dataclass(frozen=True)
 class Verbatim(SourceText):
-    """A text that stands in a file as it is, from offset `base` on; it is shown in the file's own lines."""
+    """A text that is a verbatim part of a file, from offset `base` on; its excerpts show the file's own lines."""
 
     whole: SourceText = field(default=SourceText("", ""), repr=False)
     base: int = 0
@@ -61,7 +61,7 @@ class Verbatim(SourceText):
 
 @dataclass(frozen=True)
 class Composed(SourceText):
-    """A text that Python put together: it is shown by itself behind its `name`; all of it is where the call is."""
+    """A text that Python computed. An excerpt shows the text itself after its `name`; its place is that of the call."""
 
     name: str = ""
 
@@ -70,11 +70,11 @@ class Composed(SourceText):
         return Place(self.file, self.line, self.column)
 
     def offset(self, place: Place) -> int:  # noqa: ARG002  the same for all
-        """Return the beginning of the text: no place says more."""
+        """Return the beginning of the text: a place in the file gives no better offset."""
         return 0
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the line of `start` behind the text's name, with carets."""
+        """Return the line of `start` after the text's name, with carets."""
         line, carets = SourceText(self.file, self.text).excerpt(start, end).split("\n")
         line, carets = line.partition(" | ")[2], carets.partition(" | ")[2]
         return f"{self.name} | {line}\n{' ' * len(self.name)} | {carets}"
@@ -106,11 +106,11 @@ class PythonText:
         return {(node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)])): node for node in found}
 
     def definition(self, code: CodeType) -> ast.FunctionDef | None:
-        """Return the definition of a function; its code's first line is the first decorator's."""
+        """Return the definition of a function; its code starts at the line of the first decorator."""
         return self._definitions.get((code.co_name, code.co_firstlineno))
 
     def call_at(self, site: Site) -> ast.Call | None:
-        """Return the call at a site; calls that end at one place are one."""
+        """Return the call at a site; calls are identified by where they end."""
         return self._calls.get((site.end_line, site.end_column))
 
     def offset(self, line: int, column: int) -> int:
@@ -125,7 +125,7 @@ class PythonText:
         return self.piece(start, self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0))
 
     def site(self, site: Site) -> Span:
-        """Return the span of a call: its first line."""
+        """Return the span of a call's first line."""
         start = self.offset(site.line, site.column)
         row = bisect_right(self._starts, start)
         line_end = self._starts[row] - 1 if row < len(self._starts) else len(self.source.text)
@@ -137,7 +137,10 @@ class PythonText:
         return Verbatim(self.source.file, text, whole=self.source, base=start).span(0, max(len(text), 1))
 
     def text(self, node: ast.expr | None, value: str, name: str, at: Span) -> SourceText:
-        """Return the source of a text that `node` makes: verbatim of a plain literal, else composed `at` a call."""
+        """Return the source of a text that `node` evaluates to: verbatim for a plain literal, else composed.
+
+        A composed source has the place of `node`, or `at`, the place of the call.
+        """
         if isinstance(node, ast.Constant) and node.value == value:
             span = self.span(node)
             match = _LITERAL.match(span.text)

@@ -1,4 +1,4 @@
-"""The texts of a project's Python files while one is read, and the sources of what calls in them say."""
+"""Reads the texts of a project's Python files, and locates the arguments of calls in them."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ class Texts:
         return text.text(node, value, name, self.site(site))
 
     def keyword(self, site: Site, argument: str) -> ast.expr | None:
-        """Return what a call says for an argument; None where that is not written in the call itself."""
+        """Return the expression of an argument; None if it is not written in the call itself."""
         call = self.call(site)
         return next((one.value for one in call.keywords if one.arg == argument), None) if call else None
 
     def argument_span(self, site: Site, argument: str) -> Span:
-        """Return the span of an argument with its name; of the call where it is not written there."""
+        """Return the span of an argument with its name; of the call if the argument is not written there."""
         call = self.call(site)
         found = next((one for one in call.keywords if one.arg == argument), None) if call else None
         return self.node_span(site, found) if found is not None else self.site(site)
 
     def argument(self, site: Site, argument: str, value: object, node: ast.expr | None = None) -> SourceText:
-        """Return the source of an argument's text, or of the part of it at `node`. Raises E251 where it is none."""
+        """Return the source of an argument's text, or of its part at `node`. Raises E251 where the value is no text."""
         if isinstance(value, str):
             return self.source(site, node or self.keyword(site, argument), value, argument)
         shown = "a function's result" if callable(value) else repr(value)
@@ -91,7 +91,7 @@ class Texts:
         )  # fmt: skip
 
     def positional(self, site: Site | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:
-        """Return the source of a call's argument by its position, and its text. Raises E251 where it is none."""
+        """Return the source and the text of a positional argument. Raises E251 where the value is no text."""
         call = self.call(site)
         node: ast.expr | None = None
         if call is not None:
@@ -106,7 +106,7 @@ class Texts:
         return self.source(site, node, value, "name"), value
 
     def cursor(self, source: SourceText) -> Cursor:
-        """Return a cursor over a text that stands alone. Raises what its tokens are refused for."""
+        """Return a cursor over a text that stands alone. Raises the error of a text that cannot be tokenized."""
         statements, errors = statements_of(source)
         if errors:
             raise errors[0]
@@ -125,7 +125,7 @@ class Texts:
         return self.name(StatementKind.TRANSFORM, source)
 
     def name(self, kind: StatementKind, source: SourceText) -> tuple[str, Span]:
-        """Read the name that a statement gives. Raises E204 and E211 where it is none."""
+        """Read the name that a statement declares. Raises E204 and E211 where it is no valid name."""
         cursor = self.cursor(source)
         if kind in {StatementKind.CONNECTION, StatementKind.FUNCTION}:
             word = cursor.plain_name("a connection" if kind is StatementKind.CONNECTION else "a function")

@@ -1,4 +1,4 @@
-"""wc.stateful: one function that makes two tables, what comes out and the state that it goes on from."""
+"""Implements wc.stateful: one function that makes two tables, the output and the state that it continues from."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SHAPE = f"write def name({', '.join(_PARAMETERS)}): below it, that gives state_
 def step_function(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End], clauses: Sequence[Clause]
 ) -> tuple[PythonFunction, list[Clause]]:
-    """Return the function of a step for one of its two tables, with the places of what it reads.
+    """Return the function of a step for one of its two tables, with the places of its inputs.
 
-    Raises  E259 where the function takes something else, or the columns of the table are not all said with types
+    Raises  E259 where the function takes other parameters, or not all columns of the table are declared with types
     """
     said = call.step
     if said is None:
@@ -72,7 +72,7 @@ def _keys(call: Call, texts: Texts) -> tuple[str, ...]:
 
 
 def misnamed(call: Call, texts: Texts) -> WaterclockError | None:
-    """Refuse a rule that says not all of what it needs."""
+    """Return the error for a rule that misses one of its arguments, or None."""
     said = call.step
     lacking = [name for name in ("rows", "state", "key") if said is not None and not getattr(said, name)]
     if not lacking:

@@ -1,4 +1,4 @@
-"""Statements out of a Python file: the same that DPL would give, read by the same parser."""
+"""Builds statements from a Python file, the same as from DPL, with the same parser."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _HABITS = {
 def load_python(
     path: Path, *, root: Path, variables: Mapping[str, Value]
 ) -> tuple[list[Statement], list[WaterclockError]]:
-    """Run a Python file of the project at `root`, and read what it declares, with all that is wrong with it."""
+    """Run a Python file of the project at `root`; return the statements that it declares, and all errors."""
     errors: list[WaterclockError] = []
     with isolated(root), recording(path, root) as calls:
         try:
@@ -58,7 +58,7 @@ def load_python(
 
 
 class _Reader:
-    """Reads calls to statements; what is wrong with one argument goes to `errors`, and the others are read."""
+    """Converts calls to statements; an error in one argument is added to `errors`, and the other arguments are read."""
 
     def __init__(self, texts: Texts, calls: Sequence[Call], errors: list[WaterclockError], *, is_whole: bool) -> None:
         self.texts = texts
@@ -67,7 +67,7 @@ class _Reader:
         self.is_whole = is_whole
 
     def statements(self, call: Call) -> Iterator[Statement]:
-        """Yield the statement of a call; none where not even its name can be read."""
+        """Yield the statement of a call; nothing if its name cannot be read."""
         try:
             if call.kind is StatementKind.GRANT:
                 raise not_yet("GRANT", self.texts.site(call.site))
@@ -107,7 +107,7 @@ class _Reader:
         )  # fmt: skip
 
     def _clauses(self, call: Call, failed: set[str]) -> list[Clause]:
-        """Read the arguments; None and False are as good as not said."""
+        """Read the arguments; None and False count as omitted."""
         clauses: list[Clause] = []
         for argument, value in call.arguments.items():
             if value is None or value is False:

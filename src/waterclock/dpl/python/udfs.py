@@ -1,4 +1,4 @@
-"""CREATE FUNCTION in Python: an expression of SQL, or a Python function with the types of its annotations."""
+"""Reads wc.function: an expression of SQL, or a Python function with the types of its annotations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXAMPLE = "DECIMAL(16,2)"
 def function_said(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End]
 ) -> tuple[PythonFunction | None, list[Clause]]:
-    """Read what a `wc.function` says. Raises the first error."""
+    """Read the arguments of a `wc.function`. Raises the first error."""
     found = None if call.function is None else find_function(call.function, texts, span)
     parameters = _parameters(call, texts, found)
     returns = _returns(call, texts, span, found)

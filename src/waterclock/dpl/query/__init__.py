@@ -1,3 +1,3 @@
-"""Looks into queries: tables and columns they name, where columns come from, what no table can hold."""
+"""Analyzes queries: the tables and columns they name, the origins of columns, and columns that no table can store."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The aggregates that Waterclock adds to Spark's in rules and measures, and what Spark is asked for in their place.
+"""Defines the aggregates that Waterclock adds to Spark's in rules and measures, and their expansion to Spark SQL.
 
-Spark lets no function of SQL hold an aggregate, so a call is written out where it is asked. One more is one more entry
-of `_IN_SPARKS_WORDS`.
+A SQL function of Spark cannot contain an aggregate, so each call is replaced by its expansion. To add an aggregate, add
+an entry to `_IN_SPARKS_WORDS`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 
-# how often the commonest value occurs, beside how often one does on average: 1 where all occur alike, and of nothing
+# frequency of the most common value relative to the average frequency: 1 if all values are equally common, and for no
+# rows
 _IN_SPARKS_WORDS = {
     "SKEW": "coalesce(get(approx_top_k({0}, 1), 0).count * approx_count_distinct({0}) / count({0}), 1D)",
 }
@@ -23,12 +24,12 @@ NAMES = frozenset(name.lower() for name in _IN_SPARKS_WORDS)
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Tell whether a part of an expression is an aggregate, Spark's or ours."""
+    """Return whether a node of an expression is an aggregate, Spark's or ours."""
     return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _IN_SPARKS_WORDS)
 
 
 def aggregate_miscalled(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Refuse the call at `index` of an aggregate of ours with more or less than one argument."""
+    """Return the error for the call at `index` if it calls an aggregate of ours with more or less than one argument."""
     if upper not in _IN_SPARKS_WORDS or not _is_call(tokens, index):
         return None
     closing, commas = _arguments(tokens, index + 1)
@@ -41,7 +42,7 @@ def aggregate_miscalled(source: SourceText, tokens: Sequence[Token], index: int,
 
 
 def in_sparks_words(text: str) -> str:
-    """Return an expression with each call of an aggregate of ours written out."""
+    """Return an expression with each call of an aggregate of ours expanded."""
     if not any(name in text.lower() for name in NAMES):
         return text
     tokens = dialect().tokenize(text)
@@ -56,9 +57,9 @@ def in_sparks_words(text: str) -> str:
 
 
 def aggregates_of(text: str) -> list[str]:
-    """Return the aggregates that an expression asks, as they are written, each once.
+    """Return the aggregates that an expression calls, as they are written, each once.
 
-    Those within others, and those with a FILTER or OVER behind them, are left out.
+    Nested aggregates are left out, as are those with a FILTER, OVER or WITHIN GROUP.
     """
     tokens, found, behind = dialect().tokenize(text), dict[str, None](), 0
     for index, token in enumerate(tokens):
@@ -82,14 +83,14 @@ def _is_aggregate_call(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:
-    """Tell whether the word at `index` is followed by a bracket, and is no column of that name."""
+    """Return whether the word at `index` is a call: a bracket follows, and it is not a column of that name."""
     is_name = tokens[index].token_type is TokenType.VAR
     follows = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
     return is_name and follows and not (index and tokens[index - 1].token_type is TokenType.DOT)
 
 
 def _arguments(tokens: Sequence[Token], opening: int) -> tuple[int, list[int]]:
-    """Return where the bracket at `opening` is closed, and where the commas between its arguments stand."""
+    """Return the index of the bracket that closes the one at `opening`, and those of the commas between arguments."""
     depth, commas = 0, list[int]()
     for at in range(opening, len(tokens)):
         kind = tokens[at].token_type

@@ -1,6 +1,6 @@
-"""What a query asks of one table that it names: which columns, and which conditions each of its rows must meet.
+"""Computes which columns of one table a query needs, and which conditions each of the table's rows must meet.
 
-Only what is sure is told: a column too many and a condition too few cost time and change no answer.
+The result is conservative: an extra column or a missing condition costs time, but changes no result.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from waterclock.dpl.syntax.tokens import dialect
 from waterclock.flow.declarations import Query
 
 _COMPARED = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-_PLAIN = re.compile(r"[^\\'\"]*")  # a text without signs that two readers may read differently
+_PLAIN = re.compile(r"[^\\'\"]*")  # a text without characters that two parsers may read differently
 _NAMED_BY_TEXT = re.compile(r"\bIDENTIFIER\s*\(", re.IGNORECASE)
-_MOST_VALUES, _MOST_CONDITIONS = 500, 50  # a database takes so many parameters, and conditions so deep
+_MOST_VALUES, _MOST_CONDITIONS = 500, 50  # limits of databases for parameters, and for nested conditions
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A column's value is equal (`=`) to one of `values`, or `<`, `<=`, `>` or `>=` to the one that is there."""
+    """A column's value is equal (`=`) to one of `values`, or `<`, `<=`, `>` or `>=` to the only one of them."""
 
     column: str
     operator: str
@@ -35,24 +35,24 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class AskedOf:
-    """Columns of a table that a query may read, and conditions that hold for all rows it makes anything of."""
+    """Columns of a table that a query may read, and conditions met by all rows that affect its result."""
 
     columns: frozenset[str]
     conditions: tuple[Condition, ...] = ()
 
 
 def asked_of(query: Query, table: str, types: Mapping[str, str]) -> AskedOf:
-    """Tell what a query asks of `table`, whose columns have these Spark types.
+    """Return the columns and conditions that a query needs of `table`, whose columns have these Spark types.
 
-    Conditions are told where the query names the table once and itself: comparisons of STRING columns with texts and
-    of BIGINT columns with whole numbers, which its WHERE demands beside all else.
+    Conditions are returned if the query names the table once, and directly. They are comparisons of STRING columns with
+    texts and of BIGINT columns with whole numbers, joined to the WHERE by AND.
     """
     everything = AskedOf(frozenset(types))
     tree = _parsed(query.text)
     if tree is None or any(reference.view is not None for reference in query.tables) or _may_read_all(tree):
         return everything
     if "|>" in query.text or _NAMED_BY_TEXT.search(query.text):
-        return everything  # what follows a pipe reads what came of the query before it
+        return everything  # a step after a pipe reads the result of the query before it
     named = {each.name.lower() for each in tree.find_all(exp.Identifier)}
     columns = frozenset(column for column in types if column.lower() in named)
     found = [each for each in tree.find_all(exp.Table) if f"{each.db}.{each.name}".lower() == table]
@@ -69,10 +69,10 @@ def _parsed(text: str) -> Any:
 
 
 def _may_read_all(tree: Any) -> bool:
-    """Tell whether columns may be read that the text does not name."""
+    """Return whether the query may read columns that its text does not name."""
     if any(not isinstance(star.parent, exp.Count) or any(star.args.values()) for star in tree.find_all(exp.Star)):
         return True
-    if any(alias.columns for alias in tree.find_all(exp.TableAlias)):  # they have other names there
+    if any(alias.columns for alias in tree.find_all(exp.TableAlias)):  # the alias renames them
         return True
     if any(str(join.method).upper() == "NATURAL" for join in tree.find_all(exp.Join)):
         return True
@@ -86,7 +86,7 @@ def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[Condition]:
     if not isinstance(select, exp.Select) or table.args.get("sample") or not select.args.get("where"):
         return
     if isinstance(table.parent, exp.Join) and str(table.parent.kind).upper() in {"SEMI", "ANTI"}:
-        return  # its columns are nobody's in WHERE
+        return  # its columns are not visible in WHERE
     is_alone = not select.args.get("joins") and not select.args.get("laterals")
     where = select.args["where"].this
     for part in where.flatten() if isinstance(where, exp.And) else [where]:
@@ -99,7 +99,7 @@ def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[Condition]:
 
 
 def _compared(part: Any) -> Iterator[tuple[Any, str, Collection[Any]]]:
-    """Take a comparison of a column with literals apart."""
+    """Split a comparison of a column with literals into column, operator and values."""
     if isinstance(part, exp.In) and isinstance(part.this, exp.Column) and not part.args.get("query"):
         yield part.this, "=", part.expressions
     elif isinstance(part, exp.Between) and isinstance(part.this, exp.Column) and not part.args.get("symmetric"):

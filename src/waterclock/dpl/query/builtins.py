@@ -1,7 +1,7 @@
-"""The functions that Waterclock adds to Spark's in queries and expressions, and the check of calls to them.
+"""Defines the functions that Waterclock adds to Spark's in queries and expressions, and checks calls to them.
 
-Each is an expression of Spark SQL, which the engine makes known to the sessions that call it, like those of CREATE
-FUNCTION. One more is one more entry of `BROUGHT`.
+Each is an expression of Spark SQL, which the engine registers in the sessions that call it, like those of CREATE
+FUNCTION. To add a function, add an entry to `BROUGHT`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """A function of Waterclock's: how many arguments it needs, and which words those of `choices` may be."""
+    """A built-in function of Waterclock: how many arguments it needs, and the legal words for those of `choices`."""
 
     function: Function
     needs: int
@@ -50,15 +50,15 @@ _ALL = (
     ),
 )
 BROUGHT: Mapping[str, Brought] = {each.function.name.upper(): each for each in _ALL}
-"""By their names in capitals, as the words of a query are looked at."""
+"""The functions by their upper-case names, as the words of a query are looked up."""
 
 FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each in _ALL}
 
 
 def miscalled(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Refuse the call at `index` of a function that we bring, where its arguments cannot be what it takes.
+    """Return an error if the call at `index` to a built-in function of Waterclock has invalid arguments, else None.
 
-    What is no literal is known only when the query runs.
+    Arguments that are not literals are only known when the query runs.
     """
     brought = BROUGHT.get(upper)
     following = tokens[index + 1].token_type if brought and index + 1 < len(tokens) else None
@@ -94,7 +94,7 @@ def arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
 
 
 def _argument(source: SourceText, brought: Brought, tokens: Sequence[Token], name: str) -> WaterclockError | None:
-    """Look at one argument; `name` is the parameter at its place, unless it says another by `name => ...`."""
+    """Check one argument; `name` is the parameter at its position, unless it names another by `name => ...`."""
     if len(tokens) > 1 and tokens[1].token_type is TokenType.FARROW:
         name, span = tokens[0].text.lower(), source.span(tokens[0].start, tokens[0].end + 1)
         if name not in brought.parameters:
@@ -115,7 +115,7 @@ def _argument(source: SourceText, brought: Brought, tokens: Sequence[Token], nam
 
 
 def _in_number(name: str, brought: Brought) -> str:
-    """Return how a function is called with the fewest arguments, and how many more it takes."""
+    """Return the call of a function with the fewest arguments, and how many more it accepts."""
     call = f"{name}({', '.join(brought.parameters[: brought.needs])})"
     more = len(brought.parameters) - brought.needs
     return f"write {call}" + (f", with at most {more} more argument{'s' if more > 1 else ''}" if more else "")

@@ -1,4 +1,4 @@
-"""Which columns of what it reads each column of a query is made of; what cannot be told is not known, never guessed."""
+"""Computes which input columns each column of a query is derived from; an undetermined origin is marked unknown."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sqlglot import exp
 from waterclock.dpl.query.projections import makes_rows, time_windows_of
 from waterclock.dpl.syntax.pipes import is_piped
 
-_COUNT = re.compile(r"[1-9][0-9]{0,5}")  # of the rows that STACK makes
+_COUNT = re.compile(r"[1-9][0-9]{0,5}")  # the number of rows that STACK makes
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a value is made of: pairs of a read's name and a column. Not `is_known`: of something else too."""
+    """The origin of a value: pairs of a read's name and a column. If not `is_known`, it has further origins."""
 
     inputs: frozenset[tuple[str, str]] = frozenset()
     is_known: bool = True
@@ -34,7 +34,7 @@ Rest = Callable[[str], Origin | None]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column that a query makes; `node` is the part of its top SELECT that does."""
+    """One column of a query's result; `node` is the part of its top SELECT that makes it."""
 
     name: str
     origin: Origin
@@ -43,20 +43,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The columns of a query or source: those that are named, and by `rests` those that only a name tells.
+    """The columns of a query or source: named ones, and `rests`, which give the origin of a column by its name.
 
-    A rest is what a `*` of a table brings whose columns are not all known (`opens` names it), the fields of a struct,
-    or what a function makes of its arguments.
+    A rest represents the columns of a `*` of a table whose columns are not all known (listed in `opens`), the fields of
+    a struct, or the result columns of a function that makes rows.
     """
 
     columns: tuple[Column, ...] = ()
     rests: tuple[Rest, ...] = ()
     opens: tuple[str, ...] = ()
     is_known: bool = True
-    aliases: frozenset[str] = frozenset()  # of what it reads, in lower case: steps behind |> may still name them
+    aliases: frozenset[str] = frozenset()  # of its sources, in lower case: steps after |> may still name them
 
     def find(self, name: str) -> Origin | None:
-        """Return what the column of that name is made of, None where there is none for sure."""
+        """Return the origin of the column of that name, None if there certainly is none."""
         lower = name.lower()
         found = [column.origin for column in self.columns if column.name.lower() == lower]
         if found:
@@ -66,11 +66,11 @@ class Made:
         return None
 
     def find_beyond(self, name: str) -> Origin | None:
-        """Return what a column of that name is made of that only a rest may bring."""
+        """Return the origin of a column of that name which only a rest may contain."""
         return self.rests[0](name) if len(self.rests) == 1 else UNKNOWN if self.rests else None
 
     def whole(self) -> Origin:
-        """Return what all columns together are made of."""
+        """Return the origin of all columns together."""
         origin = Origin(is_known=self.is_known and not self.rests)
         for column in self.columns:
             origin |= column.origin
@@ -84,10 +84,10 @@ LOST = Made(is_known=False)
 class _Frame:
     sources: list[tuple[str, Made]] = field(default_factory=list)
     hidden: set[str] = field(default_factory=set)
-    piped: Made | None = None  # what a step behind |> reads
-    unnamed: Made | None = None  # what a query in brackets without a name makes
+    piped: Made | None = None  # the input of a step after |>
+    unnamed: Made | None = None  # the result of a query in brackets without an alias
     sides: dict[str, str] = field(default_factory=dict)  # by column of a USING: the side whose value it has
-    time_windows: dict[str, Origin] = field(default_factory=dict)  # what window() and session_window() are made of
+    time_windows: dict[str, Origin] = field(default_factory=dict)  # origins of window() and session_window()
     made: dict[str, Origin] = field(default_factory=dict)
     windows: Mapping[str, Any] = field(default_factory=dict)
     outer: _Frame | None = None
@@ -99,7 +99,7 @@ class _Frame:
         return self.outer.source(alias) if self.outer else None
 
     def source_or_piped(self, alias: str) -> Made | None:
-        """Return the source of that alias, or the rows of a step behind |> that came from it."""
+        """Return the source of that alias, or the rows of a step after |> that came from it."""
         found = self.source(alias)
         if found is None and self.piped is not None and alias.lower() in self.piped.aliases:
             return self.piped
@@ -132,7 +132,7 @@ class _Frame:
 
 
 class ColumnFlow:
-    """Follows columns through one query; `read` gives the columns of a table that the query reads, by its name."""
+    """Follows columns through one query; `read` returns the columns of a table that the query reads, by its name."""
 
     def __init__(self, read: Callable[[str], Made | None]) -> None:
         self.read = read
@@ -220,7 +220,7 @@ class ColumnFlow:
         return Made(tuple(Column(f"col{at}", self._of(parts, frame, ctes)) for at, parts in enumerate(places, 1)))
 
     def _rows(self, call: Any, frame: _Frame, ctes: Mapping[str, Made], names: Iterable[str] = ()) -> Made:
-        """Return the columns of a function that makes rows: each is made of all its arguments, but for STACK's."""
+        """Return the columns of a function that makes rows; each derives from all its arguments, except for STACK."""
         said = list(names)
         rows = call.this.name if isinstance(call, exp.Stack) and isinstance(call.this, exp.Literal) else ""
         if said and _COUNT.fullmatch(rows):
@@ -234,7 +234,7 @@ class ColumnFlow:
         return Made(rests=(lambda _: origin,))
 
     def _renamed(self, node: Any, made: Made) -> Made:
-        """Return columns under the names that an alias gives them: `t(a, b)`."""
+        """Return columns under the names of an alias: `t(a, b)`."""
         alias = node.args.get("alias")
         said = [one.name for one in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
         if not said:
@@ -256,7 +256,7 @@ class ColumnFlow:
         if makes_rows(node):
             return self._rows(node, frame, ctes)
         name = node.name if isinstance(node, exp.Column | exp.Dot) else node.alias_or_name or node.name
-        return Made((Column(name, self._of(node, frame, ctes), node),))  # without a name it still has its place
+        return Made((Column(name, self._of(node, frame, ctes), node),))  # without a name it still has its position
 
     def _star(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
         star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else exp.Star()
@@ -287,13 +287,13 @@ class ColumnFlow:
                     step = column.node if made is frame.piped or made is frame.unnamed else None
                     columns[lower] = Column(column.name, origin, new.node if new else step)
         rests = tuple(rest for made in chosen for rest in _less(made, left_out | replaced.keys()).rests)
-        if rests:  # a column that is replaced is there, though its name was not known
+        if rests:  # a replaced column exists, though its name was not known
             columns = {**replaced, **columns}
         opens = tuple(name for made in chosen for name in made.opens)
         return Made(tuple(columns.values()), rests, opens, all(made.is_known for made in chosen))
 
     def _fields(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
-        """Return the fields of a struct that `s.*` brings: their names are not known, what they are made of is."""
+        """Return the fields of a struct from `s.*`: their names are not known, but their origins are."""
         if isinstance(node, exp.Dot):
             origin = self._of(node.this, frame, ctes)
         else:
@@ -309,7 +309,7 @@ class ColumnFlow:
         return beyond if beyond is not None else UNKNOWN
 
     def _of(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Origin:
-        """Return what an expression's value is made of."""
+        """Return the origin of an expression's value."""
         if isinstance(node, list):
             return _all(self._of(each, frame, ctes) for each in node)
         if isinstance(node, exp.Column):
@@ -333,7 +333,7 @@ class ColumnFlow:
         return self._qualified([part.name for part in node.parts], frame)
 
     def _of_query(self, node: exp.Query, frame: _Frame, ctes: Mapping[str, Made]) -> Origin:
-        """Return what a query inside of an expression gives: its columns; of EXISTS, whether its rows are there."""
+        """Return the origin of a query inside an expression: that of its columns, or for EXISTS of its conditions."""
         if not isinstance(node.parent, exp.Exists):
             return self.query(node, frame, ctes).whole()
         inner = node.this if isinstance(node, exp.Subquery) else node
@@ -345,13 +345,13 @@ class ColumnFlow:
 
 
 def _names(node: Any) -> list[str]:
-    """Return the name of a column that an EXCEPT leaves out, its table's before it where said, in lower case."""
+    """Return the parts of a column's name in an EXCEPT, in lower case: its table, if written, and its own name."""
     parts = node.parts if isinstance(node, exp.Column | exp.Dot) else [node]
     return [part.name.lower() for part in parts]
 
 
 def _less(made: Made, names: Collection[str]) -> Made:
-    """Return columns without some, by their names in lower case; of what may come besides, those come no more."""
+    """Return columns without some, given in lower case; rests do not return these columns either."""
     if not names:
         return made
 
@@ -377,7 +377,7 @@ def _all(origins: Iterable[Origin]) -> Origin:
 
 
 def _united(left: Made, right: Made) -> Made:
-    """Return the columns of a UNION: those at one place together, under the left one's name."""
+    """Return the columns of a UNION: the origins at each position together, under the left column's name."""
     if left.rests or right.rests or not (left.is_known and right.is_known):
         if [each.name.lower() for each in left.columns] == [each.name.lower() for each in right.columns]:
             both = _by_place(left, right)

@@ -1,7 +1,7 @@
-"""Finds who reads a column of a table: by its name anywhere in a query, by a *, or in a way that cannot be looked into.
+"""Finds the readers of a table's column: by its name anywhere in a query, by a *, or by code that cannot be analyzed.
 
-What is found is never too little: a * below which other columns are chosen counts, and so does a name that may be
-another table's.
+The result may contain too many readers, never too few. A * counts although other columns are chosen from its result,
+and so does a name that may be another table's column.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Reader:
 
 
 def readers_of(flow: Flow, table: str, column: str) -> tuple[Reader, ...]:
-    """Return all that read a column of a table directly. Cost: a parse of each query that reads the table."""
+    """Return all direct readers of a table's column. Cost: a parse of each query that reads the table."""
     found = []
     for reader in flow.tables.values():
         if any(read.table == table for read in reader.reads):
@@ -53,7 +53,7 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[Reader, ...]:
 
 
 def is_asked(reader: Table, table: str, column: str) -> bool:
-    """Tell whether a rule OF a table that is read names a column of it."""
+    """Return whether a rule OF a table that `reader` reads names a column of that table."""
     rules = [rule for rule in reader.input_rules if rule.of == table]
     trees: list[Any] = [exp.maybe_parse(rule.expression, dialect=_DIALECT) for rule in rules]
     named = (part for tree in trees for node in tree.find_all(exp.Column) for part in node.parts)
@@ -61,7 +61,7 @@ def is_asked(reader: Table, table: str, column: str) -> bool:
 
 
 def how_read(reader: Table, column: str, table: str) -> str:
-    """Say how a reader reads a column of a table: by its name, by *, not told; nothing where it does not."""
+    """Return in words how a reader reads a table's column: by its name, by *, or unknown; empty if it does not."""
     column = column.lower()
     if reader.kind is Kind.PUBLISH:
         sent = ((each.made_as.columns if each.made_as else (each.name,)) for each in reader.columns.named)
@@ -98,7 +98,7 @@ def _in_query(query: Query, column: str, table: str) -> str:
 
 
 def _references(query: Query, table: str) -> Iterator[TableReference]:
-    """Yield where a query reads a table, its views looked into."""
+    """Yield each reference of a query to a table, including those inside its views."""
     for reference in query.tables:
         if reference.read is not None and reference.read.table == table:
             yield reference
@@ -111,7 +111,7 @@ def _using(join: exp.Join) -> Iterator[str]:
 
 
 def _takes_all(star: exp.Star, column: str) -> bool:
-    """Tell whether a * stands for all columns, that one among them; `count(*)` counts rows."""
+    """Return whether a * includes all columns, and this one among them; `count(*)` counts rows."""
     if isinstance(star.parent, exp.Count):
         return False
     left_out = star.args.get("except_") or star.args.get("except") or ()

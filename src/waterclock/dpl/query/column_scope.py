@@ -1,4 +1,4 @@
-"""Which columns a query has and names, as far as what it reads is known: what is unsure is no error."""
+"""Resolves the columns that a query has and names, as far as its inputs are known; an uncertain name is no error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, nearest
 
 _UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND ALL".split())
-# these look at what the SELECT has made first, and at its sources for what is left
+# these are resolved against the SELECT's results first, and against its sources only then
 _OF_MADE = frozenset({"order", "sort", "cluster", "distribute", "having", "qualify", "limit", "offset"})
 _MOST_LISTED = 12
 _PIPED = "the step before"
@@ -25,8 +25,8 @@ _PIPED = "the step before"
 class Resolver:
     """Resolves the columns of one query.
 
-    `columns_at` gives the columns of the reference that starts at an offset, `alias_at` the name that it goes by where
-    the user gave it none.
+    `columns_at` returns the columns of the reference that starts at an offset, `alias_at` its default alias if the user
+    wrote none.
     """
 
     def __init__(self, source: SourceText, columns_at: Callable[[int], Output], alias_at: Callable[[int], str]) -> None:
@@ -36,10 +36,10 @@ class Resolver:
         self.errors: list[WaterclockError] = []
 
     def output(self, query: Any, outer: Frame | None = None, ctes: Mapping[str, Output] | None = None) -> Output:
-        """Return the columns a query makes, as far as they are known; what it names wrongly goes to `errors`."""
+        """Return the known columns of a query's result; unknown or ambiguous names are added to `errors`."""
         behind: list[tuple[Any, Mapping[str, Output]]] = []
         ctes = self._ctes(query, outer, dict(ctes or {}))
-        while isinstance(query, exp.SetOperation):  # a thousand branches are a thousand deep
+        while isinstance(query, exp.SetOperation):  # a thousand branches are a thousand levels deep
             behind.append((query.right, ctes))
             query = query.left
             ctes = self._ctes(query, outer, dict(ctes))
@@ -97,10 +97,10 @@ class Resolver:
         return self._projected(query, frame)
 
     def _source(self, node: Any, frame: Frame, ctes: Mapping[str, Output]) -> None:
-        """Add what stands in FROM or JOIN to the frame."""
+        """Add a source in FROM or JOIN to the frame."""
         for join in node.args.get("joins") or () if isinstance(node, exp.Table | exp.Subquery) else ():
             self._source(join.this, frame, ctes)
-            frame.is_natural = True  # which of them its conditions see is not followed
+            frame.is_natural = True  # it is not tracked which of them its conditions can see
         if isinstance(node, exp.Table):
             start = start_of(node)
             called = node.alias_or_name or ("" if start is None else self.alias_at(start))
@@ -137,12 +137,13 @@ class Resolver:
         return _unless_pivoted(node, _aliased(node, columns))
 
     def _walk(self, node: Any, frame: Frame, ctes: Mapping[str, Output], strict: Sequence[Seen] | None) -> None:
-        """Check every column below a node; a query inside of it sees this frame from within its own.
+        """Check every column below a node; a query inside of it sees this frame as its outer one.
 
-        `strict`: the own sources in sight, of which one alone may have a bare name; None where others go before them.
+        `strict`: the own sources in scope; an unqualified name must belong to only one of them. None where other names
+        take precedence.
         """
         waiting = [node]
-        while waiting:  # a sum of a thousand columns is a thousand deep
+        while waiting:  # a sum of a thousand columns is a thousand levels deep
             node = waiting.pop()
             if isinstance(node, list):
                 waiting.extend(reversed(node))
@@ -158,7 +159,7 @@ class Resolver:
                 waiting.extend(reversed([*node.iter_expressions()]))
 
     def _now_texts(self, value: Any, frame: Frame) -> None:
-        """Refuse texts that stand for the moment of the run; a query inside looks after its own."""
+        """Report texts that mean the moment of the run; a query inside of the expression checks its own."""
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, exp.Expression):
                 self.errors.extend(now_texts(node, self.source, lambda column: family_in(column, frame)))
@@ -174,7 +175,7 @@ class Resolver:
         elif not frame.has(first.name):
             name = ".".join(part.name for part in parts)
             if len(parts) > 1 and frame.may_pipe() and frame.has(parts[1].name):
-                return  # the alias may be of what a step before has read
+                return  # the alias may belong to the input of an earlier step
             if len(parts) == 1 and first.name.upper() in _UNITS:
                 return
             moment = at_the_moment(self.source, first) if len(parts) == 1 else None
@@ -186,7 +187,7 @@ class Resolver:
             self._ambiguous(first, first.name, owners)
 
     def _left_out(self, star: exp.Star, frame: Frame) -> None:
-        """Refuse names behind EXCEPT and REPLACE, |> DROP and |> SET, that no column has which the `*` stands for."""
+        """Report names in EXCEPT and REPLACE, |> DROP and |> SET, that are not among the columns of the `*`."""
         if isinstance(star.parent, exp.Column | exp.Dot) or any(seen.names is None for seen in frame.visible()):
             return
         said = [each.parts[0] for each in star.args.get("except_") or () if len(getattr(each, "parts", ())) == 1]
@@ -274,7 +275,7 @@ class Resolver:
 
 
 def start_of(node: exp.Table) -> int | None:
-    """Return the offset of a table's name, or of the read function around it; None where the parser made it up."""
+    """Return the offset of a table's name, or of the read function around it; None if the parser generated it."""
     first = node.parts[0] if isinstance(node.this, exp.Identifier) else node.this
     start: int | None = first.meta.get("start") if first is not None else None
     return start
@@ -285,14 +286,14 @@ def _alias(node: Any) -> str | None:
 
 
 def _aliased(node: Any, columns: Output) -> Output:
-    """Return the columns under the names that an alias gives them: `t(a, b)`."""
+    """Return the columns under the names of an alias: `t(a, b)`."""
     alias = node.args.get("alias") if node is not None else None
     renamed = alias.args.get("columns") if alias is not None and isinstance(alias, exp.TableAlias) else None
     return columns.renamed(column.name for column in renamed) if renamed else columns
 
 
 def _shown(sources: Iterable[Seen]) -> set[str]:
-    """Return the columns that a `*` brings of some sources, in lower case, as far as they are known."""
+    """Return the columns that a `*` of some sources includes, in lower case, as far as they are known."""
     return {entry.name.lower() for source in sources for entry in source.output.entries if not entry.is_hidden}
 
 
@@ -303,7 +304,7 @@ def _unless_pivoted(node: Any, columns: Output) -> Output:
 def unknown_column(
     span: Span, name: str, known: Mapping[str, str], sources: Iterable[tuple[str, Names | None]]
 ) -> WaterclockError:
-    """Make the error for a column that nothing in sight has. `known` are columns by their whole names."""
+    """Build the error for a column that no source in scope has. `known` are columns by their qualified names."""
     bare = name.rpartition(".")[2]
     close = nearest(bare, list(dict.fromkeys(known.values())))
     whole = [next(full for full, column in known.items() if column == match) for match in close]

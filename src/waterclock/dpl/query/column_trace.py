@@ -1,4 +1,4 @@
-"""Traces the columns of a query to what they are made of, by sqlglot, from the query as it is written."""
+"""Traces the columns of a query to their origins, from the query's text, with sqlglot."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNTOLD = "not known: the query alone does not tell which columns it is made of"
 
 @dataclass(frozen=True, slots=True, order=True)
 class ColumnOf:
-    """One column of one table; `*` stands for all of them, where a transform cannot be looked into."""
+    """One column of one table; `*` means all of them, where a transform cannot be analyzed."""
 
     table: str
     column: str
@@ -39,10 +39,10 @@ class ColumnOf:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a column is made of directly: by `expression`, from `inputs`. `note` says where sight ends, and why.
+    """The direct origin of a column: `expression`, and its `inputs`. `note` explains where and why the trace ends.
 
-    `unknown` are those of the inputs of which it is not known whether it is made of them. `how` says of Python code
-    what the expression says of SQL.
+    `unknown` are the inputs that may or may not be origins. `how` describes the derivation for Python code, as the
+    expression does for SQL.
     """
 
     expression: str = ""
@@ -54,7 +54,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """The columns of a query in order, and the tables of which a `*` may bring more."""
+    """The columns of a query in order, and the tables whose `*` may include more."""
 
     made: Mapping[str, Made]
     stars: tuple[str, ...] = ()
@@ -63,10 +63,10 @@ class Traced:
 def trace(
     query: Query, closed: Callable[[str], Sequence[str]], known: Callable[[str], Iterable[str]], said: Mapping[str, str]
 ) -> Traced:
-    """Trace a query's columns, those of all its branches together by name.
+    """Trace a query's columns, those of all its branches merged by name.
 
-    `closed` gives all columns of a table where all are known, and nothing else; `known` those that are. `said` are
-    columns as their table declares them, by their names in lower case.
+    `closed` returns all columns of a table if all are known, else none; `known` returns those that are known. `said`
+    are the columns that the transform's own list declares, by their lower-case names.
     """
     if not query.branches:
         return _Tracer(query, closed, known, said).trace()
@@ -107,7 +107,7 @@ class _Tracer:
         found: dict[str, Made] = {}
         texts = self._texts(tree)
         for column in made.columns:
-            if column.name.lower() in {"", TIMELABEL}:  # refused; the engine drops the label's, and sets its own
+            if column.name.lower() in {"", TIMELABEL}:  # refused; the engine drops the label's column, and sets its own
                 continue
             text = texts.get(column.name.lower()) or (_expression(column.node) if column.node else column.name)
             found[self.said.get(column.name.lower(), column.name)] = self._made(text, column.origin)
@@ -120,7 +120,7 @@ class _Tracer:
         return Made(text, inputs) if origin.is_known else Made(text, inputs, UNTOLD)
 
     def _rest(self, made: Columns) -> Made | None:
-        """Return what columns are made of that only their names tell, of a struct's fields or a function's rows."""
+        """Return the origin of columns that are known only by name, from a struct's fields or a function's rows."""
         if not made.is_known:
             return Made(note=UNTOLD)
         if len(made.rests) == len(made.opens):
@@ -130,7 +130,7 @@ class _Tracer:
         return self._made("", made.rests[0]("*") or Origin(is_known=False))
 
     def _texts(self, tree: Any) -> dict[str, str]:
-        """Return the expressions with each column's table before it, by the names in lower case."""
+        """Return the expressions with each column's table before it, by the columns' lower-case names."""
         schema: dict[str, object] = {
             name: {column.lower(): _UNKNOWN_TYPE for column in columns}
             for name, read in self.reads.items()
@@ -150,7 +150,7 @@ class _Tracer:
         }
 
     def _read(self, name: str) -> Columns | None:
-        """Return the columns of a read by its name in the text: all of them, or those known and a rest by name."""
+        """Return the columns of a read by its name in the text: all of them, or the known ones and a rest by name."""
         read = self.reads.get(name)
         if read is None:
             return None
@@ -161,7 +161,7 @@ class _Tracer:
         return Columns(known, (lambda column: Origin(frozenset({(name, column)})),), (name,))
 
     def _origin(self, name: str, column: str) -> ColumnOf:
-        """Return the column of a table that one of a read is, in the spelling of the table."""
+        """Return the table's column behind a read's column, in the spelling of the table."""
         if (found := self.flats.get(name, {}).get(column.lower())) is not None:
             return found[1]
         table = _table_of(self.reads[name])
@@ -179,7 +179,7 @@ class _Tracer:
 
 
 def _is_of_made_up(node: Any) -> bool:
-    """Return whether a column is of rows to which sqlglot gave a name, as `_0.a` or `__tmp1.a`: it means nothing."""
+    """Return whether a column has a meaningless table name that sqlglot generated, as in `_0.a` or `__tmp1.a`."""
     return isinstance(node, exp.Column) and (node.table.startswith(PIPED) or _MADE_UP.fullmatch(node.table) is not None)
 
 

@@ -1,6 +1,6 @@
-"""Tells where in a query a column is used that becomes no value: to filter, join, group, sort or number rows.
+"""Finds uses of a column in a query other than as a value: to filter, join, group, sort or number rows.
 
-What is found is never too little: a name that may be another table's counts.
+The result may contain too many uses, never too few: a name that may be another table's column counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def uses_in(query: Query, table: str, column: str) -> frozenset[str]:
 
 
 def uses_of(query: Query, table: str) -> Mapping[str, set[str]]:
-    """Return by each name that may be a column of a table, in lower case, how a query uses it."""
+    """Return how a query uses each name that may be a column of a table, by the name in lower case."""
     found: dict[str, set[str]] = {}
     for part in query.branches or (query,):
         for name, use in _uses(part, table):
@@ -65,7 +65,7 @@ def _is_of(read: Read | Flat, table: str) -> bool:
 
 
 def _other_aliases(tree: Any, own: set[str], reads: set[str]) -> set[str]:
-    """Return the names before a dot that only tables other than the one asked of have in the whole query."""
+    """Return the qualifiers that, in the whole query, belong only to tables other than the given one."""
     stands: dict[str, set[str]] = {}
     for node in tree.find_all(exp.Table, exp.Subquery, exp.CTE, exp.Lateral):
         name = node.name if isinstance(node, exp.Table) else ""

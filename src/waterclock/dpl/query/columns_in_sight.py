@@ -1,4 +1,4 @@
-"""What a query's columns are, and which columns are in sight inside of a SELECT."""
+"""Represents the columns of a query, and the columns in scope inside of a SELECT."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 from waterclock.dpl.query.type_families import Family
 
-Names = dict[str, str]  # in lower case → as written: Spark's columns know no case
+Names = dict[str, str]  # lower case → as written, because column names in Spark are case-insensitive
 
 
 def names_of(columns: Iterable[str]) -> Names:
-    """Return columns in the form in which they are looked up."""
+    """Return columns by their lower-case names, for look-ups."""
     return {column.lower(): column for column in columns}
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One column that a query makes; `node` is the part of its SELECT that makes it, None for a table's own.
+    """One column of a query's result; `node` is the part of its SELECT that makes it, None for a table's own.
 
-    No `*` brings a table's column that `is_hidden`.
+    A `*` does not include a table's column that `is_hidden`.
     """
 
     name: str
@@ -31,10 +31,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The columns that a query makes, in order; some are not known where it is not `is_whole`.
+    """The columns of a query's result, in order; unless `is_whole`, some are not known.
 
-    `names` is None then; `twice` are the names, in lower case, that more than one column has, `beneath` those of HIDDEN
-    columns that a `*` has not brought.
+    `names` is None then. `twice` are the names, in lower case, that more than one column has. `beneath` are those of
+    HIDDEN columns that a `*` left out.
     """
 
     entries: tuple[Entry, ...]
@@ -60,7 +60,7 @@ class Output:
         object.__setattr__(self, "families", families)
 
     def renamed(self, names: Iterable[str]) -> Output:
-        """Return the columns under other names, by their places: those of an alias `t(a, b)`."""
+        """Return the columns under other names, by their positions: those of an alias `t(a, b)`."""
         families = [entry.family for entry in self.entries if not entry.is_hidden] if self.is_whole else []
         said = list(names)
         families += [None] * (len(said) - len(families))
@@ -71,7 +71,7 @@ UNKNOWN = Output((), is_whole=False)
 
 
 def output_of(names: Names | None, families: Mapping[str, Family] | None = None, hidden: Iterable[str] = ()) -> Output:
-    """Return the columns of a table, by their names, which of them are hidden; UNKNOWN where those are None."""
+    """Return the columns of a table, given by their names, with those that are hidden; not whole if `names` is None."""
     out_of_sight = {name.lower() for name in hidden}
     if names is None:
         return Output(tuple(Entry(name, family) for name, family in (families or {}).items()), is_whole=False)
@@ -84,23 +84,23 @@ def output_of(names: Names | None, families: Mapping[str, Family] | None = None,
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A source in FROM or JOIN, by the name that it goes by."""
+    """A source in FROM or JOIN, with its alias."""
 
     alias: str
     output: Output
 
     @property
     def names(self) -> Names | None:
-        """Its columns, None where they are not all known."""
+        """Its columns, None if they are not all known."""
         return self.output.names
 
 
 @dataclass(slots=True)
 class Frame:
-    """What is in sight inside of one SELECT: its sources with their columns, and what is outside.
+    """The scope inside of one SELECT: its sources with their columns, and the outer scope.
 
-    `hidden` are the sources of SEMI and ANTI joins, `merged` the columns that a USING makes one of two; `is_natural`:
-    a NATURAL JOIN merges columns that are not named; `is_piped`: a step behind |> reads the rows of the one before.
+    `hidden` are the sources of SEMI and ANTI joins, `merged` the columns that a USING merges. `is_natural`: a NATURAL
+    JOIN merges columns that are not named. `is_piped`: a step after |> reads the rows of the step before.
     """
 
     sources: list[Seen] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Frame:
     outer: Frame | None = None
 
     def source(self, name: str) -> Seen | None:
-        """Return the source of that alias, looking outwards."""
+        """Return the source of that alias, from the inner scope to the outer ones."""
         lower = name.lower()
         for source in self.sources:
             if source.alias.lower() == lower:
@@ -120,28 +120,29 @@ class Frame:
         return self.outer.source(name) if self.outer else None
 
     def has(self, name: str) -> bool:
-        """Tell whether a column of that name is in sight, or may be."""
+        """Return whether a column of that name is in scope, or may be."""
         lower = name.lower()
         if lower in self.aliases or any(source.names is None or lower in source.names for source in self.sources):
             return True
         return self.outer.has(name) if self.outer else False
 
     def may_pipe(self) -> bool:
-        """Return whether a step behind |> is in sight: it may name what the steps before it read."""
+        """Return whether a step after |> is in scope: it may name the inputs of earlier steps."""
         return self.is_piped or (self.outer is not None and self.outer.may_pipe())
 
     def all_sources(self) -> list[Seen]:
-        """List all sources in sight, the nearest first."""
+        """List all sources in scope, the nearest first."""
         return [*self.sources, *(self.outer.all_sources() if self.outer else [])]
 
     def visible(self) -> list[Seen]:
-        """List the own sources whose columns a `*` and a bare name reach."""
+        """List the SELECT's own sources whose columns a `*` and an unqualified name can reach."""
         return [source for source in self.sources if source.alias.lower() not in self.hidden]
 
     def owners(self, name: str, among: Iterable[Seen] | None = None) -> list[Seen]:
-        """List the sources that a bare name may mean, where they are several; nothing where it is one, or not sure.
+        """List the sources of an ambiguous unqualified name; an empty list if it is not ambiguous, or not certainly so.
 
-        The nearest SELECT whose sources have it decides. `among`: the own sources that are in sight at this place.
+        The nearest SELECT whose sources have the name decides. `among`: the own sources that are in scope at this
+        place.
         """
         lower = name.lower()
         own = self.visible() if among is None else list(among)
@@ -152,7 +153,7 @@ class Frame:
         return self.outer.owners(name) if self.outer else []
 
     def family(self, name: str, alias: str | None = None) -> Family | None:
-        """Return the family of a column's type, None where it is not known."""
+        """Return the family of a column's type, None if it is not known."""
         lower = name.lower()
         if alias is not None:
             source = self.source(alias)
@@ -172,6 +173,6 @@ def _times(source: Seen, lower: str) -> int:
 
 
 def listed(sources: Iterable[Seen]) -> Iterator[tuple[str, Names | None]]:
-    """List sources as errors tell of them: by alias, with their columns."""
+    """Yield sources as errors list them: by alias, with their columns."""
     for source in sources:
         yield source.alias, source.names

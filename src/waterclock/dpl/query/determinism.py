@@ -1,4 +1,4 @@
-"""Functions that give another answer each time: refused, for the same inputs must give the same output."""
+"""Refuses functions whose result differs between runs, because the same inputs must give the same output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ALIAS_FOLLOWS = frozenset(
 
 
 def nondeterministic(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Refuse the call at `index` if it gives another answer each time; `unix_timestamp()` does, with arguments not."""
+    """Return an error if the call at `index` is not deterministic; `unix_timestamp()` is not, except with arguments."""
     if tokens[index].token_type in _TEXTS:
         return None
     if upper == "UNIX_TIMESTAMP":
@@ -70,7 +70,7 @@ def nondeterministic(source: SourceText, tokens: Sequence[Token], index: int, up
 
 
 def at_the_moment(source: SourceText, name: Any) -> WaterclockError | None:
-    """Refuse a bare name that no column has and that Spark then takes for a call, as in `SELECT user`."""
+    """Return an error for a bare name that is no column, which Spark takes for a call, as in `SELECT user`."""
     start, upper = name.meta.get("start"), name.name.upper()
     if start is None or upper not in _UNLESS_COLUMNS:
         return None
@@ -79,7 +79,7 @@ def at_the_moment(source: SourceText, name: Any) -> WaterclockError | None:
 
 
 def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
-    """Return the names before a call, in capitals: those of `system.builtin.rand()`."""
+    """Return the upper-case qualifiers of a call: those of `system.builtin.rand()`."""
     names: list[str] = []
     while index >= 2 and tokens[index - 1].token_type is TokenType.DOT:
         index -= 2
@@ -88,7 +88,10 @@ def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
 
 
 def _sample(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
-    """Refuse a sample: by rows it takes the first that come, by share it draws anew in each task, whatever its seed."""
+    """Return an error for a sample.
+
+    By rows it takes the first that arrive. By share it draws anew in each task, whatever its seed.
+    """
     if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.L_PAREN:
         return None
     return source.span(tokens[index].start, tokens[index].end + 1).refuse(

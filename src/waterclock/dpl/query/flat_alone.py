@@ -1,4 +1,4 @@
-"""Tells whether a query gives the rows of one FLAT, each once: what is observed of those then holds for its own."""
+"""Checks whether a query returns the rows of one FLAT, each once, so that statistics of one hold for the other."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ALIAS = frozenset({TokenType.ALIAS, TokenType.VAR, TokenType.IDENTIFIER, TokenT
 
 
 def flat_alone(query: Query) -> Flat | None:
-    """Return the FLAT of a query that is `SELECT ... FROM FLAT(u)` and nothing behind it but an alias; None of others.
+    """Return the FLAT of a query that is `SELECT ... FROM FLAT(u)` with at most an alias after it; None for others.
 
-    Its list may still call what makes one row of many or many of one: who counts compares the numbers of rows.
+    Its list may still call functions that split or merge rows; a caller that counts rows compares the numbers.
     """
     flats = [each for each in query.tables if each.flat is not None]
     if query.branches or len(query.tables) != 1 or not flats:

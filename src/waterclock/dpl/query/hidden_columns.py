@@ -1,8 +1,8 @@
-"""Finds where a query would bring HIDDEN columns of what it reads, and what to say there so that it does not.
+"""Finds where a query would include HIDDEN columns of its inputs, and the edits that leave them out.
 
-A HIDDEN column is there for whoever names it, and is in no `*`. A read of which a SELECT names none of them is left
-without them; beside a name of one, each `*` leaves it out by EXCEPT. Names are found in tokens: one too many costs an
-EXCEPT more and changes no row. Pure.
+A HIDDEN column can be read by its name, and is not part of any `*`. If a SELECT names no HIDDEN column of a read, the
+read is left without them. If it names one, each `*` leaves it out with EXCEPT. Names are searched in tokens: a false
+match only costs an extra EXCEPT and changes no row. Pure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SETS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER})
-# what stands before a * that brings columns: any other * multiplies
+# the tokens before a * that means columns: any other * multiplies
 _BEFORE_A_STAR = frozenset(
     {TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT, TokenType.COMMA, TokenType.L_PAREN, TokenType.DOT,
      TokenType.HINT}
@@ -35,9 +35,9 @@ _TOP = -1
 
 @dataclass(slots=True)
 class Hiding:
-    """What is to be said otherwise in a query. `left_out`: by the start of a read, the columns that it is left without.
+    """The edits of a query. `left_out`: by the start of a read, the columns that the read is left without.
 
-    `stars`: by offset, what is put in there, so that a `*` brings none of them. Offsets are the source's.
+    `stars`: by offset, the text to insert, so that a `*` does not include them. Offsets are the source's.
     """
 
     left_out: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -48,9 +48,9 @@ class Hiding:
 def hiding_of(
     source: SourceText, tokens: Sequence[Token], found: Found, hidden: Callable[[FoundTable], Sequence[str]]
 ) -> Hiding:
-    """Find what a query, one branch where it has several, brings of HIDDEN columns; `hidden` gives those of a read.
+    """Compute which HIDDEN columns a query, or one branch of it, would include; `hidden` returns those of a read.
 
-    E319 goes to the errors where a NATURAL JOIN stands beside the name of one. Cost: nothing where no read has any
+    E319 is added to the errors if a NATURAL JOIN occurs in a SELECT that names one. Cost: nothing if no read has any
     """
     of_reads = [(table, tuple(names)) for table in found.tables if not table.mark and (names := hidden(table))]
     hiding = Hiding()
@@ -64,7 +64,7 @@ def hiding_of(
 
 
 def stars_without(expression: str, columns: Sequence[str]) -> str:
-    """Return a rule's expression in which no `*` brings some columns of the rows that it is asked of."""
+    """Return a rule's expression in which no `*` includes the given columns of the rows that it checks."""
     nested = _Nested(dialect().tokenize(expression))
     for star in reversed(range(len(nested.tokens))):
         if not nested.is_star(star):
@@ -81,7 +81,7 @@ def stars_without(expression: str, columns: Sequence[str]) -> str:
 
 
 class _Nested:
-    """Tokens with the brackets around each: `around` is the index of the one that opened last, an opener's the next."""
+    """Tokens with their enclosing brackets: `around` is the index of the innermost open bracket, or -1."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens = tokens
@@ -100,18 +100,18 @@ class _Nested:
         return self.tokens[index].token_type if 0 <= index < len(self.tokens) else None
 
     def before(self, index: int) -> Iterator[int]:
-        """Yield what stands before a token within the same brackets, nearest first."""
+        """Yield the indexes before a token within the same brackets, nearest first."""
         level = self.around[index]
         return (at for at in range(index - 1, level, -1) if self.around[at] == level)
 
     def parts(self, index: int) -> bool:
-        """Tell whether a SELECT ends at a token, as another one follows."""
+        """Return whether a SELECT ends at a token because another one follows."""
         kind = self.kind(index)
         is_of_star = kind is TokenType.EXCEPT and self.kind(index - 1) is TokenType.STAR
         return kind is TokenType.PIPE_GT or (kind in _SETS and not is_of_star)
 
     def select_above(self, index: int) -> int | None:
-        """Return the SELECT in whose text a token stands, the innermost."""
+        """Return the innermost SELECT whose text contains a token."""
         at = index
         while at != _TOP:
             for earlier in self.before(at):
@@ -123,7 +123,7 @@ class _Nested:
         return None
 
     def select_that_reads(self, index: int) -> int | None:
-        """Return the SELECT in whose FROM a read stands; None where FROM comes first, or behind |>, or in a TABLE."""
+        """Return the SELECT whose FROM contains a read; None if FROM comes first, or after |>, or for TABLE."""
         at = index
         while at != _TOP:
             for earlier in self.before(at):
@@ -143,7 +143,7 @@ class _Nested:
         return None
 
     def end_of(self, select: int) -> int:
-        """Return the index behind a SELECT's text."""
+        """Return the index after a SELECT's text."""
         level = self.around[select]
         end = len(self.tokens) if level == _TOP else self.closing(level)
         return next((at for at in range(select + 1, end) if self.around[at] == level and self.parts(at)), end)
@@ -155,18 +155,18 @@ class _Nested:
         return next((at for at in behind if self.kind(at) in _CLOSING and self.around[at] == level), len(self.tokens))
 
     def is_star(self, at: int) -> bool:
-        """Tell whether a `*` brings columns: it does not multiply, nor count rows."""
+        """Return whether a `*` means columns: it neither multiplies nor counts rows."""
         if self.kind(at) is not TokenType.STAR or self.kind(at - 1) not in _BEFORE_A_STAR:
             return False
         is_only = self.kind(at - 1) is TokenType.L_PAREN and self.kind(at + 1) is TokenType.R_PAREN
         return not (is_only and at > 1 and self.tokens[at - 2].text.upper() == "COUNT")
 
     def has_list(self, star: int) -> bool:
-        """Tell whether an EXCEPT stands behind a `*`, with the columns that it leaves out."""
+        """Return whether an EXCEPT with a list of columns follows a `*`."""
         return self.kind(star + 1) is TokenType.EXCEPT and self.kind(star + 2) is TokenType.L_PAREN
 
     def texts(self, begin: int, end: int) -> Iterator[tuple[int, str]]:
-        """Yield what may be names between two indexes, in lower case, each with its index."""
+        """Yield possible names between two indexes, in lower case, each with its index."""
         for at in range(begin, end):
             if self.kind(at) not in _LITERALS:
                 yield at, self.tokens[at].text.lower()
@@ -174,7 +174,7 @@ class _Nested:
 
 @dataclass(frozen=True, slots=True)
 class _Select:
-    """A SELECT: where its text begins and ends, its own `*` and what else brings columns without naming them."""
+    """A SELECT: the range of its text, its own `*`, and other parts that include columns without naming them."""
 
     begin: int
     end: int
@@ -196,7 +196,7 @@ class _Finder:
         self.excepted: dict[int, list[str]] = {}
 
     def read(self, table: FoundTable, hidden: tuple[str, ...]) -> None:
-        """Find what a read with hidden columns brings."""
+        """Record the edits for a read with hidden columns."""
         index, node = self.nested.at.get(table.start), self.nodes.get(table.start)
         begin = None if index is None else self.nested.select_that_reads(index)
         if begin is None or node is None:
@@ -228,7 +228,7 @@ class _Finder:
                     self._except(star, [column])
 
     def write(self) -> None:
-        """Say of each `*` what it leaves out."""
+        """Write the EXCEPT of each `*`."""
         for star, names in self.excepted.items():
             listed = ", ".join(dict.fromkeys(names))
             if self.nested.has_list(star):
@@ -244,7 +244,7 @@ class _Finder:
         written = set()
         if self.nested.has_list(star):
             written = set(self._in_brackets(star + 1))
-        if parts[-1].lower() not in written:  # who leaves it out already may go on to say so
+        if parts[-1].lower() not in written:  # a user who leaves it out already may keep that
             self.excepted.setdefault(star, []).append(".".join(map(quoted, parts)))
 
     def _select(self, begin: int) -> _Select:
@@ -272,7 +272,7 @@ class _Finder:
         return self.nested.kind(star - 1) is TokenType.DOT
 
     def _is_of(self, star: int, name: str, select: _Select) -> bool:
-        """Tell whether `name.*` is of a read of a SELECT: in its own text, or in a SELECT within that names no such."""
+        """Return whether `name.*` belongs to a SELECT's read: in its own text, or nested without another such name."""
         before = star - 2
         if not self._is_qualified(star) or self.tokens[before].text.lower() != name.lower():
             return False
@@ -287,7 +287,7 @@ class _Finder:
         )
 
     def _named(self, select: _Select, hidden: Sequence[str]) -> dict[str, int]:
-        """Return those of the columns that a SELECT's text may name, each with where; a new name behind AS is none."""
+        """Return the columns that a SELECT's text may name, each with its index; a new name after AS does not count."""
         lower = {name.lower(): name for name in hidden}
         named: dict[str, int] = {}
         for at, text in self.nested.texts(select.begin, select.end):
@@ -299,7 +299,7 @@ class _Finder:
         return TokenType.L_PAREN in {self.nested.kind(at + ahead) for ahead in (1, 3)}
 
     def _in_brackets(self, at: int) -> list[str]:
-        """Return what may be names in the brackets that stand behind a word."""
+        """Return possible names in the brackets after a word."""
         opening = next(index for index in range(at + 1, len(self.tokens)) if self.nested.kind(index) in _OPENING)
         return [text for _, text in self.nested.texts(opening, self.nested.closing(opening))]
 

@@ -1,4 +1,4 @@
-"""Follows a column down through all that reads it: as a value, or only by which rows there are; never too little."""
+"""Follows a column down through all its readers, as a value or as an influence on rows; never too little."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.for_each import Each
 
 COPIED, COMPUTED, MAY = "copied", "computed", "may read"
-ROWS = "rows"  # of its rows it depends which of them there are
+ROWS = "rows"  # which rows the table has depends on the column
 _RANK = (COPIED, COMPUTED, MAY)
 
 
 @dataclass(slots=True)
 class Impact:
-    """What a column is for one table: the columns made of it, what else it does there, and the tables it comes by.
+    """The effect of a column on one table: the columns derived from it, its other uses, and the tables in between.
 
-    `columns` says by name `copied`, `computed` or `may read`. `uses` are `filter`, `join`, `group`, `sort`, `window`,
-    `value` (inside the query, for no column that is told), `reference`, `rows` (of a table whose rows depend on it) and
-    `may read`, where it cannot be told; `why` says why not.
+    `columns` maps names to `copied`, `computed` or `may read`. `uses` are `filter`, `join`, `group`, `sort`, `window`,
+    `value` (inside the query, for no known column), `reference`, `rows` (of a table whose rows depend on it) and `may
+    read`, if it cannot be determined; `why` are the reasons for that.
     """
 
     table: str
@@ -36,23 +36,23 @@ class Impact:
 
     @property
     def is_sure(self) -> bool:
-        """False where it may read the column, and may not."""
+        """False if the table may or may not read the column."""
         return bool(self.uses - {MAY}) or any(how != MAY for how in self.columns.values())
 
     def put(self, column: str, how: str) -> None:
-        """Note a column that is made of it; of two ways the less direct counts."""
+        """Record a column derived from it; of two derivations the less direct one counts."""
         before = self.columns.get(column, COPIED)
         self.columns[column] = max(before, how, key=_RANK.index)
 
     def size(self) -> tuple[object, ...]:
-        """Return what changes when more is known."""
+        """Return a value that changes when more is known."""
         return (tuple(self.columns.items()), len(self.uses), len(self.through), len(self.why))
 
 
 def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
-    """Return all tables that depend on a column, nearest first as the flow is ordered, publishes among them.
+    """Return all tables that depend on a column, nearest first in the order of the flow, including publishes.
 
-    Through a publish come the collects of the project that read what it delivers.
+    A publish passes the column on to the collects of the project that read the delivered data.
     Cost: a parse of each query below the column, some milliseconds, once more for each loop of reads
     """
     flow = lineage.flow
@@ -86,7 +86,7 @@ def _at(found: dict[str, Impact], name: str, through: str) -> Impact:
 
 
 def _delivered(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Return by collect the publishes that deliver what it reads."""
+    """Return, by collect, the publishes that deliver its input."""
     by: dict[str, tuple[str, ...]] = {}
     for name, table in flow.tables.items():
         unit = table.source.unit if table.source else None
@@ -104,7 +104,7 @@ def _delivered(flow: Flow) -> Mapping[str, tuple[str, ...]]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Takes over to one table what is known of a table that it reads."""
+    """Propagates the effects on a table to one of its readers."""
 
     lineage: ColumnLineage
     table: Table
@@ -176,7 +176,7 @@ class _Reader:
         self._may(read, "the query alone does not tell which columns it is made of")
 
     def _take_asked(self, read: str, column: str, how: str, each: Each) -> None:
-        """Take over a column by which a source is asked: it stands in the rows, and says which these are."""
+        """Propagate a column that is a parameter of requests to a source: the rows contain it, and depend on it."""
         if column.lower() in {name.lower() for name in each.parameters}:
             named = {it.name.lower(): it.name for it in self.table.columns.named}
             self._put(read, named.get(column.lower(), column), how)
@@ -198,7 +198,7 @@ class _Reader:
             yield column, Made(column, (of,))
 
     def _is_untold(self) -> bool:
-        """Whether what the query alone does not tell may rest on any column that it reads."""
+        """Return whether columns with an undetermined origin may derive from any column that the query reads."""
         return any(one.note == UNTOLD for one in self.lineage.made_in(self.table.name).values())
 
     def _put(self, read: str, column: str, how: str) -> None:

@@ -1,4 +1,4 @@
-"""Follows a column up to its sources and down to its readers; through Python transforms as plans have shown them."""
+"""Follows a column up to its sources and down to its readers; for Python transforms, from the plans of past runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Schemas = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A column on the way up or down, with those beyond it. `is_seen`: it was shown before, so it ends here.
+    """A column of the tree, with its branches. `is_seen`: it was shown before, so the branch ends here.
 
-    `is_unknown`: whether the one is made of the other, of this column and that before it, is not known: it may be.
+    `is_unknown`: it is not known whether this column and the one before it depend on each other; they may.
     """
 
     column: ColumnOf
@@ -33,11 +33,12 @@ class Branch:
 
 @dataclass(slots=True)
 class ColumnLineage:
-    """The lineage of a flow's columns, worked out table by table as it is asked for.
+    """The lineage of a flow's columns, computed lazily, table by table.
 
-    `schemas`: columns and types of tables as the last run left them; without them, columns behind a `*` of an open
-    list are followed by their name. `of_code`: by Python transform what plans of its code of today have shown; one that
-    is not there is made of all that it reads, maybe. Cost: a parse of each query on the way, some milliseconds.
+    `schemas`: columns and types of tables as the last run recorded them; without them, columns behind a `*` of an open
+    list are followed by their name. `of_code`: by Python transform, the lineage that plans of its current code have
+    shown. A transform that is missing there may depend on all its inputs. Cost: a parse of each query on the way, some
+    milliseconds.
     """
 
     flow: Flow
@@ -48,7 +49,7 @@ class ColumnLineage:
     _busy: set[str] = field(default_factory=set)
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Return the columns of a table that are known: by its last run, its list, or its query."""
+        """Return the known columns of a table: from its last run, or else from its list and its query."""
         if table in self.schemas:
             return tuple(name for name in self.schemas[table] if name != TIMELABEL)
         known = {name.lower(): name for name in self._traced(table)}
@@ -56,7 +57,7 @@ class ColumnLineage:
         return tuple(known.values())
 
     def made(self, of: ColumnOf) -> Made:
-        """Say what a column is made of directly.
+        """Return the direct origin of a column.
 
         Raises  E517 for a column that the table does not have, with the nearest
         """
@@ -84,24 +85,24 @@ class ColumnLineage:
         )
 
     def made_in(self, table: str) -> Mapping[str, Made]:
-        """Return what each column of a table is made of directly; `*` stands for those that are not told."""
+        """Return the direct origin of each column of a table; `*` represents columns that are not known."""
         return self._traced(table)
 
     def stars_in(self, table: str) -> tuple[str, ...]:
-        """Return the tables of which a `*` of a table's query may bring more columns than are told."""
+        """Return the tables whose `*` in a table's query may include more columns than are known."""
         self._traced(table)
         return self._stars.get(table, ())
 
     def comes_by_star(self, table: str, column: str) -> bool:
-        """Tell whether a `*` brings that column of a table, where it has one: no HIDDEN one comes so."""
+        """Return whether a `*` includes that column of a table, if it exists; a HIDDEN one is not included."""
         return column.lower() not in {name.lower() for name in self.flow.tables[table].hidden}
 
     def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
-        """Return the tree of all that a column is made of, to the sources."""
+        """Return the tree of all origins of a column, up to the sources."""
         return self._up(of, depth, set())
 
     def down(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
-        """Return the tree of all that is made of a column."""
+        """Return the tree of all columns derived from a column."""
         return self._down(of, depth, set())
 
     def _up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
@@ -123,7 +124,7 @@ class ColumnLineage:
         return Branch(of, made, beyond, is_unknown=is_unknown)
 
     def _made_of(self, of: ColumnOf) -> Iterator[tuple[ColumnOf, bool]]:
-        """Return the columns of readers that are made of a column directly, and whether that is not known."""
+        """Yield the readers' columns that derive directly from a column, and whether that is uncertain."""
         for name, table in self.flow.tables.items():
             if not any(read.table == of.table for read in table.reads):
                 continue
@@ -135,7 +136,7 @@ class ColumnLineage:
                 yield ColumnOf(name, of.column), False
 
     def _knows(self, table: str) -> bool:
-        """Whether all columns of a table are known."""
+        """Return whether all columns of a table are known."""
         return table in self.schemas or not self.flow.tables[table].columns.is_open
 
     def _has(self, of: ColumnOf) -> bool:
@@ -188,13 +189,13 @@ class ColumnLineage:
         if table.columns.is_open:
             return {**traced.made, **until}
         found = {name: made for name, made in {**traced.made, **until}.items() if name.lower() in said}
-        if "*" in traced.made:  # declared, and made by what the query alone does not tell
+        if "*" in traced.made:  # declared, but the query alone does not show its origin
             told = {name.lower() for name in found}
             found |= {name: traced.made["*"] for lower, name in said.items() if lower not in told}
         return found
 
     def _sent(self, source: str, column: Column) -> Made:
-        """Return of which columns of its table a column of a PUBLISH is made."""
+        """Return the origin of a column of a PUBLISH in the published table."""
         if column.made_as is None:
             return Made(column.name, (ColumnOf(source, column.name),))
         spelt = {name.lower(): name for name in self._known(source)}
@@ -226,11 +227,11 @@ class ColumnLineage:
         return Made(str(inputs[0]) if is_copy else "", inputs, by + why, unknown, origin.how)
 
     def _known(self, table: str) -> tuple[str, ...]:
-        """Return the columns that are known of a table; none of one that is being traced, in a circle."""
+        """Return the known columns of a table; none for one that is being traced, because of a cycle."""
         return () if table in self._busy else self.columns(table)
 
     def _closed(self, table: str) -> tuple[str, ...]:
-        """Return all columns of a table, where all are known; nothing where a `*` of a source may bring more."""
+        """Return all columns of a table, if all are known; nothing if a `*` of a source may include more."""
         if table in self.schemas:
             return tuple(self.schemas[table])
         declared = self.flow.tables[table]
@@ -245,7 +246,7 @@ class ColumnLineage:
 
 
 def _asked_by(each: Each, made: Mapping[str, Made]) -> dict[str, Made]:
-    """Return the columns by which a source is asked for each row of a table: they are that table's."""
+    """Return the columns that are parameters of requests to a source: they come from the FOR EACH table."""
     spelled = {name.lower(): name for name in made}
     return {
         spelled.get(name.lower(), name): Made(name, (ColumnOf(each.table, name),), "asked for each row")
@@ -254,7 +255,7 @@ def _asked_by(each: Each, made: Mapping[str, Made]) -> dict[str, Made]:
 
 
 def _made_until(table: Table, made: Mapping[str, Made]) -> dict[str, Made]:
-    """Return the columns that are made of others until they end, traced to what those are made of."""
+    """Return the columns computed from others until they retire, traced to the origins of those."""
     found: dict[str, Made] = {}
     for column in table.columns.named:
         text = column.ends and column.ends.made_as
@@ -271,13 +272,13 @@ def _without(found: Mapping[str, Made], said: Mapping[str, Made]) -> dict[str, M
 
 
 def _declared(table: Table) -> tuple[str, ...]:
-    """Return the columns that a table is said to have for its readers."""
+    """Return the columns that a table declares for its readers."""
     names = tuple(column.name for column in table.columns.named)
     return table.temporal.outputs(names) if table.temporal else names
 
 
 def _is_consumed(table: Table, column: str) -> bool:
-    """Tell whether a TEMPORAL table's rows have that column, and its versions do not."""
+    """Return whether a TEMPORAL table's rows have that column, but its versions do not."""
     temporal = table.temporal
     return temporal is not None and column.lower() in {each.lower() for each in (temporal.at or "", *temporal.consumed)}
 

@@ -1,7 +1,7 @@
-"""Parts an expression at its aggregates where what they come to of parts can be put together again.
+"""Splits an expression at its aggregates, if partial results of these can be merged.
 
-`sum(a) / count(*)` is two aggregates with text around them: their states of each part are merged, and the text is asked
-of what these come to.
+`sum(a) / count(*)` is two aggregates with text around them. Their partial states are merged, and the text is evaluated
+on the merged results.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ _APART = frozenset({"DISTINCT", "FILTER", "OVER", "WITHIN"})
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One aggregate: its name in small letters, and the texts of its arguments."""
+    """One aggregate: its lower-case name, and the texts of its arguments."""
 
     name: str
     arguments: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """The call as Spark takes it."""
+        """The call in Spark SQL."""
         return f"{self.name}({', '.join(self.arguments)})"
 
     @property
     def merges_by(self) -> str:
-        """By which aggregate its states become one: sum, min, max, mean, hll or kll."""
+        """The aggregate that merges its states: sum, min, max, mean, hll or kll."""
         kinds = {"sum": _SUMS, "min": _LEAST, "max": _GREATEST, "mean": _MEANS, "hll": _DIFFERENT}
         return next((kind for kind, names in kinds.items() if self.name in names), "kll")
 
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """An expression with an aggregate between every two pieces of text."""
+    """An expression as pieces of text with an aggregate between each two of them."""
 
     pieces: tuple[str, ...]
     calls: tuple[Call, ...]
 
     def rendered(self, of: Callable[[int], str]) -> str:
-        """Return the expression with a text in place of each aggregate, by its number."""
+        """Return the expression with each aggregate replaced by a text, given its number."""
         parts = [self.pieces[0]]
         for at, piece in enumerate(self.pieces[1:]):
             parts += [of(at), piece]
@@ -64,7 +64,7 @@ class Parted:
 
 
 def parted(text: str) -> Parted | None:
-    """Part an expression at its aggregates; None where one of them cannot be put together from parts."""
+    """Split an expression at its aggregates; return None if one of them cannot be merged."""
     pieces, calls, end = [], [], 0
     for start, stop, call in _calls(text):
         if call is None:
@@ -77,7 +77,7 @@ def parted(text: str) -> Parted | None:
 
 
 def _is_of_these_alone(found: Parted) -> bool:
-    """Tell whether nothing else of a row is asked for, such as by an aggregate that is not known as one."""
+    """Return whether the expression uses nothing else of a row, such as an aggregate that is not recognized."""
     try:
         tree = dialect().parse(f"SELECT {found.rendered(lambda _: '1')}")[0]
     except (ParseError, TokenError):
@@ -86,7 +86,7 @@ def _is_of_these_alone(found: Parted) -> bool:
 
 
 def _calls(text: str) -> Iterator[tuple[int, int, Call | None]]:
-    """Yield where each aggregate stands, outermost only; None for one that does not merge."""
+    """Yield the range of each outermost aggregate; None in place of a call that cannot be merged."""
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):
@@ -103,7 +103,7 @@ def _calls(text: str) -> Iterator[tuple[int, int, Call | None]]:
 
 
 def _closing(tokens: Sequence[Token], index: int) -> int | None:
-    """Return which token closes the call that begins at `index`; None where none does."""
+    """Return the index of the token that closes the call at `index`; None if there is none."""
     if index + 1 >= len(tokens) or tokens[index + 1].text != "(" or not tokens[index].text.isidentifier():
         return None
     depth = 0
@@ -115,7 +115,7 @@ def _closing(tokens: Sequence[Token], index: int) -> int | None:
 
 
 def _split(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
-    """Return the arguments of a call, of the tokens between its brackets."""
+    """Return the arguments of a call from the tokens between its brackets."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:

@@ -1,4 +1,4 @@
-"""Collects what a query names (tables, values, variables), and what is wrong with it."""
+"""Collects the names in a query (tables, values, variables), and the errors in them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _OF_MARKS = "0001-01-01"
 
 
 def mark_in_tree() -> Any:
-    """Return what stands in a syntax tree for the watermark of a table: an instant."""
+    """Return the placeholder for a table's watermark in a syntax tree: an instant."""
     return exp.cast(exp.Literal.string(_OF_MARKS), "timestamp")
 
 
 def is_mark(node: Any) -> bool:
-    """Tell whether a watermark of a table stands at a node."""
+    """Return whether a node is the placeholder for a table's watermark."""
     return isinstance(node, exp.Cast) and node.this.name == _OF_MARKS
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """A table or view named in a query; offsets are the source's. `alias` is what must be added at `alias_at`.
+    """A table or view named in a query, with offsets in the source. `alias` is the text to add at `alias_at`.
 
-    `is_flat`: FLAT stands around it, with `is_exact` where that says so. `mark`: it is WATERMARK(name) or
-    NEXT_WATERMARK(name), a value, which is read of the table that keeps the watermark of `name`.
+    `is_flat`: FLAT is around it, with `is_exact` if that is written. `mark`: it is WATERMARK(name) or
+    NEXT_WATERMARK(name), a value that is read from the table with the watermark of `name`.
     """
 
     name: str
@@ -49,7 +49,7 @@ class FoundTable:
 
     @property
     def words(self) -> str:
-        """How it is read, as it is written."""
+        """The word of the read function, such as PAST, FLAT or WATERMARK; PLAIN for a plain name."""
         return self.mark or (FLAT if self.is_flat else self.kind.name)
 
 
@@ -64,9 +64,9 @@ class FoundValue:
 
 @dataclass(slots=True)
 class Found:
-    """All that a query names, its syntax tree, and what is wrong with it.
+    """All names in a query, its syntax tree, and its errors.
 
-    Where it says UNION ALL BY NAME, `branches` are the queries between with what each names, and there is no one tree.
+    For UNION ALL BY NAME, `branches` are the combined queries with their names, and there is no single tree.
     """
 
     tree: Any

@@ -1,4 +1,4 @@
-"""Texts that Spark reads as the instant of the run, `'now'`, `'today'` and the like, where a date or time is meant."""
+"""Finds texts that Spark reads as the instant of the run, `'now'`, `'today'` and the like, as a date or time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from waterclock.dpl.query.type_families import INSTANTS, FamilyOf, family_of
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 
-# Spark 4.2 folds a constant of these words, in any case and with a zone behind it, wherever it is cast to a date or a
-# time, by itself or implicitly; 'epoch' is always the same instant
+# Spark 4.2 folds a constant of these words, in any case and with a zone after it, wherever it is cast to a date or a
+# time, explicitly or implicitly; 'epoch' is always the same instant
 _WORDS = re.compile(r"\s*(now|today|yesterday|tomorrow)(\s+\S+)?\s*", re.IGNORECASE)
 _ORDERED = exp.LT | exp.LTE | exp.GT | exp.GTE | exp.Between
 _SAME = exp.EQ | exp.NEQ | exp.NullSafeEQ | exp.In | exp.Coalesce | exp.Greatest | exp.Least | exp.Nullif | exp.If
@@ -30,7 +30,7 @@ _CALLS = frozenset({"TO_UTC_TIMESTAMP", "FROM_UTC_TIMESTAMP", "UNIX_SECONDS", "U
 
 
 def now_texts(tree: Any, source: SourceText, column: FamilyOf) -> Iterator[WaterclockError]:
-    """Refuse such texts in an expression where a date or a time is read; `column` tells the families of columns."""
+    """Yield an error for each such text that is read as a date or a time; `column` returns the families of columns."""
     for node in tree.walk(prune=lambda node: isinstance(node, exp.Query)):
         text = _constant(node)
         if text is None or not _WORDS.fullmatch(text) or _constant(node.parent) is not None:
@@ -46,7 +46,7 @@ def now_texts(tree: Any, source: SourceText, column: FamilyOf) -> Iterator[Water
 
 
 def _constant(node: Any) -> str | None:
-    """Return the text that Spark makes of a constant expression before anything else: of literals put together."""
+    """Return the text to which Spark folds a constant expression: literals, possibly combined."""
     if isinstance(node, exp.Literal):
         return str(node.this) if node.is_string else None
     if not isinstance(node, exp.Paren | exp.DPipe | exp.Concat | exp.Lower | exp.Upper | exp.Trim):
@@ -71,7 +71,7 @@ def _is_read_as_time(node: Any, column: FamilyOf) -> bool:
 
 
 def _is_argument_of_time(call: Any) -> bool:
-    """Tell whether a function reads such a text as a time; with a format of their own some do not."""
+    """Return whether a function reads such a text as a time; some do not if they get a format."""
     if isinstance(call, exp.Anonymous):
         name = call.name.upper()
         return name in _CALLS or (name in _CALLS_OF_ONE and len(call.expressions) == 1)
@@ -79,7 +79,7 @@ def _is_argument_of_time(call: Any) -> bool:
 
 
 def _in_case(node: Any, case: exp.Case, column: FamilyOf) -> bool:
-    """Tell whether a WHEN holds the text against a time, or a THEN or ELSE gives it beside times."""
+    """Return whether a WHEN compares the text with a time, or a THEN or ELSE returns it next to times."""
     if any(one.this is node for one in case.args["ifs"]):
         return bool(INSTANTS & {family_of(case.args.get("this"), column)})
     values = [*(one.args.get("true") for one in case.args["ifs"]), case.args.get("default")]

@@ -1,4 +1,4 @@
-"""Which columns the entries of a SELECT make: their names, their families of types, and those without a name."""
+"""Computes the columns of a SELECT's entries: their names, their type families, and the entries without a name."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def projection_of(node: Any, frame: Frame) -> Output:
     if isinstance(node, exp.Aliases):
         return Output(tuple(Entry(alias.name, node=node) for alias in node.aliases))
     name = _name_of(node)
-    if name is None:  # what has no name is refused; which one others get is not known
+    if name is None:  # an entry without a name is refused; the names of others are not known
         return Output((), is_whole=_is_nameless(_bare(node)))
     inner = node.this if isinstance(node, exp.Alias) else node
     return Output((Entry(name, family_of(inner, lambda column: family_in(column, frame)), node),))
 
 
 def _name_of(node: Any) -> str | None:
-    """Return the name of an entry that has one: by AS, as a column, as a literal, or as Spark says it by itself."""
+    """Return the name of an entry, from AS, a column, a literal or Spark's name for the call; None without one."""
     if isinstance(node, exp.Alias):
         return str(node.alias)
     bare = _bare(node)
@@ -58,7 +58,7 @@ def _of_star(node: Any, frame: Frame) -> Output:
 
 
 def _star(star: exp.Star, node: Any, sources: Iterable[Seen], merged: frozenset[str], *, is_whole: bool) -> Output:
-    """Return what a `*` brings: a column that USING made one of two is brought once."""
+    """Return the columns of a `*`, in which a column that USING merges occurs once."""
     left_out = {column.name.lower() for column in star.args.get("except_") or ()}
     sources = list(sources)
     entries: list[Entry] = []
@@ -82,7 +82,7 @@ def _star(star: exp.Star, node: Any, sources: Iterable[Seen], merged: frozenset[
 
 
 def _bare(node: Any) -> Any:
-    """Return what gives an entry its name: Spark passes by brackets, and by a cast of a column."""
+    """Return the node that gives an entry its name: Spark ignores brackets, and a cast of a column."""
     while isinstance(node, exp.Paren) or (isinstance(node, exp.Cast) and isinstance(_inside(node), exp.Column)):
         node = node.this
     return node
@@ -98,7 +98,7 @@ def _inside(cast: exp.Cast) -> Any:
 def time_windows_of(select: exp.Select) -> Iterator[tuple[str, Any]]:
     """Yield the calls of window() and session_window() of a SELECT, each with the name of the column that it makes.
 
-    Spark adds that column to the rows that the SELECT reads, so all its parts may name it: `window.start`.
+    Spark adds that column to the input rows of the SELECT, so all its parts may name it: `window.start`.
     """
     waiting = [value for part, value in select.args.items() if part not in _SOURCES]
     while waiting:
@@ -112,14 +112,14 @@ def time_windows_of(select: exp.Select) -> Iterator[tuple[str, Any]]:
 
 
 def makes_rows(node: Any) -> bool:
-    """Tell whether an entry of a SELECT is a function that makes rows, whose columns have names of their own."""
+    """Return whether an entry of a SELECT is a function that makes rows, whose columns have names of their own."""
     if isinstance(node, exp.Anonymous):
         return node.name.upper() in _MAKES_ROWS_CALLED
     return isinstance(node, _MAKES_ROWS)
 
 
 def nameless(tree: Any) -> Iterator[Any]:
-    """Find entries of a query's first SELECT for which Spark would make up a name that no table can have."""
+    """Yield entries of a query's first SELECT for which Spark would generate a name that no table can have."""
     while isinstance(tree, exp.Subquery | exp.SetOperation):
         tree = tree.this
     for node in tree.expressions if isinstance(tree, exp.Select) else ():

@@ -1,4 +1,4 @@
-"""Warnings of a flow's queries: what runs, and may answer otherwise than was meant."""
+"""Finds queries of a flow that run, but whose result may differ from the intended one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHY_LABEL = "timelabel is a column of every table, and a * has it too"
 
 
 def query_warnings(flow: Flow) -> list[WaterclockError]:
-    """Return one warning for each place of a query or view that uses the order of rows, timelabel unseen, or UTC.
+    """Return a warning for each place in a query or view that depends on row order, an implicit timelabel, or UTC.
 
     Cost: a parse of each query, some milliseconds
     """
@@ -64,7 +64,7 @@ def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[Waterc
 
 
 def _zone(flow: Flow, reader: Table | None) -> str:
-    """Return the zone of the table that a query makes; of a view, the first of a table of the flow that is not UTC."""
+    """Return the zone of the table that a query makes; for a view, the flow's first zone that is not UTC."""
     if reader is not None:
         return reader.cadence.zone
     return next((table.cadence.zone for table in flow.tables.values() if table.cadence.zone != "UTC"), "UTC")
@@ -97,7 +97,7 @@ _LOOKS: tuple[Callable[[Any], tuple[Any, str, str] | None], ...] = (_natural, _s
 
 
 def _sources(select: exp.Select, alias: str) -> Iterator[Any]:
-    """Give what stands in FROM and JOIN; of one name, where there is one."""
+    """Return the sources in FROM and JOIN; only the one with the given alias, unless that is empty."""
     from_ = select.args.get("from_")
     found = [from_.this] if from_ is not None else []
     found += [join.this for join in select.args.get("joins") or ()]
@@ -105,5 +105,5 @@ def _sources(select: exp.Select, alias: str) -> Iterator[Any]:
 
 
 def _is_stored(node: Any) -> bool:
-    """Tell whether a source is a table of the flow, by itself or in PAST and the like; no query and no name of WITH."""
+    """Return whether a source is a table of the flow, directly or in PAST and the like, and no query or CTE."""
     return isinstance(node, exp.Table) and (bool(node.db) or isinstance(node.this, exp.Func))

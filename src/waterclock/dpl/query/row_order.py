@@ -1,7 +1,7 @@
-"""Finds what of a query depends on the order in which Spark meets rows.
+"""Finds parts of a query that depend on the order in which Spark processes rows.
 
-Spark promises no such order: other files, more cores or a join done otherwise give another. The same batch made again
-may then differ, and all that reads it is made again too.
+Spark does not guarantee such an order: it changes with other files, more cores or another join. The same batch may then
+have other rows when it is made again, and all its readers are made again too.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _BY_PLACE = (
 _PICKS = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
 _LISTS = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.GroupConcat)
 _WRAPS = (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.Paren)
-# of these a list's order says nothing
+# the order of their list argument does not affect these
 _ORDERLESS = (exp.ArraySort, exp.ArraySize, exp.ArrayContains, exp.ArrayMin, exp.ArrayMax, exp.ArraySum)
 _ORDERLESS_CALLS = frozenset({"CARDINALITY"})
 
 
 def order_left_to_chance(node: Any, unique: Uniqueness) -> tuple[Any, str, str] | None:
-    """Return what of a node of a query hangs on the order of rows: where, what, and how it is mended; else None."""
+    """Return the part of a node that depends on the order of rows, with the fact and the fix; else None."""
     said = _limit(node) or _of_function(node, unique)
     return None if said is None else (_place_of(node), *said)
 
 
 def unique_of(flow: Flow, query: Query, reader: Table | None) -> Uniqueness:
-    """Return what is known of a query's reads to be unique."""
+    """Return the known unique keys of a query's inputs."""
     return Uniqueness(_keys_at(flow, query, reader))
 
 
 def parsed(source: SourceText) -> Any:
-    """Return the syntax tree of a query; None for one that cannot be read, which is told where it is declared."""
+    """Return the syntax tree of a query; None if it cannot be parsed, which is reported where it is declared."""
     try:
         trees = parse_sql(source, dialect().tokenize(source.text))
     except (SqlglotError, WaterclockError):
@@ -51,7 +51,7 @@ def parsed(source: SourceText) -> Any:
 
 
 def _keys_at(flow: Flow, query: Query, reader: Table | None) -> dict[int, tuple[str, ...]]:
-    """Return what tells the rows of each table or view apart that a query reads, by the offset of its name."""
+    """Return the unique columns of each table or view that a query reads, by the offset of its name."""
     keys: dict[int, tuple[str, ...]] = {}
     for each in query.tables:
         read = each.flat.read if each.flat is not None else each.read
@@ -64,7 +64,7 @@ def _keys_at(flow: Flow, query: Query, reader: Table | None) -> dict[int, tuple[
 
 
 def _place_of(node: Any) -> Any:
-    """Return the part of a node that is marked: the number of a LIMIT, not the whole query above it."""
+    """Return the part of a node to mark: the number of a LIMIT, not the whole query above it."""
     if isinstance(node, exp.Query):
         return node.args.get("limit") or node.args.get("offset")
     return node
@@ -108,7 +108,7 @@ def _of_function(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
 
 
 def _over(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] | None:
-    """Look at a function over a window: rows that its ORDER BY does not tell apart come in any order."""
+    """Check a function over a window: rows with equal values in its ORDER BY are in no defined order."""
     select = window.find_ancestor(exp.Select)
     if select is None or isinstance(node, exp.AnyValue):
         return None
@@ -127,7 +127,7 @@ def _over(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] 
 
 
 def _window(window: exp.Window, select: exp.Select) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return what a window is partitioned and ordered by, its own words and those of the named one."""
+    """Return the expressions that partition and order a window, its own ones and those of the named window."""
     named = next((each for each in select.args.get("windows") or () if each.name == window.alias), None)
     parts: list[Any] = list(window.args.get("partition_by") or ())
     order = window.args.get("order") or (named.args.get("order") if named is not None else None)
@@ -144,7 +144,7 @@ def _above(node: Any) -> Any:
 
 
 def _is_ordered(node: Any, above: Any) -> bool:
-    """Tell whether a list is sorted, or only counted and searched."""
+    """Return whether a list is sorted, or only counted or searched."""
     while isinstance(above, _WRAPS):
         above = above.parent
     if isinstance(above, exp.Anonymous):

@@ -1,4 +1,4 @@
-"""Which names a WITH puts in sight of a table reference."""
+"""Finds the CTEs of WITH clauses that are in scope for a table reference."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlglot import exp
 
 
 def is_cte(node: exp.Table, name: str) -> bool:
-    """Tell whether a WITH that is in sight of the node defines this name."""
+    """Return whether a WITH in scope of the node defines this name."""
     child: Any = node
     while child.parent is not None:
         parent = child.parent
@@ -30,7 +30,7 @@ def is_cte(node: exp.Table, name: str) -> bool:
 
 
 def written_ctes(tree: Any) -> set[str]:
-    """Return the names of the parts that a query's WITH clauses define, in lower case."""
+    """Return the lower-case names of the CTEs that a query's WITH clauses define."""
     return {cte.alias.lower() for cte in tree.find_all(exp.CTE) if _is_written(cte)}
 
 
@@ -39,5 +39,5 @@ def _is_named(cte: exp.CTE, name: str) -> bool:
 
 
 def _is_written(cte: exp.CTE) -> bool:
-    """Return whether the user wrote a part of a query: sqlglot makes parts of its own for steps behind |>."""
+    """Return whether the user wrote a CTE: sqlglot generates others for steps after |>."""
     return "start" in cte.args["alias"].this.meta

@@ -1,7 +1,7 @@
-"""Refuses a query of which sqlglot's tree has not all that it reads, by what stands behind FROM in its tokens.
+"""Refuses a query whose syntax tree from sqlglot misses a source, found after FROM in the query's tokens.
 
-Of steps behind |> the parser loses some parts without an error, as a UNION behind `|> SELECT a`. What they name would
-reach Spark unchecked.
+The parser drops some parts of steps after |> without an error, such as a UNION after `|> SELECT a`. Tables that they
+name would reach Spark unchecked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WITH_A_FROM = frozenset({"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY"})
 
 
 def unfollowed(source: SourceText, tokens: Sequence[Token], tree: Any) -> WaterclockError | None:
-    """Return the error for the first table or function behind a FROM that a query's tree does not have."""
+    """Return the error for the first table or function after a FROM that is missing in a query's tree."""
     kept = {start for node in tree.find_all(exp.Table) for start in _starts_of(node)}
     for index in sources_in(tokens):
         token = tokens[index]
@@ -45,7 +45,7 @@ def unfollowed(source: SourceText, tokens: Sequence[Token], tree: Any) -> Waterc
 
 
 def sources_in(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the index of the name, or of the function, right behind each FROM and each TABLE that begins a query."""
+    """Yield the index of the name or function right after each FROM, and after each TABLE that begins a query."""
     calls: list[str] = []
     for index, token in enumerate(tokens):
         kind = token.token_type
@@ -66,7 +66,7 @@ def sources_in(tokens: Sequence[Token]) -> Iterator[int]:
 
 
 def _starts_of(node: exp.Table) -> set[int]:
-    """Return the offsets of all words of a table's name, or of the function that stands for it."""
+    """Return the offsets of all words of a table's name, or of the function in its place."""
     parts = node.parts if isinstance(node.this, exp.Identifier | exp.Dot) else [node.this]
     return {part.meta["start"] for part in parts if part is not None and "start" in part.meta}
 

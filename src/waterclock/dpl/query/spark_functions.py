@@ -1,4 +1,4 @@
-"""The functions that Spark has, by what they do with rows; a test holds the list against Spark itself."""
+"""Lists the functions of Spark by their effect on rows; a test compares the list with Spark itself."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ AGGREGATES = frozenset(
     variance
     """.split()
 )
-"""One value of many rows."""
+"""Functions that return one value for many rows."""
 
 GENERATORS = frozenset(
     """
     explode explode_outer inline inline_outer posexplode posexplode_outer stack
     """.split()
 )
-"""Several rows of one."""
+"""Functions that return several rows for one."""
 
 WINDOWED = frozenset(
     """
     cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
     """.split()
 )
-"""A value of the rows around one."""
+"""Functions that return a value from the rows around one."""
 
 SCALARS = frozenset(
     """
@@ -87,7 +87,7 @@ SCALARS = frozenset(
     xpath_short xpath_string xxhash64 year zeroifnull zip_with
     """.split()
 )
-"""A value of each row's own."""
+"""Functions that return a value from each row alone."""
 
 TABLE_FUNCTIONS = frozenset(
     """
@@ -95,10 +95,10 @@ TABLE_FUNCTIONS = frozenset(
     stack variant_explode variant_explode_outer
     """.split()
 )
-"""What may stand in FROM with arguments."""
+"""Functions that are legal in FROM, with arguments."""
 
 CALLS_OF_CODE = frozenset("java_method reflect try_reflect".split())
-"""What calls whatever Java there is: it could end Spark, or tell what is in its environment."""
+"""Functions that call arbitrary Java code, which could end Spark or expose its environment."""
 
 MOST_ARGUMENTS = {"from_avro": 2, "from_protobuf": 2, "from_xml": 2, "schema_of_xml": 1, "to_protobuf": 2}
-"""Functions that open a file which their further arguments name; queries may give them no more than these."""
+"""Functions whose further arguments name a file to open; queries may pass at most these numbers of arguments."""

@@ -1,4 +1,4 @@
-"""A query's text with what it reads put in place, every other character as the user wrote it."""
+"""Replaces the references in a query's text; every other character stays as the user wrote it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MARKERS = {
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a spliced text that begins at `at`; copied from `origin` on where `is_copied`, else put there."""
+    """A piece of a spliced text that begins at `at`: copied from `origin` on if `is_copied`, else inserted."""
 
     at: int
     source: SourceText
@@ -43,10 +43,10 @@ class Spliced:
     variables: tuple[str, ...] = ()
 
     def place_of(self, line: int, column: int) -> Place:
-        """Return the user's place of a position in `text`, both counted from 1; Spark counts columns from 0: add 1.
+        """Return the user's place of a position in `text`, both counted from 1; Spark counts columns from 0, so add 1.
 
         Columns of `text` are counted as the JVM does, in UTF-16: a character beyond the basic plane takes two. A
-        position in what was put in place gives the reference that it stands for.
+        position within inserted text gives the reference that it replaces.
         """
         start = 0
         for _ in range(line - 1):
@@ -59,7 +59,7 @@ class Spliced:
         return piece.source.place(piece.origin + (offset - piece.at if piece.is_copied else 0))
 
     def _characters(self, start: int, units: int) -> int:
-        """Count the characters from `start` on that take up so many units of UTF-16."""
+        """Count the characters from `start` on that take up that many units of UTF-16."""
         units = max(units, 0)
         if self.text.isascii():
             return units
@@ -73,7 +73,7 @@ class Spliced:
 
 
 class InPlace(Protocol):
-    """What is put in place of what a query names, on one line each: the other lines stay the user's."""
+    """Returns replacements for the references of a query, on one line each, so that line numbers do not change."""
 
     def of_read(self, query: Query, reference: TableReference, read: Read | Flat) -> str:
         """Return a relation for a reference in a query's text."""
@@ -82,7 +82,7 @@ class InPlace(Protocol):
         """Return an expression for a value of the batch in a query's text."""
 
     def between(self, query: Query) -> Mapping[int, str]:
-        """Return what is put in at offsets of a query's text where nothing was."""
+        """Return the texts to insert at further offsets of a query's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +100,16 @@ class _ByName:
 
 
 def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> Spliced:
-    """Put `name_of(read)` in place of every read, views in place of their names, and markers for the batch's values.
+    """Replace every read by `name_of(read)`, views by their queries, and the batch's values by parameter markers.
 
-    `name_of` gives a name or any relation on one line. An alias is added where the user gave none. A query that says
-    UNION ALL BY NAME is spliced branch by branch.
+    `name_of` returns a name or any relation on one line. An alias is added where the user wrote none. For a query with
+    UNION ALL BY NAME, splice each branch.
     """
     return splice_by(query, _ByName(name_of))
 
 
 def splice_by(query: Query, ways: InPlace) -> Spliced:
-    """Put in place of what a query names what `ways` says; otherwise as `splice`."""
+    """Replace a query's references by the results of `ways`; otherwise like `splice`."""
     if query.branches:
         raise ValueError("Spark has no UNION ALL BY NAME: splice each of the branches")
     parts: list[str] = []
@@ -133,12 +133,12 @@ def variables_of(query: Query) -> tuple[str, ...]:
 
 
 def without_columns(relation: str, columns: Sequence[str]) -> str:
-    """Return a relation, on one line, that has all columns of another but these."""
+    """Return a relation, on one line, that has all columns of another one except these."""
     return f"(SELECT * EXCEPT ({', '.join(map(quoted, columns))}) FROM {relation})" if columns else relation
 
 
 def reads_of(query: Query) -> tuple[Read, ...]:
-    """Return what a query reads, views and FLAT looked into, each once and in the order written."""
+    """Return the reads of a query, including those inside views and FLAT, each once and in the order written."""
     found: dict[Read, None] = dict.fromkeys(read for branch in query.branches for read in reads_of(branch))
     for reference in query.tables:
         if reference.read is not None:

@@ -11,19 +11,19 @@ from sqlglot import exp
 from waterclock.flow.declarations import Flow, Query
 
 _CALLS = frozenset({"to_timestamp", "try_to_timestamp", "to_timestamp_ltz", "timestamp"})
-# what gives a text; of a CAST, anything else may be a time or a number already
+# expressions that return a text; in a CAST, any other one may be a time or a number already
 _TEXTS = (
     exp.Concat, exp.ConcatWs, exp.DPipe, exp.Lower, exp.RegexpExtract, exp.RegexpReplace, exp.Replace, exp.Substring,
     exp.Trim, exp.Upper,
 )  # fmt: skip
 _NUMBERS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg)
 _TEXT_TYPES = ("STRING", "VARCHAR", "CHAR")
-# letters of a pattern by which a text brings its own offset or zone
+# letters of a pattern with which a text has its own offset or zone
 _OFFSET = re.compile(r"[XxOVzZ]")
 
 
 def types_of(flow: Flow, query: Query) -> dict[str, str]:
-    """Return the declared types of the columns that a query reads, by lower-case name; of one name, where all agree."""
+    """Return the declared types of a query's input columns, by lower-case name, if all columns of a name agree."""
     found: dict[str, set[str | None]] = {}
     for reference in query.tables:
         read = reference.flat.read if reference.flat is not None else reference.read
@@ -34,9 +34,10 @@ def types_of(flow: Flow, query: Query) -> dict[str, str]:
 
 
 def text_read_in_utc(node: Any, types: Mapping[str, str]) -> tuple[Any, str] | None:
-    """Return where a node reads a text without an offset as an instant, and how it is written; None where it does not.
+    """Return the place where a node reads a text without an offset as an instant, and its spelling; else None.
 
-    A literal, a pattern with an offset, and what is shifted by `to_utc_timestamp` or `convert_timezone` are meant so.
+    A literal, a pattern with an offset, and the argument of `to_utc_timestamp` or `convert_timezone` are intentional
+    and not reported.
     """
     call = _call(node)
     is_cast = isinstance(node, exp.Cast) and not node.meta and node.to.this is exp.DataType.Type.TIMESTAMPTZ
@@ -51,13 +52,13 @@ def text_read_in_utc(node: Any, types: Mapping[str, str]) -> tuple[Any, str] | N
 
 
 def _call(node: Any) -> str | None:
-    """Return the name of the function that a node calls, where it reads a text as an instant."""
+    """Return the name of the function that a node calls to read a text as an instant; else None."""
     if isinstance(node, exp.Anonymous):
         name = str(node.name).lower()
     elif isinstance(node, exp.StrToTime):
         name = "to_timestamp"
     elif isinstance(node, exp.Cast) and node.meta and node.to.this is exp.DataType.Type.TIMESTAMP:
-        name = "to_timestamp"  # as the parser has it; `timestamp(text)` is the same
+        name = "to_timestamp"  # as the parser represents it; `timestamp(text)` is the same
     else:
         return None
     return name if name in _CALLS else None
@@ -71,12 +72,12 @@ def _arguments(node: Any) -> tuple[Any, Any]:
 
 
 def _has_offset(pattern: Any) -> bool:
-    """Return whether a pattern reads an offset; one that is no literal may."""
+    """Return whether a pattern contains an offset; one that is no literal may."""
     return not isinstance(pattern, exp.Literal) or _OFFSET.search(str(pattern.this)) is not None
 
 
 def _is_text(value: Any, types: Mapping[str, str], *, is_sure: bool) -> bool:
-    """Return whether a value is a text; `is_sure` asks for one that is known to be."""
+    """Return whether a value is a text; with `is_sure`, only if that is certain."""
     while isinstance(value, exp.Paren):
         value = value.this
     if isinstance(value, exp.Literal | exp.Null):

@@ -1,7 +1,8 @@
-"""Finds in a query how far apart in time rows may be that it brings together, where that can be said exactly.
+"""Finds the maximum time distance between rows that a query joins, if its conditions determine it exactly.
 
-Two forms say that each match is to be found once, when its later row has come: rows of several PASTs, the newest label
-being the batch's own, and rows of the window for which none exists in a PAST. What is said otherwise is passed over.
+Two forms express that each match is found once, when its later row has arrived. The first joins rows of several PASTs,
+whose newest label is the batch's own. The second selects rows of the window for which a PAST has no match. All other
+forms are ignored.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ class TimeBound:
 
 @dataclass(slots=True)
 class _Linear:
-    """A sum of times, each so often, and a length of time."""
+    """A sum of times, each with a factor, and a length of time."""
 
     times: dict[_At, int] = field(default_factory=dict)
     length: timedelta = timedelta()
 
 
 def time_bounds(tree: Any, tables: Mapping[int, FoundTable]) -> Iterator[TimeBound]:
-    """Yield the bounds of a query's matches; `tables` are what it reads by where they start."""
+    """Yield the bounds of a query's matches; `tables` are its reads by their start offsets."""
     for select in tree.find_all(exp.Select):
         sources = dict(_sources(select, tables))
         said = _conditions(select)
@@ -59,7 +60,7 @@ def time_bounds(tree: Any, tables: Mapping[int, FoundTable]) -> Iterator[TimeBou
 def _absent(
     select: exp.Select, outer: Mapping[str, FoundTable], tables: Mapping[int, FoundTable]
 ) -> Iterator[TimeBound]:
-    """Yield the bounds within which no row of a PAST may be, of NOT EXISTS and of an anti join."""
+    """Yield the bounds within which a PAST has no row, from NOT EXISTS and anti joins."""
     own = {alias for alias, table in outer.items() if table.kind is ReadKind.PLAIN}
     for condition in _conditions(select):
         inner = (
@@ -80,9 +81,10 @@ def _absent(
 
 
 def _may_bound(condition: Any) -> bool:
-    """Tell whether a condition may keep times nearer than the bound that is read.
+    """Return whether a condition may restrict times further than the bound.
 
-    By labels it may, unless it only says that one is older, and by what is made of both rows, as an hour is.
+    A condition on labels may, unless it only requires one to be older. So may one on a value computed from both rows,
+    such as an hour.
     """
     columns = list(condition.find_all(exp.Column))
     rows = {column.table.lower() for column in columns}
@@ -94,7 +96,7 @@ def _may_bound(condition: Any) -> bool:
 def _between(
     sources: Mapping[str, FoundTable], said: Sequence[Any], reads: set[str], others: set[str]
 ) -> Iterator[TimeBound]:
-    """Yield how long after rows of `reads` those of `others` may come; nothing where more is said of their times."""
+    """Yield how long after rows of `reads` those of `others` may be; nothing if other conditions restrict times."""
     for (early, late), most in _most_apart(said).items():
         if early[0] in reads and late[0] in others and early[0] != late[0]:
             is_more_said = any(
@@ -106,7 +108,7 @@ def _between(
 
 
 def _most_apart(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
-    """Return how long after one time another is at most, by the conditions that are differences of two."""
+    """Return the longest time from one column to another, from the conditions that bound a difference of two."""
     found: dict[tuple[_At, _At], timedelta] = {}
     for difference in (each for condition in said for each in _at_most_none(condition)):
         ones = {count: time for time, count in difference.times.items()}
@@ -117,7 +119,7 @@ def _most_apart(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
 
 
 def _at_most_none(condition: Any) -> Iterator[_Linear]:
-    """Yield the sums of which a comparison says that they are not above nothing."""
+    """Yield the sums that a comparison requires to be at most zero."""
     if isinstance(condition, exp.Between):
         sides = [(condition.args["low"], condition.this), (condition.this, condition.args["high"])]
     else:
@@ -130,7 +132,7 @@ def _at_most_none(condition: Any) -> Iterator[_Linear]:
 
 
 def _linear(node: Any) -> _Linear | None:
-    """Return what an expression of times and intervals sums up to; None of any other."""
+    """Return the sum that an expression of times and intervals represents; None for any other."""
     if isinstance(node, exp.Paren):
         return _linear(node.this)
     if isinstance(node, exp.Column):
@@ -160,7 +162,7 @@ def _length(node: exp.Interval) -> timedelta | None:
 
 
 def _newest(said: Sequence[Any]) -> set[str]:
-    """Return the reads of which the newest label is said to be the batch's own."""
+    """Return the reads whose newest label must be the batch's own, by the conditions."""
     for condition in said:
         sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ | exp.GTE) else []
         calls = [side for side in sides if isinstance(side, exp.Anonymous) and side.name.upper() == "TIMELABEL"]
@@ -174,7 +176,7 @@ def _newest(said: Sequence[Any]) -> set[str]:
 
 
 def _is_acceptance(condition: Any) -> bool:
-    """Tell whether a condition leaves out what came too late by a watermark, and nothing else."""
+    """Return whether a condition only leaves out rows that are too late by a watermark."""
     sides = [condition.this, condition.expression] if isinstance(condition, exp.GT | exp.GTE) else []
     if isinstance(condition, exp.LT | exp.LTE):
         sides = [condition.expression, condition.this]
@@ -186,7 +188,7 @@ def _tells(condition: Any, time: _At) -> bool:
 
 
 def _conditions(select: exp.Select) -> list[Any]:
-    """Return all that must hold of a row that the query gives: of its WHERE, and of its joins but the anti ones."""
+    """Return all conditions on a row of the result: from WHERE, and from all joins except anti and semi joins."""
     where = select.args.get("where")
     joins = [join for join in select.args.get("joins") or () if (join.kind or "").upper() not in {"ANTI", "SEMI"}]
     return [*_flat(where.this if where else None), *(each for join in joins for each in _flat(join.args.get("on")))]

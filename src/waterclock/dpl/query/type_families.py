@@ -1,4 +1,4 @@
-"""Which family of types an expression's value belongs to, as far as its text and the types of columns tell it."""
+"""Determines the type family of an expression's value, as far as its text and the types of columns show it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 
 
 class Family(StrEnum):
-    """Families of types that `check` tells apart; OTHER holds all types that a table stores and that are no time."""
+    """Families of types that `check` distinguishes; OTHER comprises all types that a table stores, except times."""
 
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
@@ -46,7 +46,7 @@ _TIMESTAMPS = (
     exp.StrToTime, exp.TimestampTrunc, exp.CurrentTimestamp, exp.UnixToTime, exp.TimestampFromParts, exp.FromTimeZone,
 )  # fmt: skip
 _HANDS_ON = (exp.Paren, exp.Alias, exp.Filter, exp.Window, exp.IgnoreNulls, exp.RespectNulls, exp.Neg, exp.Distinct)
-# their value is one of their arguments' values, or is made of them within one family
+# their value is that of an argument, or computed from arguments within one family
 _CHOOSES = (
     exp.Max, exp.Min, exp.Sum, exp.Avg, exp.First, exp.Last, exp.AnyValue, exp.FirstValue, exp.LastValue, exp.Lag,
     exp.Lead, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Array, exp.ArrayAgg,
@@ -55,7 +55,7 @@ _OF_TEXT = (exp.Upper, exp.Lower, exp.Trim, exp.Substring, exp.Concat, exp.DPipe
 
 
 def family_of_type(written: str) -> Family:
-    """Return the family of a column's declared type, or of one as Spark writes it."""
+    """Return the family of a column's declared type, or of a type as Spark writes it."""
     word = written.strip().upper()
     if word.startswith("TIMESTAMP"):
         return Family.TIMESTAMP
@@ -66,7 +66,7 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
 
 
 def family_of(node: Any, column: FamilyOf) -> Family | None:
-    """Return the family of an expression's value, None where it is not known; `column` tells those of columns."""
+    """Return the family of an expression's value, None if it is not known; `column` returns the families of columns."""
     rule = next((rule for kinds, rule in _RULES if isinstance(node, kinds)), None)
     return rule(node, column) if rule else None
 
@@ -101,7 +101,7 @@ def _of_anonymous(node: Any, _: FamilyOf) -> Family | None:
 
 def _of_arithmetic(node: Any, column: FamilyOf) -> Family | None:
     behind = []
-    while isinstance(node, _ARITHMETIC):  # a sum of a thousand is a thousand deep
+    while isinstance(node, _ARITHMETIC):  # a sum of a thousand terms is a thousand levels deep
         behind.append(node)
         node = node.this
     family = family_of(node, column)
@@ -122,7 +122,7 @@ def _of_two(node: Any, left: Family | None, right: Family | None) -> Family | No
 
 
 def _first(nodes: Iterable[Any], column: FamilyOf) -> Family | None:
-    """Return the first known family among alternatives: one that tells more than OTHER wins."""
+    """Return the first known family among alternatives; a family other than OTHER takes precedence."""
     found = [family for node in nodes if node is not None and (family := family_of(node, column))]
     return next((one for one in found if one is not Family.OTHER), found[0] if found else None)
 

@@ -1,6 +1,6 @@
-"""Finds where a query says UNION ALL BY NAME, and cuts out the queries between.
+"""Finds UNION ALL BY NAME in a query, and splits the query at it.
 
-Spark's SQL has no such words: each query between them runs by itself, and the rows are put together by their names.
+Spark's SQL does not have this operator: each of the queries runs by itself, and their rows are united by column names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WHY = "Spark runs the queries between for themselves, and their rows are put to
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """UNION ... BY NAME among tokens: the first one and the one behind; `depth` counts the brackets around."""
+    """UNION ... BY NAME in the tokens: its first index and the index after it; `depth` counts enclosing brackets."""
 
     first: int
     behind: int
@@ -34,7 +34,7 @@ class _Words:
 
 
 def branches_of(query: QuerySaid) -> tuple[list[QuerySaid], list[WaterclockError]]:
-    """Return the queries between the UNION ALL BY NAME at a query's top, if any, and what is wrong with them."""
+    """Return the queries that UNION ALL BY NAME combines at a query's top level, if any, and their errors."""
     tokens = query.tokens
     cuts = [words for words in _by_name(tokens) if not words.depth]
     if not cuts:
@@ -60,7 +60,7 @@ def branches_of(query: QuerySaid) -> tuple[list[QuerySaid], list[WaterclockError
 
 
 def misplaced(query: QuerySaid) -> Iterator[WaterclockError]:
-    """Refuse UNION ALL BY NAME wherever it stands in a query that is no TRANSFORM's, or not at its top."""
+    """Yield errors for UNION ALL BY NAME in a query of another statement than a TRANSFORM, or below the top level."""
     for words in _by_name(query.tokens):
         yield _span(query, words.first, words.behind).refuse(
             "E236",
@@ -94,7 +94,7 @@ def _distinct(query: QuerySaid, cut: _Words) -> WaterclockError | None:
 
 
 def _beside(branch: QuerySaid) -> Iterator[WaterclockError]:
-    """Refuse, in one of the queries between, what in SQL would be said of all of them together."""
+    """Yield errors for clauses in one of the combined queries that SQL would apply to all of them together."""
     source, tokens = branch.span.source, branch.tokens
     if tokens[0].token_type is TokenType.WITH:
         yield source.span(tokens[0].start, tokens[0].end + 1).refuse(

@@ -1,4 +1,4 @@
-"""Which columns tell the rows of a SELECT's sources apart, by the keys of the tables that it reads."""
+"""Determines which columns identify the rows of a SELECT's sources, from the keys of its input tables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from waterclock.timelabel.label import TIMELABEL
 
 
 def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ...]:
-    """Return columns that tell the rows of a read apart, in lower case; nothing where no key is declared.
+    """Return columns that identify the rows of a read, in lower case; nothing if no key is declared.
 
-    A key of a table that is appended to is unique within a batch: with the label's column it is in all of them.
+    A key of an APPEND table is unique within a batch, and across batches together with the label's column.
     """
     table = flow.tables[read.table]
     keys = tuple(name.lower() for name in table.keys)
@@ -31,15 +31,16 @@ def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ..
 
 
 class Uniqueness:
-    """Finds keys of what stands in FROM; `keys_at` gives those of the table read at an offset."""
+    """Determines keys of the sources in FROM; `keys_at` contains the keys of the table read at each offset."""
 
     def __init__(self, keys_at: Mapping[int, tuple[str, ...]]) -> None:
         self.keys_at = keys_at
 
     def tells_apart(self, select: exp.Select, columns: Iterable[Any]) -> bool:
-        """Tell whether rows of a SELECT's sources that agree in those columns are one row, as far as is known.
+        """Return whether the columns identify the rows of a SELECT's sources, as far as is known.
 
-        Rows of a join are told apart by the keys of all that is joined, but of those that a condition finds by key.
+        The rows of a join are identified by the keys of all joined sources, except those that a condition looks up by
+        key.
         """
         named = {(each.table.lower(), each.name.lower()) for each in columns if isinstance(each, exp.Column)}
         from_ = select.args.get("from_")
@@ -70,7 +71,7 @@ class Uniqueness:
         return None
 
     def of_query(self, query: Any) -> tuple[str, ...] | None:
-        """Return columns that tell the rows of a query apart, under the names that it gives them."""
+        """Return columns that identify the rows of a query, under the names of its result."""
         if not isinstance(query, exp.Select):
             return None
         outputs = {_source_of(each): each.alias_or_name.lower() for each in query.expressions if not each.is_star}
@@ -103,7 +104,7 @@ def _source_of(node: Any) -> str:
 
 
 def _equated(join: Any, alias: str) -> Iterator[str]:
-    """Yield the columns of the joined source that the condition equates with another's."""
+    """Yield the columns of the joined source that the condition equates with another source's."""
     yield from (column.name.lower() for column in join.args.get("using") or ())
     on = join.args.get("on")
     for part in on.flatten() if isinstance(on, exp.And) else [on]:
@@ -113,7 +114,7 @@ def _equated(join: Any, alias: str) -> Iterator[str]:
 
 
 def _cte(node: Any, name: str) -> Any:
-    """Return the WITH part of that name that is in sight of a node."""
+    """Return the CTE of that name that is in scope of a node."""
     while node is not None:
         clause = node.args.get("with_")
         for cte in clause.expressions if clause is not None else ():

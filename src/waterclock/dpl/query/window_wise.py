@@ -1,7 +1,7 @@
-"""Finds in a query what is to be said otherwise where it is asked of many windows at once, by LATERAL.
+"""Finds the parts of a query to rewrite so that it can run for many windows at once, with LATERAL.
 
-Spark takes a window's own rows neither on the right of a join from the left nor a window's own time beside aggregates.
-The first can be said in the join's condition, the second be put in once the rows are made.
+Spark supports neither a window's own rows on the right of a left join, nor a window's own time next to aggregates. The
+first can be expressed in the join's condition; the second can be added once the rows are made.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 @dataclass(frozen=True, slots=True)
 class WindowWise:
-    """What of one query's text is to be said otherwise.
+    """The parts of one query's text to rewrite.
 
-    `joined` are the reads on the right of a join from the left, by where they start: the name that the read goes by,
-    and the offset behind the join's ON. `columns` are the values that are a column of the query's result and nothing
-    else, by where they start: the column's name.
+    `joined` are the reads on the right of a left, semi or anti join, by their start offsets: the alias of the read, and
+    the offset after the join's ON. `columns` are values that are used only as a column of the query's result, by their
+    start offsets: the column's name.
     """
 
     joined: Mapping[int, tuple[str, int]] = field(default_factory=dict)
@@ -38,9 +38,9 @@ class WindowWise:
 
 
 def window_wise(query: Query, *, is_whole: bool) -> WindowWise:
-    """Look through a query's text; only where it `is_whole`, no view's, are its columns those of the result.
+    """Find the parts of a query's text to rewrite; columns are those of the result only if it `is_whole`, not a view's.
 
-    What is not found for sure is left out: Spark refuses the whole then, and each window is asked for itself.
+    Uncertain parts are left out: Spark then refuses the combined query, and each window runs a query of its own.
     """
     tokens = dialect().tokenize(query.text)
     at = {token.start: index for index, token in enumerate(tokens)}
@@ -55,7 +55,7 @@ def window_wise(query: Query, *, is_whole: bool) -> WindowWise:
 
 
 def _depths(tokens: Sequence[Token]) -> Iterator[int]:
-    """Return how many brackets are around each token; those of an opening one count it, those of a closing one too."""
+    """Yield the number of brackets around each token; an opening and a closing bracket count themselves."""
     depth = 0
     for token in tokens:
         depth += token.token_type in _OPENING
@@ -94,7 +94,7 @@ def _kind_of_join(before: Sequence[TokenType]) -> Sequence[TokenType]:
 
 
 def _condition(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Iterator[TokenType]:
-    """Return the tokens of a join's condition that are in no brackets of their own, or some more behind it."""
+    """Yield the kinds of a join condition's tokens outside of brackets, possibly with some tokens after it."""
     for token, depth in zip(tokens[on + 1 :], depths[on + 1 :], strict=True):
         if depth < depths[on] or (depth == depths[on] and token.token_type in _CLOSING | _ENDS_A_CONDITION):
             return
@@ -103,7 +103,7 @@ def _condition(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Itera
 
 
 def _brings_all(tokens: Sequence[Token], name: str) -> bool:
-    """Tell whether some `*` may bring all columns of a name: then what is added to them would show."""
+    """Return whether a `*` may include all columns of a name, so that columns added to them would be visible."""
     for index, token in enumerate(tokens):
         if token.token_type is not TokenType.STAR or index == 0:
             continue

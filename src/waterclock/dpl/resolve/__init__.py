@@ -1,3 +1,3 @@
-"""Makes a flow of statements: names, cadences, columns, rules and legality, with all errors at once."""
+"""Compiles statements to a flow: names, cadences, columns, rules and legality, with all errors collected."""
 
 from __future__ import annotations

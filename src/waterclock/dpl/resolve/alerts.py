@@ -1,4 +1,4 @@
-"""Settles `[alerts]` of the project file: targets, and rules by selection and severity."""
+"""Resolves `[alerts]` of the project file: targets, and rules by selection and severity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Path = tuple[str, ...]
 
 
 def resolve_alerts(config: Config, flow: Flow, errors: list[WaterclockError]) -> Alerting:
-    """Return what the project says of alerts, with all that is wrong with it put to `errors`."""
+    """Return the alerts that the project declares, and add all errors in them to `errors`."""
     said = config.alerts
     is_on = bool(said) and config.environment.alerts
     reader = _Reader(config, errors, is_whole=not errors)
@@ -51,11 +51,11 @@ def resolve_alerts(config: Config, flow: Flow, errors: list[WaterclockError]) ->
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads values of the section, and refuses what cannot be one, each with its place."""
+    """Reads values of the section, and reports invalid ones at their places."""
 
     config: Config
     errors: list[WaterclockError]
-    is_whole: bool  # else tables may be missing because their statements are wrong, which is told already
+    is_whole: bool  # else tables may be missing because of errors in their statements, which are reported already
     said: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class _Reader:
                 self.refuse((*path, name), "E911", f"alerts.{kind}.{name} is no table", fix=fix)
 
     def texts(self, values: Mapping[str, Any], path: _Path) -> tuple[str, ...] | None:
-        """Read a text, or a list of them; None where it is neither."""
+        """Read a text, or a list of texts; None if the value is neither."""
         value = values.get(path[-1])
         if value is None:
             return ()
@@ -157,7 +157,7 @@ def _rule(reader: _Reader, name: str, values: Mapping[str, Any], flow: Flow, tar
 
 
 def _rule_of_all(reader: _Reader, flow: Flow, targets: tuple[str, ...]) -> AlertRule:
-    """Return the rule that holds where none is written: every target is told of everything."""
+    """Return the rule that applies if none is declared: every target receives every alert."""
     path = ("alerts",)
     repeat, quiet = _repeat(reader, {}, (*path, "repeat")), _quiet(reader, {}, path)
     return AlertRule("all", frozenset(flow.tables), Severity.WARNING, targets, repeat, quiet)
@@ -224,7 +224,7 @@ def _quiet(reader: _Reader, values: Mapping[str, Any], path: _Path) -> Quiet | N
 
 
 def _said(reader: _Reader, values: Mapping[str, Any], path: _Path, key: str) -> tuple[Any, _Path]:
-    """Return what a rule says, else what is said for all, and where."""
+    """Return a rule's own value, else the value for all rules, and its place."""
     return (values[key], (*path, key)) if key in values else (reader.said.get(key), ("alerts", key))
 
 

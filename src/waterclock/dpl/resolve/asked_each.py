@@ -1,4 +1,4 @@
-"""How a source is asked for each row of a table: whether it can be, by which columns, and what goes not with it."""
+"""Resolves FOR EACH: whether a source can be queried for each row of a table, by which columns, and the conflicts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def each_of(
     all_types: Mapping[str, Capabilities],
     errors: list[WaterclockError],
 ) -> Each | None:
-    """Return what FOR EACH says; None where it is not said, or where what is said cannot be."""
+    """Return the declared FOR EACH; None if there is none, or if it is not valid."""
     said = statement.value("FOR EACH", EachSaid)
     if capabilities is None or "FOR EACH" in statement.failed:
         return None
@@ -53,7 +53,7 @@ def each_of(
 def _wrong_together(
     statement: Statement, unit: Unit, capabilities: Capabilities, *, is_each: bool
 ) -> Iterator[WaterclockError]:
-    """Report what the connector finds wrong in options that are right by themselves."""
+    """Report the connector's errors for combinations of options that are valid by themselves."""
     if capabilities.wrong_options is None or capabilities.each_parameters is None:
         return
     said = statement.value("OPTIONS", OptionsSaid)

@@ -1,4 +1,4 @@
-"""Resolves the sign that a collect awaits: a marker, the next window's rows, or a query that says so."""
+"""Resolves the sign that a collect awaits: a marker, the next window's rows, or a query that returns TRUE."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS = {Sign.MARKER: "a marker", Sign.NEXT: "NEXT", Sign.QUERY: "QUERY"}
 def awaits_of(
     statement: Statement, capabilities: Capabilities | None, batching: Batching, errors: list[WaterclockError]
 ) -> Awaits | None:
-    """Return what AWAIT says; reports what the source cannot tell, and a marker whose name means nothing."""
+    """Return the declared AWAIT; report a sign that the source does not offer, and an invalid marker name."""
     said = statement.value("AWAIT", AwaitSaid)
     if said is None:
         return None

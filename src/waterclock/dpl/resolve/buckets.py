@@ -1,4 +1,4 @@
-"""Checks the URLs of connections of type `files`, and that each bucket is reached in one way."""
+"""Checks the URLs of connections of type `files`, and that each bucket is accessed with one set of options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SpanOf = Callable[[str, str], Span]
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How a bucket is said to be reached, by whom, and where that stands."""
+    """The options to access a bucket, the connection or storage that declares them, and their place."""
 
     bucket: str
     options: Mapping[str, str | Secret]
@@ -26,9 +26,9 @@ class _Way:
 
 
 def check_buckets(connections: Iterable[Connection], config: Config, span_of: SpanOf) -> Iterator[WaterclockError]:
-    """Refuse URLs of no known store, options that a store does not take, and two ways to one bucket.
+    """Report URLs of unknown stores, options that a store does not support, and different options for one bucket.
 
-    What says no options goes the way that others say. `span_of` tells where a connection's option stands.
+    A connection without options uses those that others declare. `span_of` returns the span of a connection's option.
     """
     known: dict[str, _Way] = {way.bucket: way for way in _of_storage(config)}
     for connection in connections:
@@ -50,7 +50,7 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
 
 
 def _of_storage(config: Config) -> Iterator[_Way]:
-    """Give the way to the storage's bucket, where one is said; what is wrong with it is told elsewhere."""
+    """Yield the access to the storage's bucket, if options declare one; errors in it are reported elsewhere."""
     storage, options = config.environment.storage, config.environment.storage_options
     if not is_remote(storage) or not options:
         return

@@ -1,4 +1,4 @@
-"""How often a table has a batch, and from when on: what is said, else taken from its inputs or the defaults."""
+"""Resolves the cadence and START of each table: declared, or else from its inputs or the defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING = timedelta(0)
 
 
 class Cadences:
-    """Settles cadences upstream first; a table takes that of its inputs only where these agree."""
+    """Resolves cadences upstream first; a table takes that of its inputs only if these agree."""
 
     def __init__(self, drafts: Mapping[str, Draft], config: Config, errors: list[WaterclockError]) -> None:
         self.drafts = drafts
@@ -36,7 +36,7 @@ class Cadences:
         self._done: set[str] = set()
 
     def settle(self) -> None:
-        """Set the cadence and the start of every draft, as far as they can be known."""
+        """Set the cadence and the start of every draft, as far as they can be determined."""
         for name in self.drafts:
             self._settle(name)
         for draft in self.drafts.values():
@@ -89,8 +89,8 @@ class Cadences:
         draft.cadence = timed(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
 
     def _until(self, draft: Draft) -> timedelta:
-        """Return how long behind its window's end a batch reads, for it is due no earlier."""
-        if draft.statement.clause("CLOSE WHEN"):  # it reads up to where its books are closed, which may be right then
+        """Return the longest span of UNTIL, for a batch is due no earlier than that after its window's end."""
+        if draft.statement.clause("CLOSE WHEN"):  # it reads up to the tick that closes it
             return _NOTHING
         spans = (read.span for read in draft.reads if read.kind is ReadKind.UNTIL)
         return max((timed(draft.span, span.elapsed) for span in spans if span is not None), default=_NOTHING)
@@ -105,7 +105,7 @@ class Cadences:
         if len(periods) == 1:
             return next(iter(periods))
         if draft.is_incomplete or any(self._is_unknown(read) for read in self._counted(draft)):
-            return None  # what is wrong with the inputs is reported there
+            return None  # errors of the inputs are reported there
         if not inputs:
             if draft.query is None and draft.function is None and not draft.reads:
                 return None
@@ -119,7 +119,7 @@ class Cadences:
         raise _differing(draft, inputs)
 
     def _verify(self, draft: Draft) -> None:
-        """Look again at what was settled while a circle of references was not yet known whole."""
+        """Check cadences again that were resolved while a circle of references was not complete."""
         is_given = draft.kind is Kind.COLLECT and not _is_of_each(draft)
         if is_given or draft.statement.clause("EVERY") or draft.statement.clause("SCHEDULE"):
             return
@@ -199,7 +199,7 @@ def _differing(draft: Draft, inputs: list[tuple[Cadence, str]]) -> WaterclockErr
 
 
 def _is_of_each(draft: Draft) -> bool:
-    """Tell whether a collect goes by the batches of the table that it is asked FOR EACH row of."""
+    """Return whether a collect takes its batches from the table of its FOR EACH."""
     return draft.statement.clause("FOR EACH") is not None or "FOR EACH" in draft.statement.failed
 
 
@@ -210,7 +210,7 @@ def _gives_cadence(read: Read, own: str) -> bool:
 
 
 def default_zone(table: str, config: Config) -> str:
-    """Return the zone of the defaults; UTC where they say none."""
+    """Return the default zone; UTC if there is none."""
     default = config.default(table, "zone")
     if default is None:
         return "UTC"
@@ -220,10 +220,10 @@ def default_zone(table: str, config: Config) -> str:
 
 
 def settle_start(draft: Draft, config: Config) -> None:
-    """Settle START: what is said must be a boundary; a default is moved on to the next one.
+    """Resolve START: a declared one must be a boundary; a default is moved to the next one.
 
-    A transform or publish without one starts where all it reads exists, which the planner derives. A transform that
-    reads nothing takes the default, as a collect does.
+    A transform or publish without one starts where all its inputs exist, which the planner derives. A transform without
+    inputs takes the default, as a collect does.
     """
     cadence = draft.cadence
     if cadence is None:

@@ -21,7 +21,7 @@ from waterclock.flow.declarations import Function
 if TYPE_CHECKING:
     from waterclock.dpl.resolve.drafts import Draft
 
-# what rules have beside functions, and a batch's own values, which are refused there in words of their own
+# functions for rules only, and a batch's own values, which are refused there with their own errors
 _OF_RULES = frozenset(
     {"last_good", "usual", "trend", "parsed", "watermark", "next_watermark", *NAMES, *map(str.lower, VALUES)}
 )
@@ -32,7 +32,7 @@ _OF_READS = frozenset({"flat", "identifier", "table", *map(str.lower, READS)})
 
 
 def unknown_functions(drafts: Iterable[Draft], functions: Mapping[str, Function]) -> Iterator[WaterclockError]:
-    """Refuse calls of functions that neither Spark has nor Waterclock nor the project."""
+    """Report calls of functions that are defined neither by Spark nor by Waterclock nor by the project."""
     known = _known(functions)
     for draft in drafts:
         for said in _asked(draft):
@@ -71,10 +71,10 @@ def _unknown(node: Any, said: Expression | QuerySaid, known: frozenset[str]) -> 
 
 
 def _asked(draft: Draft) -> Iterator[Expression]:
-    """Yield the expressions of a table that are asked by themselves: its rules, and what a PUBLISH makes."""
+    """Yield the standalone expressions of a table: its rules, and the columns that a PUBLISH computes."""
     for clause in draft.statement.clauses:
         if clause.word == "EXPECT":
-            # who says OVER means an aggregate that is known to the session, and to nobody here
+            # a rule with OVER may use any aggregate that the session knows, which is not known here
             yield from (it.expression for it in clause.value if not it.is_over_batch and not it.is_over_table)
     said = draft.statement.value("COLUMNS", ColumnsSaid)
     settled = {column.name for column in draft.columns.named if column.made_as is not None}
@@ -85,7 +85,7 @@ def _asked(draft: Draft) -> Iterator[Expression]:
 
 
 def _span_of(node: Any, said: Expression | QuerySaid) -> Span:
-    """Return the place of a call: an Anonymous keeps no offsets, but its name is among the tokens, before a bracket."""
+    """Return the span of a call: an Anonymous node has no offsets, but its name is among the tokens, before a bracket."""
     for token, following in pairwise(said.tokens):
         if following.text == "(" and token.text.lower() == node.name.lower():
             return said.span.source.span(token.start, token.end + 1)

@@ -1,4 +1,4 @@
-"""Settles a collect BY CHANGES: its modes, the order of the log, and the column by which deletes are known."""
+"""Resolves a collect BY CHANGES: its modes, the order of the log, and the column that marks deletes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REMOVE = frozenset({Action.QUARANTINE, Action.DROP})
 
 
 def with_op(draft: Draft) -> Columns:
-    """Return the columns, with one that tells what each change did where none does."""
+    """Return the columns, with a column for the operation of each change added if none is declared."""
     columns = draft.columns
     is_followed = draft.source is not None and draft.source.batching is Batching.CHANGES
     if not is_followed or any(column.tells == tells("op") for column in columns.named):
@@ -32,7 +32,7 @@ def with_op(draft: Draft) -> Columns:
 
 
 def refused_changes(draft: Draft, said: ModeSaid | None) -> list[WaterclockError]:
-    """Refuse what changes cannot be collected as."""
+    """Return the errors of a collect BY CHANGES that is not valid."""
     return [] if draft.statement.has_failed("MODE") or draft.statement.has_failed("BY") else list(_refused(draft, said))
 
 
@@ -72,7 +72,7 @@ def _ladders(draft: Draft) -> Iterator[tuple[str, Ladder]]:
 
 
 def by_changes(draft: Draft, said: ModeSaid, errors: list[WaterclockError]) -> Merge | Temporal | None:
-    """Return the fold, by which a change that deletes takes its key away; the log alone orders."""
+    """Return the fold in which a deleting change removes its key; only the log determines the order."""
     fold = draft.fold
     if fold is None:
         return None

@@ -1,4 +1,4 @@
-"""References that are checked, settled: the parent is read, found by its key, and reads nobody who refers to it."""
+"""Resolves checked references: the parent is an input, found by its key, and reads no table that refers to it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from waterclock.flow.following import plain_type
 def read_parents(
     drafts: Mapping[str, Draft], spans: MutableMapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Let each transform read the parents of its checked references, where its query does not; give what is wrong.
+    """Add the parents of its checked references to each transform's reads; yield errors.
 
-    A parent that nobody declares is left to who checks all references.
+    A parent that is not declared is reported by the check of all references.
     """
     for draft in drafts.values():
         for checked in checked_references(draft.columns):
@@ -40,7 +40,7 @@ def read_parents(
 
 
 def _found_by(columns: Columns, checked: CheckedReference, theirs: Sequence[str]) -> Columns:
-    """Name the parent's column behind each column that refers: what a key is may be said of the parent alone."""
+    """Add the parent's column to each referring column, because only the parent may declare the key."""
     by_name = dict(zip(checked.columns, theirs, strict=True))
     named = (
         replace(column, references=replace(column.references, columns=(by_name[column.name],)))
@@ -52,7 +52,7 @@ def _found_by(columns: Columns, checked: CheckedReference, theirs: Sequence[str]
 
 
 def reference_span(draft: Draft, column: str) -> Span:
-    """Return where a column names the table that it refers to."""
+    """Return the span in which a column names the table that it refers to."""
     said = _said(draft, column)
     return (said.references_span or said.span) if said else draft.span
 

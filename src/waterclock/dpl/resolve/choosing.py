@@ -1,4 +1,4 @@
-"""The queries between which a transform's windows choose, settled with their conditions."""
+"""Resolves the queries between which a transform's windows choose, with their conditions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waterclock.flow.declarations import Choice, Query
 def settle_choices(
     draft: Draft, queries: Sequence[Query], variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Settle the conditions in the zone of the table, whose cadence is settled by then; the query of ELSE has none."""
+    """Resolve the conditions in the zone of the table, whose cadence is already resolved; the ELSE query has none."""
     zone = draft.cadence.zone if draft.cadence else "UTC"
     whens = [clause.value for clause in draft.statement.clauses if isinstance(clause.value, WhenSaid)]
     conditions = [condition_of(when.condition, variables, zone, errors) for when in whens]
@@ -43,10 +43,10 @@ def unlike(
     outputs: Sequence[Output],
     together: Callable[[Sequence[Output]], Output],
 ) -> Iterator[WaterclockError]:
-    """Refuse queries of one table that give other columns than the first of them, or columns of another kind.
+    """Report queries of one table whose columns, or type families, differ from those of the first query.
 
-    `spans` and `outputs` are those of all queries that stand beside each other, in their order; `together` unites what
-    stands in one query of a choice. A closed list says the columns, and declared types what they are cast to.
+    `spans` and `outputs` are those of all branches, in their order; `together` unites the branches of one query of a
+    choice. A closed list determines the columns, and declared types the casts.
     """
     queries = queries_of(statement)
     if len(queries) < 2:

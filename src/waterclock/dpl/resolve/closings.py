@@ -1,4 +1,4 @@
-"""CLOSE WHEN settled: what its condition asks of the rows that UNTIL reads, and what it may not say."""
+"""Resolves CLOSE WHEN: the values that its condition needs from the rows read UNTIL, and its errors."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _SAY = f"say what must have come, {_FIX}"
 def settle_closings(
     drafts: Mapping[str, Draft], variables: Mapping[str, Any], functions: Iterable[str] = ()
 ) -> Iterator[WaterclockError]:
-    """Set `closes` of each draft that says CLOSE WHEN, and yield what is wrong with it.
+    """Set `closes` of each draft with CLOSE WHEN, and yield its errors.
 
-    `functions` are those that the project makes.
+    `functions` are those that the project declares.
     """
     known = frozenset(name.upper() for name in functions)
     for draft in drafts.values():
@@ -98,7 +98,7 @@ def _misplaced(draft: Draft, drafts: Mapping[str, Draft]) -> Iterator[Waterclock
 
 @dataclass(slots=True)
 class _Condition:
-    """One condition while it is read."""
+    """One condition while it is resolved."""
 
     draft: Draft
     said: Expression
@@ -110,7 +110,7 @@ class _Condition:
     marks: list[Least] = field(default_factory=list)
 
     def settled(self) -> Closes | None:
-        """Return what the condition comes to; None where something is wrong with it."""
+        """Return the resolved condition; None if it has errors."""
         self._check_calls()
         text = "" if self.errors else self._written()
         if not self.errors:
@@ -150,7 +150,7 @@ class _Condition:
                 )
 
     def _written(self) -> str:
-        """Return the condition as Spark is asked it: names in place of watermarks and of the window's time."""
+        """Return the condition for Spark, with names in place of watermarks and of the window's time."""
         text, tokens = self.said.span.source.text, self.said.tokens
         parts: list[str] = []
         index = 0
@@ -201,7 +201,7 @@ class _Condition:
         return known.name
 
     def _table(self, paths: list[list[str]], span: Span) -> tuple[str | None, tuple[str, ...]]:
-        """Return of which table the columns are, and their own names."""
+        """Return the table of the columns, and the columns' own names."""
         named = {".".join(path[:-1]) for path in paths if len(path) > 1}
         columns = tuple(path[-1] for path in paths)
         fitting = [name for name in self.tables if all(_is_name_of(said, name) for said in named)]
@@ -230,7 +230,7 @@ class _Condition:
             self._refuse(span, f"{table} has no column {column}", f"it has {', '.join(names)}", fix)
 
     def _require_instant(self, table: str, column: str, span: Span) -> None:
-        """Refuse a watermark by a column that is known to hold no instants: it is compared with the ends of windows."""
+        """Report a watermark of a column known to contain no instants, as it is compared with window ends."""
         listed = self.drafts[table].statement.value("COLUMNS", ColumnsSaid) if table in self.drafts else None
         known = [] if listed is None else listed.columns
         said = next((it.type for it in known if it.name.lower() == column.lower()), None)
@@ -239,7 +239,7 @@ class _Condition:
             self._refuse(span, f"{column} of {table} is {said}, no TIMESTAMP", "a watermark is an instant", fix)
 
     def _columns(self) -> Iterator[Any]:
-        """Yield the columns that stand outside of watermarks."""
+        """Yield the columns outside of watermarks."""
         for column in self.said.tree.find_all(exp.Column):
             above = column.find_ancestor(exp.Anonymous)
             while above is not None and above.name.upper() != _MARK:
@@ -288,14 +288,14 @@ class _Condition:
                 )
 
     def _check_names(self, tree: Any) -> None:
-        """Refuse what is nearly one of our functions; whether Spark knows another is told when it is asked."""
+        """Report names that resemble one of our functions; Spark reports other unknown ones when the query runs."""
         for node in tree.find_all(exp.Anonymous):
             name = node.name.upper()
             if name not in {*_OURS, *self.functions} and (near := did_you_mean(name, _OURS)):
                 self._refuse(self.said.span, f"there is no function {node.name}", "", near)
 
     def _check_type(self, tree: Any) -> None:
-        """Refuse what is known to be a number, a text or an instant: it is never TRUE, and Spark would not say so."""
+        """Report a condition known to be a number, a text or an instant: never TRUE, and no error in Spark."""
         found = _bare(tree)
         kind = annotate_types(tree.copy(), dialect="spark").type
         is_mark = isinstance(found, exp.Anonymous) and found.name.upper() in {_MARK, *_OF_WINDOW}
@@ -316,7 +316,7 @@ def _bare(tree: Any) -> Any:
 
 
 def _is_one_side(node: Any, tree: Any) -> bool:
-    """Tell whether a call is the whole condition or one side of its ORs."""
+    """Return whether a call is the whole condition or one side of its ORs."""
     while node is not tree:
         node = node.parent
         if not isinstance(node, exp.Paren | exp.Or):
@@ -344,7 +344,7 @@ def _closing_bracket(tokens: Sequence[Token], index: int) -> int:
 
 
 def _paths(tokens: Sequence[Token]) -> list[list[str]] | None:
-    """Return the dotted names between commas; None where something else stands there."""
+    """Return the dotted names between commas; None if there is anything else."""
     paths: list[list[str]] = [[]]
     wants_name = True
     for token in tokens:

@@ -1,7 +1,7 @@
-"""The code of a table as it was named before tables that it reads were renamed.
+"""Computes the code of a table with the former names of renamed tables that it reads.
 
-The code of a reader names what it reads. So that a rename makes no code another, the code is named once more with the
-former names put back: what ran under that ran the same query.
+The code of a reader contains the names of its inputs. So that a rename does not count as changed code, a second
+fingerprint is computed with the former names. A batch that ran under that fingerprint ran the same query.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
 
 def draft_before(draft: Draft, names: Names) -> Draft:
-    """Return a draft as its code names what it reads, with the former names of tables."""
+    """Return a draft with the former names of the tables that it reads."""
     source, closes = draft.source, draft.closes
     if source is not None and source.each is not None:
         source = replace(source, each=replace(source.each, table=_of(names, source.each.table)))
@@ -46,12 +46,12 @@ def flat_before(flat: Flat, names: Names) -> Flat:
 
 
 def late_rows_before(late_rows: LateRows, names: Names) -> LateRows:
-    """Return what is said of late rows with the former names of tables."""
+    """Return the declaration of late rows with the former names of tables."""
     return replace(late_rows, of=_of(names, late_rows.of))
 
 
 def marked(table: str) -> str:
-    """Mark a table's name in the shape of a function, so that it can be put back as it was."""
+    """Mark a table's name in the shape of a function, so that it can be replaced by its former name."""
     return f"⟦{table}⟧"
 
 
@@ -62,9 +62,9 @@ def with_names(shapes: Sequence[str], names: Names) -> tuple[str, ...]:
 
 
 def text_before(text: str, names: Names) -> str:
-    """Return a canonical text with the former names of tables, and these before their columns.
+    """Return a canonical text with the former names of tables, also as qualifiers of columns.
 
-    Texts stay as they are: what a literal says, it says.
+    String literals do not change.
     """
     parts = text.split(_SEPARATOR)
     for now, was in names.items():
@@ -73,7 +73,7 @@ def text_before(text: str, names: Names) -> str:
 
 
 def said_before(text: str, names: Names) -> str:
-    """Return what is said of HIDDEN columns with the former names of the tables whose they are.
+    """Return the description of HIDDEN columns with the former names of their tables.
 
     It names reads, as `PAST(shop.orders, '7 days')`, and columns by their table, as `` `orders`.`file` ``.
     """
@@ -103,7 +103,7 @@ def _named(parts: Sequence[str], now: Sequence[str], was: Sequence[str]) -> list
 
 
 def _parts(name: str) -> list[str]:
-    """Return a name as `canonical` writes its tokens: a word of SQL in capitals, others as they are."""
+    """Return a name as `canonical` writes its tokens: a word of SQL in capitals, others unchanged."""
     quoted = (token for token in dialect().tokenize(name))
     return [token.text if token.token_type.name in {"VAR", "IDENTIFIER"} else token.text.upper() for token in quoted]
 

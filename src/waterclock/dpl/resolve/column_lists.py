@@ -1,4 +1,4 @@
-"""Column lists settled: each name once, none that is ours or that storage cannot hold."""
+"""Resolves column lists: each name occurs once, and none is reserved or illegal for storage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
 
 
 def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Columns:
-    """Settle a column list; names twice, reserved or impossible are reported."""
+    """Resolve a column list; report duplicate, reserved and illegal names."""
     said = statement.value("COLUMNS", ColumnsSaid)
     on_change = statement.value("ON SCHEMA CHANGE", OnSchemaChange)
     if said is None:

@@ -1,4 +1,4 @@
-"""What a rule compares with batches before: its text, parted at each aggregate and each call that asks for history."""
+"""Resolves rules that compare with earlier batches: splits their text at each aggregate and each call for history."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def asks_history(expression: Expression) -> bool:
 
 
 def not_counted(text: str) -> str | None:
-    """Return what in an aggregate Spark cannot count while it writes, in capitals; None where it can all of it."""
+    """Return the word in an aggregate, in capitals, that keeps Spark from computing it while writing; else None."""
     found = _NOT_COUNTED.search(_STRINGS.sub("''", text))
     return found.group(1).upper() if found else None
 
 
 def comparison_of(expression: Expression, text: str, errors: list[WaterclockError]) -> Comparison | None:
-    """Part a rule's `text`, in which values stand for variables, at what is counted; None where that is refused.
+    """Split a rule's `text`, with values in place of variables, at its aggregates; return None if that is refused.
 
-    Adds  E294 for a call that asks for the history of something else than an aggregate, or of one that Spark cannot
-          count while it writes
+    Adds  E294 for a call for the history of something other than an aggregate, or of one that Spark cannot compute
+          while it writes
     """
     pieces, values, end = [], [], 0
     for start, stop, value in _found(text):
@@ -67,7 +67,7 @@ def _problem(value: Compared) -> str | None:
 
 
 def _found(text: str) -> Iterator[tuple[int, int, Compared | str]]:
-    """Yield where each value stands in a text, outermost only, with what it is, or with what is wrong with it."""
+    """Yield the range of each outermost value in a text, with the value, or with the error in it."""
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):
@@ -91,7 +91,7 @@ def _found(text: str) -> Iterator[tuple[int, int, Compared | str]]:
 
 
 def _closing(tokens: Sequence[Token], index: int) -> int | None:
-    """Return which token closes the call that begins at `index`; None where none does."""
+    """Return the index of the token that closes the call at `index`; None if there is none."""
     if index + 1 >= len(tokens) or tokens[index + 1].text != "(" or not tokens[index].text.isidentifier():
         return None
     depth = 0
@@ -103,7 +103,7 @@ def _closing(tokens: Sequence[Token], index: int) -> int | None:
 
 
 def _history(source: Source, text: str, tokens: Sequence[Token]) -> Compared | str:
-    """Read the arguments of a call that asks for history, whose tokens go from ( to )."""
+    """Read the arguments of a call for history; the tokens are those from ( to )."""
     depth, comma = 0, None
     for token in tokens:
         depth += (token.text == "(") - (token.text == ")")

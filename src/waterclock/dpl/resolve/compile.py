@@ -1,4 +1,4 @@
-"""Statements to a flow: names resolved, defaults settled, everything checked; every error is collected."""
+"""Compiles statements to a flow: resolves names and defaults, checks everything, and collects every error."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def compile_flow(
     known: Known | None = None,
     errors: list[WaterclockError],
 ) -> Flow | None:
-    """Compile the statements of a project; the flow is there only where nothing is wrong.
+    """Compile the statements of a project; return the flow only if there are no errors.
 
-    `errors` holds those of reading the statements; those of compiling are added to it.
+    `errors` contains the errors of parsing the statements; those of compiling are added to it.
     """
     compiler = _Compiler(list(statements), config, root, capabilities, known or Known(), errors)
     return compiler.compile()
@@ -213,7 +213,7 @@ class _Compiler:
             )
 
     def _note_spans(self, draft: Draft, query: Query, queries: Queries, outer: Span | None) -> None:
-        """Remember where each read is written; one inside of a view is shown at the view's name in the table."""
+        """Record the span of each read; a read inside of a view gets the span of the view's name in the table."""
         whole = draft.statement.value("AS", QuerySaid)
         saids = [part.span for part, _ in queries.found[draft.name].branches] or ([whole.span] if whole else [])
         for part, said in zip(query.branches or (query,), saids, strict=False):
@@ -300,7 +300,7 @@ class _Compiler:
         settle_publish(draft, table, systems, self.config.variables, self.errors)
 
     def _references(self, queries: Queries) -> None:
-        """Check the tables that columns refer to; to state the model reads nothing, to be checked reads the parent."""
+        """Check the tables that columns refer to. An unchecked reference is no read; a checked one reads the parent."""
         for draft in self.drafts.values():
             for column in draft.columns.named:
                 target = column.references
@@ -331,7 +331,7 @@ class _Compiler:
                         self.errors.append(unknown_variable(name, span, known))
 
     def _upstream_first(self) -> Iterable[Draft]:
-        """Return the drafts upstream first; circles, which are reported, as they come."""
+        """Return the drafts upstream first; in their own order if there are circles, which are reported."""
         names = {
             name: [
                 read.table for read in draft.reads if read.kind is not ReadKind.PREVIOUS and read.table in self.drafts
@@ -420,7 +420,7 @@ class _Compiler:
         )
 
     def _views_of(self, draft: Draft, queries: Queries) -> list[str]:
-        """List the views that a table stands on, directly and through others."""
+        """List the views that a table depends on, directly and through others."""
         found: dict[str, None] = {}
         names = [table.name for table in queries.found[draft.name].tables] if draft.name in queries.found else []
         names += [argument.read.table for argument in _arguments(draft.statement) if argument.read]
@@ -472,7 +472,7 @@ def _expressions(statement: Statement) -> Iterable[Any]:
 
 
 def _header(draft: Draft) -> list[str]:
-    """Return the names and signs of the header's expressions, in capitals, as `canonical` has those of a query."""
+    """Return the names and signs of the header's expressions, in capitals, like `canonical` for a query."""
     texts = [rule.expression for rule in every_rule(draft)]
     texts += [column.ends.made_as for column in draft.columns.named if column.ends and column.ends.made_as]
     texts += [column.made_as.expression for column in draft.columns.named if column.made_as]
@@ -482,7 +482,7 @@ def _header(draft: Draft) -> list[str]:
 
 
 def _called(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
-    """List those of the functions that texts call, and those that these call in turn."""
+    """List the functions that texts call, directly and through other functions."""
     words = {word for text in texts for word in text.split(_SEPARATOR)} if functions else set()
     waiting = [name for name in functions if name.upper() in words]
     found: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Conditions of a WHEN settled: what a window alone decides is worked out, all else is refused."""
+"""Resolves conditions of WHEN: those that depend only on the window are compiled, all others are refused."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Typed:
 def condition_of(
     said: Expression, variables: Mapping[str, Any], zone: str, errors: list[WaterclockError]
 ) -> Condition | None:
-    """Settle a condition in the zone of its table; None where it is refused, and reported."""
+    """Resolve a condition in the zone of its table; return None if it is refused, which is reported."""
     unknown = [name for name in said.variables if name not in variables]
     errors.extend(unknown_variable(name, said.span, variables) for name in unknown)
     if unknown:
@@ -77,7 +77,7 @@ def condition_of(
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads the tree of one condition; `span` is where it stands as a whole."""
+    """Reads the tree of one condition; `span` is that of the whole condition."""
 
     span: Span
     variables: Mapping[str, Any]
@@ -218,7 +218,7 @@ class _Reader:
         return self._time(self.read(node.this), kind, self._said(node.this))
 
     def _alike(self, left: Any, right: Any) -> tuple[_Typed, _Typed]:
-        """Turn two values into the same kind: a text that is written beside a time is one, a date begins its day."""
+        """Convert two values to one kind: a literal text next to a time is a time, a date is the start of its day."""
         one, other = self.read(left), self.read(right)
         if _Kind.NULL in {one.kind, other.kind} or one.kind is other.kind:
             return one, other
@@ -230,7 +230,7 @@ class _Reader:
         raise self._refuse(what, "compare what is alike")
 
     def _time(self, found: _Typed, kind: _Kind | None, said: str) -> _Typed:
-        """Return a value as an instant or a date, as either where `kind` is None."""
+        """Return a value as an instant or a date, or as either of them if `kind` is None."""
         if found.kind is _Kind.NULL:
             return found
         if found.kind is _Kind.TEXT and found.is_written:
@@ -258,7 +258,7 @@ class _Reader:
             raise self._refuse(error.what, error.fix or "") from None
 
     def _only(self, node: Any, *known: str) -> None:
-        """Refuse what else sqlglot has found in a node, such as the query of an IN."""
+        """Refuse further parts of a node, such as the query of an IN."""
         if any(value for part, value in node.args.items() if part not in known):
             raise self._unusable(node)
 
@@ -270,7 +270,7 @@ class _Reader:
         return _refused(self.span, what, near or f"what can: {USABLE}")
 
     def _said(self, node: Any) -> str:
-        """Return a part as the user wrote it; the whole where sqlglot writes it in its own way."""
+        """Return a part as the user wrote it; the whole condition if sqlglot's text of the part differs."""
         text, own = self.span.text, str(node.sql("databricks"))
         at = text.lower().find(own.lower())
         return text[at : at + len(own)] if at >= 0 else text

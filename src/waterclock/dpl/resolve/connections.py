@@ -1,4 +1,4 @@
-"""Connections with their options, of DPL and of the environment, and the units in them, held against what is legal."""
+"""Resolves connections and units, with their options from DPL and the environment, and checks them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FILES = "files"
 
 @dataclass(frozen=True, slots=True)
 class Systems:
-    """The connections of a project, as far as they are right, and what their types can do."""
+    """The valid connections of a project, and the capabilities of their types."""
 
     connections: Mapping[str, Connection]
     declared: frozenset[str]
@@ -38,7 +38,7 @@ class Systems:
     def unit(
         self, said: UnitSaid, options: OptionsSaid | None, errors: list[WaterclockError], *, is_source: bool
     ) -> Unit:
-        """Settle a unit; unknown connections and options are reported."""
+        """Resolve a unit; report unknown connections and options."""
         values = options.values if options else {}
         unit = without_table_options(Unit(said.connection, said.path, said.query, values, said.span.place))
         connection = self.connections.get(said.connection)
@@ -70,7 +70,7 @@ class Systems:
         return unit
 
     def of(self, unit: Unit) -> Capabilities | None:
-        """Return what the unit's connection can do; None where the connection is wrong, which is reported elsewhere."""
+        """Return the capabilities of the unit's connection; None for an invalid one, which is reported elsewhere."""
         connection = self.connections.get(unit.connection)
         return None if connection is None else self.capabilities[connection.type]
 
@@ -93,9 +93,9 @@ def settle_connections(
     capabilities: Mapping[str, Capabilities],
     errors: list[WaterclockError],
 ) -> Systems:
-    """Overlay each connection with its environment's options, and check type, options and secrets.
+    """Merge each connection with its environment's options, and check types, options and secrets.
 
-    The connection `project`, the files under the project's folder, is always there.
+    The connection `project`, the files under the project's folder, always exists.
     """
     said = {statement.name: statement for statement in statements}
     connections: dict[str, Connection] = {}
@@ -129,7 +129,7 @@ def settle_connections(
 
 
 def _declared_as(name: str, config: Config, capabilities: Mapping[str, Capabilities]) -> str:
-    """Say how a connection is declared of which the options alone are known; they tell which types it can have."""
+    """Return the fix for an undeclared connection with options, which determine its possible types."""
     options = set(config.environment.connections[name])
     fitting = sorted(
         (each for each, has in capabilities.items() if options <= set(has.connection_options)),
@@ -148,7 +148,7 @@ def _connection(
     *,
     misspelt: bool,
 ) -> Connection | None:
-    """Overlay one connection; where its name was `misspelt` in the project file, its options are not missed again."""
+    """Merge one connection with its environment's options; if its name was `misspelt` there, skip missing options."""
     name = statement.name
     overlay = dict(flat_options(config.environment.connections.get(name, {})))
     path = ("env", config.env, "connections", name)
@@ -237,7 +237,7 @@ def _check_secrets(
 
 
 def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config: Config) -> Span:
-    """Return where a connection's option is said: in the project file, or else in its statement."""
+    """Return the place of a connection's option: in the project file, or else in its statement."""
     path = ("env", config.env, "connections", name, *key.split("."))
     if path in config.places:
         return config.places[path]
@@ -247,7 +247,7 @@ def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config:
 
 
 def check_table_options(said: OptionsSaid, errors: list[WaterclockError]) -> None:
-    """Report options of a table without a unit that are none, or that have no such value."""
+    """Report unknown options, and illegal values, of a table without a unit."""
     errors.extend(_wrong_options(said.values, TRANSFORM_OPTIONS, "a TRANSFORM", lambda name: said.spans[name]))
 
 
@@ -274,7 +274,7 @@ def _wrong_options(
 
 
 def _meant(value: Value | Secret, option: Option) -> str:
-    """Return the fix for a value that an option cannot have."""
+    """Return the fix for an illegal value of an option."""
     if option.choices:
         text = str(value).lower()
         known = _VALUES.get(text, text)
@@ -299,9 +299,9 @@ def _clashing_options(
     *,
     path: str = "",
 ) -> Iterable[WaterclockError]:
-    """Report what the connector itself finds wrong, where each option is right by itself.
+    """Report errors that the connector finds in combinations of options, where each option is valid by itself.
 
-    Options of the connection that a unit takes over are known to it, and not blamed.
+    Options that a unit inherits from its connection are passed along, but not reported.
     """
     if capabilities.wrong_options is None:
         return
@@ -338,7 +338,7 @@ def _missing_options(values: Options, legal: Mapping[str, Option], where: str, s
 def _missing_address(
     name: str, type_name: str, given: Options, legal: Mapping[str, Option], config: Config, span: Span
 ) -> Iterable[WaterclockError]:
-    """Report the options without which nobody knows where a connection leads, as one error with the line to add."""
+    """Report the options that a connection's address needs, as one error with the line to add."""
     missing = [option for option, what in legal.items() if what.is_required and option not in given]
     if not missing:
         return

@@ -1,4 +1,4 @@
-"""Checks the collects and publishes with `format 'raw'` of systems that copy what was collected as it is."""
+"""Checks collects and publishes with `format 'raw'`, which copy files unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RAW = "raw"
 
 
 def refused_copies(drafts: Mapping[str, Draft], systems: Systems) -> Iterator[WaterclockError]:
-    """Refuse to copy what is not there as it came, in part, or in place of other copies."""
+    """Report raw collects BY DATA TIME, and raw publishes of rows, of some columns, or in a mode other than APPEND."""
     for draft in drafts.values():
         source = draft.source
         if source is not None and source.batching is Batching.DATA_TIME and _copies(source.unit, systems):

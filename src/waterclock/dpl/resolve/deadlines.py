@@ -1,4 +1,4 @@
-"""Checks DEADLINE and RUNTIME: what is promised of when a batch is done can be kept at all."""
+"""Checks that DEADLINE and RUNTIME can be met."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING, _HOUR = timedelta(0), timedelta(hours=1)
 
 
 def check_deadlines(drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
-    """Refuse a deadline that is over before a window is due or a batch can be made, and a RUNTIME beside none."""
+    """Report a deadline before a window is due or its batch can be made, and a RUNTIME without a deadline."""
     for draft in drafts.values():
         deadline, runtime = draft.deadline, draft.statement.value(RUNTIME, Duration)
         if runtime is not None and not runtime.amount:
@@ -40,13 +40,13 @@ def check_deadlines(drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
 
 
 def is_by_watermark(draft: Draft) -> bool:
-    """Tell whether a deadline is one of how far the rows have come, by their own time."""
+    """Return whether a deadline is about the table's watermark."""
     said = draft.statement.value(DEADLINE, DeadlineSaid)
     return said is not None and said.is_by_watermark
 
 
 def _without_watermark(draft: Draft, drafts: Mapping[str, Draft]) -> WaterclockError:
-    """Refuse a deadline by the watermark of a table that declares none, naming those it reads that do."""
+    """Build the error for a deadline by the watermark of a table without one; suggest an input that has one."""
     above = [read.table for read in draft.reads if read.table in drafts]
     known = [name for name in dict.fromkeys(above) if drafts[name].statement.clause(WATERMARK) is not None]
     if known:
@@ -66,7 +66,7 @@ def _without_watermark(draft: Draft, drafts: Mapping[str, Draft]) -> WaterclockE
 def _too_soon(
     draft: Draft, cadence: Cadence, deadline: Duration, runtime: Duration | None
 ) -> Iterator[WaterclockError]:
-    """Refuse what no batch can keep; a month counts as long as January: no DELAY comes near."""
+    """Report a deadline that no batch can meet. A month counts as long as January, which no DELAY comes close to."""
     delay, said = cadence.delay, draft.statement.value(WATERMARK, WatermarkSaid)
     due = f"its windows are due {elapsed_text(delay)} after their end" if delay else "its windows are due at their end"
     what = "can be done"

@@ -1,4 +1,4 @@
-"""A table on its way from a statement to the flow: what it says of columns, rules, mode and unit, defaults settled."""
+"""Represents a table while it is compiled, and resolves its columns, rules, mode and unit, with defaults."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ KINDS = {
 
 @dataclass(slots=True)
 class Draft(Keyed):
-    """A table whose parts are settled one after the other; what is wrong with one is reported, the others go on.
+    """A table whose parts are resolved one after the other; an error in one is reported, and the others are resolved.
 
-    `is_incomplete`: something that it reads is unknown, which is reported, and what follows from it is not.
+    `is_incomplete`: one of its inputs is unknown. That is reported, but its consequences are not.
     """
 
     statement: Statement
@@ -100,13 +100,13 @@ class Draft(Keyed):
         return self.statement.span
 
     def at(self, word: str) -> Span:
-        """Return the span of a clause, of the table's name where it was not said."""
+        """Return the span of a clause, or of the table's name if the clause is missing."""
         clause = self.statement.clause(word)
         return clause.span if clause else self.span
 
 
 def draft_of(statement: Statement, config: Config, systems: Systems, errors: list[WaterclockError]) -> Draft:
-    """Begin a table: all that needs no other table."""
+    """Create the draft of a table, with all parts that depend on no other table."""
     kind = KINDS[statement.kind]
     table_type = statement.value("TYPE OF TABLE", TableType) or TableType.REGULAR
     draft = Draft(statement, statement.name, kind, table_type, function=statement.function)
@@ -138,12 +138,12 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
         draft.manifest = manifest_of(options)
         if kind is Kind.TRANSFORM and options is not None:
             check_table_options(options, errors)
-    draft.deadline = deadline_of(draft, config, errors)  # by its name, which a publish has from its unit
+    draft.deadline = deadline_of(draft, config, errors)  # by its name, which for a publish is that of its unit
     return draft
 
 
 def _said_of(statement: Statement, *, of_lines: bool) -> list[RuleSaid]:
-    """Return the EXPECTs of a statement; of a COLLECT those of lines, which are read, apart from those of rows."""
+    """Return the EXPECTs of a statement; for a COLLECT, either those of lines or those of rows."""
     said = [one for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
     is_collect = statement.kind is StatementKind.COLLECT
     return [one for one in said if (is_collect and is_parsed(one.expression)) is of_lines]
@@ -272,7 +272,7 @@ def _destination(draft: Draft, systems: Systems, errors: list[WaterclockError]) 
 
 
 def _said_of_a_publish(draft: Draft, said: ModeSaid) -> Iterator[WaterclockError]:
-    """Refuse of a table of the lake what its publishes alone can say."""
+    """Report properties of a table's mode that only its publishes can have."""
     if said.mode is Mode.APPEND and said.order_by:
         yield draft.at("MODE").refuse(
             "E316",

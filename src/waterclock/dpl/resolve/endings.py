@@ -1,4 +1,4 @@
-"""Resolves AS (expression) RETIRE 'day': a column that is made of others until it ends."""
+"""Resolves AS (expression) RETIRE 'day': a column that is computed from others until it ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waterclock.flow.endings import Ending
 
 
 def ending_of(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
-    """Return when a column ends and what it is made of until then; None where that is not said, or is refused."""
+    """Return a column's end and its expression until then; None if it declares none, or an invalid one."""
     if said.retires is None:
         return None
     problems = list(_refused(said))
@@ -33,7 +33,7 @@ def ending_of(said: ColumnSaid, variables: Mapping[str, Any], errors: list[Water
 
 
 def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
-    """Refuse what of a table cannot end: what its rows are put together by; and circles of what ends."""
+    """Report columns that cannot end because the table's rows depend on them, and circles of ending columns."""
     columns = statement.value("COLUMNS", ColumnsSaid)
     ending = {each.name.lower(): each for each in (columns.columns if columns else ()) if each.retires is not None}
     mode = statement.value("MODE", ModeSaid)
@@ -64,7 +64,7 @@ def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
 
 
 def expressions_of(columns: Iterable[ColumnSaid]) -> Iterator[Any]:
-    """Return the expressions by which columns are made until they end."""
+    """Return the expressions from which columns are computed until they end."""
     return (each.made_as for each in columns if each.made_as is not None)
 
 

@@ -1,4 +1,4 @@
-"""Names of code: equal where what runs is equal; comments, spacing and the case of keywords do not count."""
+"""Fingerprints the code of tables; comments, spacing and the case of keywords do not count."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def canonical(tokens: Sequence[Token]) -> str:
 
 
 def canonical_query(statement: Statement) -> str:
-    """Return the canonical text of all that makes a statement's rows: each condition with its query, then the last."""
+    """Return the canonical text of a statement's queries: each condition with its query, then the last query."""
     said = statement.value("AS", QuerySaid)
     last = canonical(said.tokens) if said else ""
     whens = [clause.value for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
@@ -61,7 +61,7 @@ def canonical_query(statement: Statement) -> str:
 
 
 def digest(parts: Iterable[Any]) -> str:
-    """Return 16 hexadecimal digits that name a sequence of parts."""
+    """Return 16 hexadecimal digits that identify a sequence of parts."""
     text = "\x1e".join(str(part) for part in parts)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -74,10 +74,10 @@ def fingerprint_of(
     variables: Mapping[str, Any],
     before: Names = NO_NAMES,
 ) -> str:
-    """Name the code of a table: query with its views, or function; columns, rules, mode, source, values used.
+    """Return the fingerprint of a table's code: query and views, or function; columns, rules, mode, source, values.
 
-    `queries` are the canonical texts of the queries and views that the table stands on. `before` are former names of
-    tables, by those they have now: with them, the code is named as it was before they were renamed.
+    `queries` are the canonical texts of the queries and views that the table depends on. `before` maps current names of
+    tables to former ones; with it, the result is the fingerprint from before the tables were renamed.
     """
     flats = list(_flats(draft))
     if before:
@@ -108,7 +108,7 @@ def fingerprint_of(
     for rule in every_rule(draft):
         used |= set(rule.variables)
     parts += [f"{name}={variables.get(name)!r}" for name in sorted(used)]
-    # older versions let Spark replace ${...} in texts: what they made of such code counts as made by other code
+    # older versions let Spark replace ${...} in texts, so their batches with such code count as made by other code
     parts += ["texts as written"] if any("${" in str(part) for part in parts) else []
     return digest(parts)
 
@@ -126,7 +126,7 @@ def _flats(draft: Draft) -> Iterable[Flat]:
 
 
 def flow_fingerprint(tables: Mapping[str, Table]) -> str:
-    """Name a whole flow: the code of all its tables, and when they run."""
+    """Return the fingerprint of a whole flow: the code of all its tables, and when they run."""
     return digest(
         (
             name,
@@ -147,7 +147,7 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
 
 
 def _columns(columns: Columns) -> str:
-    text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # the rest changes no value
+    text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # others change no value
     text += [f"parsed() {words(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
     return _SEPARATOR.join([*(_column(column) for column in columns.named), str(columns.is_open), *text])
 
@@ -176,7 +176,7 @@ def _source(source: Source | None) -> str | None:
         return None
     unit = source.unit
     options = sorted((name, str(value)) for name, value in unit.options.items())
-    # what says which windows changed is no part of what a batch makes: to declare it makes nothing anew
+    # CHANGED is not part of a batch's content, so declaring it restates nothing
     each = f" {source.each}" if source.each else ""
     return f"{unit} {unit.query} {options} {source.batching.value} {source.time_column} {source.lookback}{each}"
 

@@ -1,4 +1,4 @@
-"""Resolves each FLAT in a query to its flat read, once a table; errors are placed at the query that refers to it."""
+"""Resolves each FLAT in a query to its flat read, once per table; errors are placed at the query that uses it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waterclock.flow.following import flat_of
 
 
 class Flats:
-    """Follows the REFERENCES of tables on their way to the flow."""
+    """Follows the REFERENCES of tables while they are compiled."""
 
     def __init__(self, drafts: Mapping[str, Draft], errors: list[WaterclockError]) -> None:
         self.drafts = drafts
@@ -23,13 +23,13 @@ class Flats:
         self._found: dict[tuple[str, bool], tuple[Flat | None, list[WaterclockError]]] = {}
 
     def of(self, name: str, span: Span, *, is_exact: bool) -> Flat | None:
-        """Return the flat read of a table that is read at `span`; None where it cannot be, which is reported."""
+        """Return the flat read of a table that is read at `span`; None if it is invalid, which is reported."""
         flat = self.known(name, is_exact=is_exact)
         self.errors.extend(self._placed(copy(error), span) for error in self._found[name, is_exact][1])
         return flat
 
     def known(self, name: str, *, is_exact: bool) -> Flat | None:
-        """Return the flat read of a table, and report nothing."""
+        """Return the flat read of a table without reporting errors."""
         if name not in self.drafts:
             return None
         if (name, is_exact) not in self._found:
@@ -38,7 +38,7 @@ class Flats:
         return self._found[name, is_exact][0]
 
     def _placed(self, error: WaterclockError, span: Span) -> WaterclockError:
-        """Show the column that an error is about; one without a place is about the read."""
+        """Return an error with the line of the column that it is about; one without a place is about the read."""
         for draft in self.drafts.values() if error.where else ():
             said = draft.statement.value("COLUMNS", ColumnsSaid)
             for column in said.columns if said else ():

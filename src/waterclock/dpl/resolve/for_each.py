@@ -1,4 +1,4 @@
-"""FOR EACH, settled: the table whose rows a source is asked for, which columns of it, and what does not go with it."""
+"""Resolves FOR EACH: the table with one request per row, the columns in the requests, and the conflicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_each(
     views: Mapping[str, Statement],
     spans: MutableMapping[tuple[str, Read], Span],
 ) -> Iterator[WaterclockError]:
-    """Let each collect that says FOR EACH read its table; give what is wrong with those that name none."""
+    """Add the FOR EACH table to the reads of each collect that has one; yield errors for invalid tables."""
     for draft in drafts.values():
         said = draft.statement.value("FOR EACH", EachSaid)
         if draft.kind is not Kind.COLLECT or said is None:
@@ -39,7 +39,7 @@ def read_each(
 
 
 def lacking_parameters(draft: Draft, columns: Mapping[str, str] | None) -> Iterator[WaterclockError]:
-    """Refuse what a request names that is no column of the table; `columns` is None where they are not all known."""
+    """Report columns in a request that the table does not have; `columns` is None if they are not all known."""
     each = draft.source.each if draft.source is not None else None
     if each is None or columns is None:
         return
@@ -54,7 +54,7 @@ def lacking_parameters(draft: Draft, columns: Mapping[str, str] | None) -> Itera
 
 
 def place_of(draft: Draft, name: str) -> Span:
-    """Return the span of the option that names a column of the row in braces; of FOR EACH where none does itself."""
+    """Return the span of the option that names a column of the row in braces; of FOR EACH if there is none."""
     options = draft.statement.value("OPTIONS", OptionsSaid)
     for option, value in options.values.items() if options is not None else ():
         if f"{{{name}}}" in str(value):

@@ -1,4 +1,4 @@
-"""HIDDEN columns: where they cannot be, who reads them, and what a PUBLISH and a TEMPORAL leave out of them."""
+"""Resolves HIDDEN columns: where they are illegal, who reads them, and where PUBLISH and TEMPORAL leave them out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def refused_hidden(column: ColumnSaid, kind: StatementKind) -> WaterclockError | None:
-    """Refuse HIDDEN where a list only says what passes, and of a column by which rows are found."""
+    """Return an error for HIDDEN in the list of a PUBLISH or VIEW, or on a KEY column, else None."""
     span = column.hidden_span
     if span is None:
         return None
@@ -36,7 +36,7 @@ def refused_hidden(column: ColumnSaid, kind: StatementKind) -> WaterclockError |
 
 
 def all_hidden(said: ColumnsSaid) -> Iterator[WaterclockError]:
-    """Refuse a list of which no column is left for a `*`."""
+    """Report a list in which all columns are HIDDEN, so that `*` has none."""
     columns = said.columns
     if columns and not said.is_open and all(column.hidden_span is not None for column in columns):
         yield columns[0].span.refuse(
@@ -48,7 +48,7 @@ def all_hidden(said: ColumnsSaid) -> Iterator[WaterclockError]:
 
 
 def hidden_keys(draft: Draft) -> Iterator[WaterclockError]:
-    """Refuse a mode whose ON names a HIDDEN column; of KEY the column itself is refused."""
+    """Report a mode whose ON names a HIDDEN column; a HIDDEN column with KEY is reported itself."""
     hidden = {column.name.lower() for column in draft.columns.named if column.is_hidden and not column.is_key}
     for key in draft.fold.keys if draft.fold else ():
         if key.lower() in hidden:
@@ -65,7 +65,7 @@ def _hidden_key(span: Span, name: str) -> WaterclockError:
 
 
 def hidden_in(statement: Statement | None) -> tuple[str, ...]:
-    """Return the HIDDEN columns of a table as it is said."""
+    """Return the HIDDEN columns that a table's statement declares."""
     said = statement.value("COLUMNS", ColumnsSaid) if statement is not None else None
     if said is None or statement is None or statement.kind not in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
         return ()
@@ -73,14 +73,14 @@ def hidden_in(statement: Statement | None) -> tuple[str, ...]:
 
 
 def with_hidden_rules(draft: Draft) -> None:
-    """Let a `*` in a rule of a table bring what it does in a query, beside an EXCEPT of its own too."""
+    """Give a `*` in a table's rule the same columns as in a query, also next to an EXCEPT of its own."""
     hidden = draft.columns.hidden
     if hidden:
         draft.rules = tuple(replace(rule, expression=stars_without(rule.expression, hidden)) for rule in draft.rules)
 
 
 def with_hidden_input_rules(drafts: Mapping[str, Draft]) -> None:
-    """Let a `*` in a rule OF what is read bring what it does in a query of it."""
+    """Give a `*` in a rule OF an input the same columns as in a query of it."""
     for draft in drafts.values():
         hidden = {rule.of: drafts[rule.of].columns.hidden for rule in draft.input_rules if rule.of in drafts}
         if any(hidden.values()):
@@ -93,14 +93,14 @@ def with_hidden_input_rules(drafts: Mapping[str, Draft]) -> None:
 
 
 def with_hidden_untracked(draft: Draft) -> None:
-    """Let a TEMPORAL without a TRACK make no version where a HIDDEN column alone has changed."""
+    """Keep a TEMPORAL without a TRACK from making versions when only a HIDDEN column changed."""
     fold = draft.fold
     if isinstance(fold, Temporal) and not fold.track and draft.columns.hidden:
         draft.fold = replace(fold, untracked=draft.hidden)
 
 
 def with_left_out(draft: Draft, table: Draft) -> None:
-    """Let a PUBLISH whose list is open leave out what is HIDDEN in its table, but for what it names."""
+    """Let a PUBLISH with an open list leave out the HIDDEN columns of its table, except those that it names."""
     if draft.columns.is_open:
         named = {column.name.lower() for column in draft.columns.named}
         left_out = tuple(name for name in table.columns.hidden if name.lower() not in named)
@@ -108,14 +108,14 @@ def with_left_out(draft: Draft, table: Draft) -> None:
 
 
 def with_left_out_rows(argument: Argument, table: str, hidden: Callable[[str], tuple[str, ...]]) -> Argument:
-    """Let a Python function get a table without what is HIDDEN there, unless it asks; a state comes whole."""
+    """Leave HIDDEN columns out of a Python function's input, unless it requests them; a state is passed whole."""
     if argument.with_hidden or argument.name == STATE:
         return argument
     return replace(argument, left_out=hidden(table))
 
 
 def hidden_of_view(span: Span, name: str) -> WaterclockError:
-    """Refuse to ask a view for HIDDEN columns."""
+    """Build the error for requesting the HIDDEN columns of a view."""
     return span.refuse(
         "E319",
         f"{name} is a view, and has no HIDDEN columns",
@@ -125,9 +125,9 @@ def hidden_of_view(span: Span, name: str) -> WaterclockError:
 
 
 def says_of_hidden(draft: Draft) -> list[str]:
-    """Return what names the HIDDEN columns that a table's code is made without; nothing where there are none.
+    """Return texts that name the HIDDEN columns left out of a table's code; none if there are none.
 
-    Who names its columns has the same code whether others are HIDDEN or not.
+    Code that names all its columns does not depend on which others are HIDDEN.
     """
     found = list(_in_query(draft.query)) if draft.query is not None else []
     for argument in draft.function.arguments if draft.function else ():
@@ -142,7 +142,7 @@ def says_of_hidden(draft: Draft) -> list[str]:
 
 def _in_query(query: Query) -> Iterator[str]:
     for part in query.branches or (query,):
-        yield from (text for _, text in part.stars)  # where they stand is a matter of spacing
+        yield from (text for _, text in part.stars)  # their offsets only depend on spacing
         for reference in part.tables:
             if reference.left_out:
                 yield f"{reference.read or reference.flat} {' '.join(reference.left_out)}"

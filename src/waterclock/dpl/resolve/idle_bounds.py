@@ -1,4 +1,4 @@
-"""Refuses bounds that can never act: a LOOKBACK that reaches no window, a MAX LATENESS of nothing, and their like."""
+"""Refuses bounds that have no effect: a LOOKBACK that reaches no window, a MAX LATENESS of zero, and the like."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAMPLES = tuple(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=91 * quarter)
 
 
 def check_idle_bounds(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
-    """Refuse bounds of tables whose cadence is known that no window could ever meet (E124)."""
+    """Report bounds without effect (E124), for tables whose cadence is known."""
     for draft in drafts:
         lateness = draft.statement.value("MAX LATENESS", Duration)
         if lateness is not None and not lateness.amount:
@@ -33,13 +33,13 @@ def check_idle_bounds(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
 
 
 def looks_back_at_nothing(back: Duration, cadence: Cadence) -> bool:
-    """Tell whether no window begins so long before the end of another, but that window itself."""
+    """Return whether a span before a window's end reaches no window but that one."""
     windows = map(cadence.window_of, _SAMPLES)
     return all(back.before(window.end, cadence.zone) >= window.start for window in windows)
 
 
 def several_windows(cadence: Cadence, count: int) -> str:
-    """Write the length of so many windows, as DPL takes it."""
+    """Return the length of that many windows, as DPL accepts it."""
     period = cadence.period
     if period.unit is TimeUnit.MINUTE:
         return elapsed_text(count * timedelta(minutes=period.count))
@@ -47,7 +47,7 @@ def several_windows(cadence: Cadence, count: int) -> str:
 
 
 def idle_key(key: Span, back: Duration, cadence: Cadence) -> WaterclockError:
-    """Refuse a KEY that looks back at nothing but the window itself, in which KEY alone asks the same."""
+    """Build the error for a KEY whose PAST reaches no earlier window, so that KEY alone has the same effect."""
     return key.refuse(
         "E124",
         f"KEY PAST {back} looks back at no earlier window",
@@ -61,7 +61,7 @@ def _lookback(draft: Draft, cadence: Cadence) -> Iterator[WaterclockError]:
     if lookback is None:
         return
     if draft.fold is not None:
-        is_idle = not lookback.amount  # a MERGE takes single late rows
+        is_idle = not lookback.amount  # a MERGE reads single late rows
     else:
         is_idle = all(_reaches_none(lookback, cadence, cadence.window_of(sample)) for sample in _SAMPLES)
     if is_idle:

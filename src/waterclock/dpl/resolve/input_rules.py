@@ -1,4 +1,4 @@
-"""Rules OF what a transform reads, checked: it is read by its plain name, by a query that is asked as it stands."""
+"""Checks rules OF an input of a transform: the query must read the input by its plain name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _GOES_BY = {Kind.COLLECT: "come in", Kind.PUBLISH: "go out"}
 
 
 def check_input_rules(drafts: Mapping[str, Draft], views: Container[str]) -> Iterator[WaterclockError]:
-    """Refuse rules OF what nobody reads there by its plain name, and where rules of what is read cannot be asked.
+    """Report rules OF a table that is not read by its plain name, and rules of inputs that cannot be checked.
 
-    `views` are the names of all views. What follows from a read that is unknown is not told.
+    `views` are the names of all views. Consequences of an unknown read are not reported.
     """
     for draft in drafts.values():
         said = [(rule, rule.of_span) for rule in rules_of_inputs(draft) if rule.of_span is not None]
@@ -52,12 +52,12 @@ def check_input_rules(drafts: Mapping[str, Draft], views: Container[str]) -> Ite
 
 
 def rules_of_inputs(draft: Draft) -> list[RuleSaid]:
-    """Return the EXPECTs of a statement that are asked of what it reads."""
+    """Return the EXPECTs of a statement that check its inputs."""
     return [rule for clause in draft.statement.clauses if clause.word == "EXPECT" for rule in clause.value if rule.of]
 
 
 def plain_names(draft: Draft) -> dict[str, None]:
-    """Return the tables that a transform reads by their plain names, itself or through views, in the order written."""
+    """Return the tables that a transform reads by plain names, directly or through views, in the order written."""
     found: dict[str, None] = {}
     if draft.query is not None:
         found.update(dict.fromkeys(_plain(draft.query)))
@@ -80,7 +80,7 @@ def _plain(query: Query) -> Iterator[str]:
 
 
 def _is_read_otherwise(name: str, choice: Choice) -> bool:
-    """Tell whether one of several queries has all rows of a table beside it, and none of them by its plain name."""
+    """Return whether one of several queries reads a table, but not by its plain name."""
     return Read(name) in choice.reads and name not in _plain(choice.query)
 
 

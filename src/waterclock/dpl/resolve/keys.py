@@ -1,4 +1,4 @@
-"""Settles which row of a key stays: where that can be said, and what a table reads of itself to know older keys."""
+"""Resolves which row of a key stays, and the read of a table's own earlier labels for older keys."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from waterclock.flow.ladders import sets_aside
 
 
 def settle_keys(drafts: Mapping[str, Draft], spans: dict[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
-    """Give each table whose KEY looks back the read of its own earlier labels; refuse what a KEY cannot mean.
+    """Add to each table whose KEY has a PAST the read of its own earlier labels; report an invalid KEY.
 
-    Its cadence is settled by then: the read gives none. `spans` is told where it is said.
+    Cadences are resolved before, because this read determines none. `spans` records where the read is declared.
     """
     for draft in drafts.values():
         columns = draft.statement.value("COLUMNS", ColumnsSaid)
@@ -38,7 +38,7 @@ def settle_keys(drafts: Mapping[str, Draft], spans: dict[tuple[str, Read], Span]
 
 
 def _apart(said: list[StaysSaid]) -> Iterator[WaterclockError]:
-    """Refuse two columns of one key that say the same thing differently."""
+    """Report two columns of one key with different declarations."""
     for found in ([each for each in said if each.stays.order], [each for each in said if each.stays.past]):
         for each in found[1:]:
             is_alike = (each.stays.order, each.stays.past) == (found[0].stays.order, found[0].stays.past)

@@ -1,4 +1,4 @@
-"""Checks what tables do with rows that break their rules: one ladder for a key, names apart, rows that can go alone."""
+"""Checks a table's actions for rows that break rules: one ladder per key, distinct names, rows that can be removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_O
 
 
 def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
-    """Refuse what the rules of a table cannot mean together."""
+    """Report combinations of rules that are not valid for a table."""
     for draft in drafts:
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         columns = said.columns if said else ()
@@ -54,7 +54,7 @@ def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
 
 
 def _of_season(draft: Draft) -> Iterator[WaterclockError]:
-    """Refuse usual() and trend() of windows that are too short or too long for the weeks they look at."""
+    """Report usual() and trend() for windows that are too short or too long for their period of comparison."""
     if draft.cadence is None:
         return
     compared = [value for rule in draft.rules if rule.comparison for value in rule.comparison.values]
@@ -106,7 +106,7 @@ def _of_key(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
 
 
 def _of_time(draft: Draft, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
-    """Refuse a ladder behind the type of the column that puts rows into windows."""
+    """Report a ladder for the type of the column that assigns rows to windows."""
     time = draft.source.time_column if draft.source else None
     for column in columns:
         if time is not None and column.name.lower() == time.lower() and column.name.lower() in loose_types(draft):
@@ -114,7 +114,7 @@ def _of_time(draft: Draft, columns: Iterable[ColumnSaid]) -> Iterator[Waterclock
 
 
 def _of_fold(draft: Draft, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
-    """Refuse to let rows without a key into a table that goes by it, be it with a warning or once it is released."""
+    """Report a ladder that admits rows without a key to a table that needs one, with a warning or when released."""
     keys = {key.lower() for key in draft.fold.keys} if draft.fold else set()
     for column in columns:
         first = next((ladder[0].action for ladder in (column.else_of_null, column.else_of_key) if ladder), None)

@@ -1,4 +1,4 @@
-"""The tables that keep late rows: each is a transform of the flow, made of the CLOSE WHEN of the table it is for."""
+"""Derives the tables of late rows: each is a transform, derived from the CLOSE WHEN of the table that it belongs to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waterclock.spark_sql import quoted
 from waterclock.timelabel.duration import Duration
 
 KEEPS_LATE = "LATE ROWS"
-"""The clause, which nobody writes, by which a transform keeps the late rows of a table."""
+"""An internal clause, which users cannot write, of a transform that keeps the late rows of a table."""
 
 _SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 _CLOSES, _MOST = "CLOSE WHEN", "MAX LATENESS"
@@ -31,12 +31,12 @@ _CLOSES, _MOST = "CLOSE WHEN", "MAX LATENESS"
 def with_late_rows(
     statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
 ) -> list[Statement]:
-    """Return the statements of a project with the transforms that keep the late rows of tables whose books close.
+    """Return the statements of a project, with transforms added that keep the late rows of tables with CLOSE WHEN.
 
-    There is one for each table that is read UNTIL and whose time is known: by a watermark() of the condition, or by the
-    WATERMARK of what is read.
+    There is one for each table that is read UNTIL and whose time column is known: from a watermark() of the condition,
+    or from the WATERMARK of that table.
     """
-    # what is published has the name of its table, and says nothing of that
+    # a publish has the name of its table, and does not change it
     names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     kept: list[Statement] = []
     for statement in statements:
@@ -44,7 +44,7 @@ def with_late_rows(
         if statement.clause(_CLOSES) is None or statement.kind is not StatementKind.TRANSFORM:
             errors.extend(_never_closed(statement))
             continue
-        # of a table that is read twice, the read that reaches further back tells what is early
+        # if a table is read twice, the read that reaches further back determines what is early
         farthest = sorted(_until(statement, names), key=lambda read: _length(read.span))
         reads = list({read.table: read for read in farthest}.values())
         columns = {read: _time_of(statement, read, names, is_only=len(reads) == 1) for read in reads}
@@ -56,13 +56,13 @@ def with_late_rows(
                 if own.lower() not in names:
                     hidden = hidden_in(names.get(read.table.lower()))
                     kept.append(_late_rows(statement, read, own, late_rows, hidden, variables))
-                elif len(reads) > 1:  # what ends in _late is refused by the rules of names
+                elif len(reads) > 1:  # names with the suffix _late are refused by the rules of names
                     errors.append(_is_ours(names[own.lower()], statement))
     return [*statements, *kept]
 
 
 def _until(statement: Statement, names: Mapping[str, Statement]) -> Iterator[Read]:
-    """Yield what a statement reads UNTIL, itself or through views."""
+    """Yield the UNTIL reads of a statement, direct or through views."""
     if statement.function is not None:
         for argument in statement.function.arguments:
             if argument.read is not None and argument.read.kind is ReadKind.UNTIL:
@@ -84,7 +84,7 @@ def _through(name: str, names: Mapping[str, Statement]) -> Iterator[Read]:
 
 
 def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *, is_only: bool) -> str | None:
-    """Return the column that tells to which window a row of `read` belongs; None where nothing says so."""
+    """Return the column that assigns rows of `read` to windows; None if none is declared."""
     said = statement.value(_CLOSES, Expression)
     for call in said.tree.find_all(exp.Anonymous) if said is not None else ():
         column = call.expressions[0] if call.name.upper() == "WATERMARK" and call.expressions else None
@@ -107,7 +107,7 @@ def _late_rows(
     name, of = (".".join(map(quoted, table.split("."))) for table in (own, read.table))
     columns = f"({', '.join(f'{quoted(column)} HIDDEN' for column in hidden)}, *) " if hidden else ""
     named = "".join(f"{quoted(column)}, " for column in hidden)
-    # which rows these are is known of each batch alone: when the books of which windows were closed
+    # only the batch knows which rows are late, from when the books of windows were closed
     text = (
         f"TRANSFORM {name} PARTITIONED {columns}"
         f"COMMENT 'Rows that came too late, or too early, for {statement.name}' "

@@ -1,4 +1,4 @@
-"""Whether what tables read can be read: slices that fit, spans that are kept, circles that come to an end."""
+"""Checks the reads of tables: slices fit, spans are retained, circles terminate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SLICES = frozenset({ReadKind.PLAIN, ReadKind.PAST, ReadKind.UNTIL, ReadKind.PRE
 
 
 def check_reads(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
-    """Check each read of each table (rules: docs/explain/consistency.md). `spans` places a table's reads."""
+    """Check each read of each table (rules: docs/explain/consistency.md). `spans` are the places of the reads."""
     for draft in drafts.values():
         for read in draft.reads:
             other = drafts.get(read.table)
@@ -41,7 +41,7 @@ def check_reads(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Sp
 
 
 def check_cycles(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
-    """Refuse circles without a PREVIOUS or with LATEST or UNTIL; those that stay must declare their columns."""
+    """Report circles without PREVIOUS, or with LATEST or UNTIL; tables in legal circles must declare their columns."""
     edges = {name: [read.table for read in draft.reads if read.table in drafts] for name, draft in drafts.items()}
     forward = {
         name: [read.table for read in draft.reads if read.kind is not ReadKind.PREVIOUS and read.table in drafts]
@@ -155,7 +155,7 @@ def _reaches_beyond(back: Duration, retain: Duration, zone: str) -> bool:
 
 
 def fitting_span(back: Duration, cadence: Cadence) -> str:
-    """Name the shortest span of whole windows that reaches at least as far back."""
+    """Return the shortest span of whole windows that reaches at least as far back."""
     period = cadence.period
     if period.unit is not TimeUnit.MINUTE:
         length = {TimeUnit.DAY: 1, TimeUnit.WEEK: 7, TimeUnit.MONTH: 30, TimeUnit.QUARTER: 91, TimeUnit.YEAR: 365}[
@@ -173,10 +173,10 @@ def _about(back: Duration) -> timedelta:
 
 @lru_cache(maxsize=4096)
 def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
-    """Tell whether so far before each boundary of `own` there is a boundary of `read`.
+    """Return whether the instant `back` before each boundary of `own` is a boundary of `read`.
 
-    Elapsed spans on the grid of minutes are decided by division; all others on the boundaries of two years, which
-    hold every kind of day that the zones of today have.
+    Elapsed spans on the grid of minutes are checked by division. All others are checked on the boundaries of two years,
+    which include every kind of day that the current zones have.
     """
     if read.period.unit is TimeUnit.MINUTE and back.unit in {"SECOND", "MINUTE", "HOUR"}:
         return back.elapsed() % timedelta(minutes=read.period.count) == timedelta(0)
@@ -213,7 +213,7 @@ def _endless(
 
 
 def _from_reference(names: list[str], drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> list[str]:
-    """Begin a circle where a checked reference closes it, if one does."""
+    """Rotate a circle to start at a checked reference that closes it, if there is one."""
     for at, (reader, other) in enumerate(pairwise(names)):
         if _is_reference(drafts[reader], Read(other), spans):
             return [*names[at:-1], *names[: at + 1]]
@@ -221,7 +221,7 @@ def _from_reference(names: list[str], drafts: Mapping[str, Draft], spans: Mappin
 
 
 def _is_reference(draft: Draft, read: Read, spans: Mapping[tuple[str, Read], Span]) -> bool:
-    """Tell whether a table reads another for a checked reference alone."""
+    """Return whether a table reads another only for a checked reference."""
     checked = [each for each in checked_references(draft.columns) if each.read == read]
     return any(spans.get((draft.name, read)) == reference_span(draft, each.columns[0]) for each in checked)
 

@@ -1,4 +1,4 @@
-"""Settles how a table of another project is collected: its slices by labels, or its state at each window's end."""
+"""Resolves collects of another project's tables: slices by labels, or the state at each window's end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def by_link(draft: Draft, unit: Unit, by: BatchedSaid, errors: list[WaterclockError]) -> BatchedSaid:
-    """Return what BY means of a table of another project; what it cannot mean there is reported."""
+    """Return the resolved BY for a table of another project; report one that is not valid there."""
     if unit.query is None and len(unit.path.split(".")) != 2:
         errors.append(
             draft.at("FROM").refuse(

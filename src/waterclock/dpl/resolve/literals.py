@@ -1,4 +1,4 @@
-"""Values of the project as literals of Spark SQL: an expression of a header runs where nothing can be bound."""
+"""Formats values of the project as Spark SQL literals, for header expressions, which cannot bind parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.dpl.syntax.statements import Expression
 
 
 def literal(value: Any) -> str:
-    """Write a value as the literal that has the type Spark would bind it with."""
+    """Return the literal of a value, of the type with which Spark would bind it."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):
@@ -28,5 +28,5 @@ def literal(value: Any) -> str:
 
 
 def with_literals(expression: Expression, variables: Mapping[str, Any]) -> str:
-    """Return an expression's text with each `:name` as the literal of its value; all else as written."""
+    """Return an expression's text with each `:name` replaced by the literal of its value."""
     return expression.text_with({name: literal(variables[name]) for name in expression.variables if name in variables})

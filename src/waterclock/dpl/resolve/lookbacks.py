@@ -1,4 +1,4 @@
-"""Resolves LOOKBACK ... CHANGED: what says which past windows of a source changed."""
+"""Resolves LOOKBACK ... CHANGED: how a source reports which past windows changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.flow.lookbacks import Changed, Tells
 def changed_of(
     statement: Statement, by: BatchedSaid, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> Changed | None:
-    """Return what CHANGED says; reports a source that cannot tell, and one that tells by other means."""
+    """Return the declared CHANGED; report a source that cannot detect changes, or detects them by other means."""
     said = by.changed
     if said is None:
         return None

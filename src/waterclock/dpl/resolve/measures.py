@@ -1,4 +1,4 @@
-"""What MEASURE counts of each batch: settled, and refused where no write's own pass could count it."""
+"""Resolves MEASURE, and refuses measures that cannot be computed in the pass that writes a batch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from waterclock.timelabel.period import Period
 def measures_of(
     statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> tuple[tuple[Measure, ...], bool, Offline | None]:
-    """Return the measures of a table, whether its columns are profiled, and what is counted offline.
+    """Return the measures of a table, whether its columns are profiled, and the offline measures.
 
-    What is refused is left out.
-    Adds  E293 for what is no aggregate or cannot be counted while rows are written, E295 for a name that is there
-          twice, E390 for two cadences of OFFLINE, and of a PUBLISH
+    Refused measures are left out.
+    Adds  E293 for an expression that is no aggregate or cannot be computed while rows are written, E295 for a duplicate
+          name, E390 for two cadences of OFFLINE, and for OFFLINE of a PUBLISH
     """
     found: dict[str, tuple[Measure, bool]] = {}
     profiled: list[MeasureSaid] = []
@@ -55,7 +55,7 @@ def measures_of(
 
 
 def _period(statement: Statement, saids: list[MeasureSaid], errors: list[WaterclockError]) -> Period | None:
-    """Return how often measures are counted offline; None where none are, or where that is refused."""
+    """Return the period of offline measures; None if there are none, or if they are refused."""
     first = next((said for said in saids if said.offline is not None), None)
     if first is None or first.offline_span is None:
         return None

@@ -1,4 +1,4 @@
-"""Resolves the key of a MERGE or a TEMPORAL, which row of a key wins, and the columns that serve only for that."""
+"""Resolves the key of a MERGE or a TEMPORAL, which row of a key wins, and the columns used only for that."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def settle_merge(
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
-    """Settle a MERGE: its keys are those of ON, else the KEY columns, and it must have some."""
+    """Resolve a MERGE: its keys are those of ON, else the KEY columns; report one without keys."""
     chosen = _keys_of(draft, said, keys, Mode.MERGE, errors)
     delete_when = _delete_when(said, variables, errors)
     draft.fold = Merge(chosen, said.order_by if said else (), delete_when)
 
 
 def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
-    """Settle a TEMPORAL: its keys as of a MERGE; what orders and deletes is no attribute, unless TRACK lists it."""
+    """Resolve a TEMPORAL: keys as for MERGE; columns of ORDER BY and DELETE WHEN are attributes only if in TRACK."""
     declared = {column.name.lower(): column.name for column in draft.columns.named}
 
     def spelt(names: Iterable[str]) -> tuple[str, ...]:
@@ -63,12 +63,12 @@ def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], 
 
 
 def _is_snapshot(draft: Draft) -> bool:
-    """Tell whether each batch takes the whole source: a row then says all of its key, and NULL that there is none."""
+    """Return whether each batch reads the whole source: a row is then complete, and a NULL means no value."""
     return draft.source is not None and draft.source.batching is Batching.SNAPSHOT
 
 
 def _tells_all(draft: Draft) -> bool:
-    """Tell whether a row says all of its key: of a snapshot, or of a log, NULL says that there is no value."""
+    """Return whether a row of a key is complete: in a snapshot or a log, NULL means that there is no value."""
     return _is_snapshot(draft) or (draft.source is not None and draft.source.batching is Batching.CHANGES)
 
 
@@ -161,7 +161,7 @@ def _no_attribute(name: str, span: Span, words: str, temporal: Temporal, keys: s
 
 
 def _declared(draft: Draft, temporal: Temporal) -> Iterator[WaterclockError]:
-    """Look at the column list: nothing in it has a name of the record, and the time is an instant."""
+    """Check the column list: no column has a name of the record, and the time is an instant."""
     said = draft.statement.value("COLUMNS", ColumnsSaid)
     for column in said.columns if said else ():
         lower = column.name.lower()
@@ -178,7 +178,7 @@ def _declared(draft: Draft, temporal: Temporal) -> Iterator[WaterclockError]:
 
 
 def record_name(span: Span, name: str, table: str) -> WaterclockError:
-    """Make the error for a column by a name that every version carries."""
+    """Build the error for a column with a name that every version has."""
     return span.refuse(
         "E211",
         f"{name} is ours in a TEMPORAL table",

@@ -1,4 +1,4 @@
-"""Which names a project gives, each once, and none that is ours."""
+"""Collects the names that a project declares, and checks that they are unique and not reserved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Names = dict[StatementKind, dict[str, Statement]]
 
 
 def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> Names:
-    """Return the statements by kind and name, publishes aside; of two with one name the first stays."""
+    """Return the statements, except publishes, by kind and name; of two with one name the first is kept."""
     names: Names = {kind: {} for kind in StatementKind}
     firsts: dict[tuple[str, str], Statement] = {}
     for statement in statements:
@@ -70,7 +70,7 @@ def _reserved(statement: Statement) -> Iterator[WaterclockError]:
 
 
 def _companions(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Iterator[WaterclockError]:
-    """Refuse names of what is made beside a table: its late, quarantined and held rows, its view."""
+    """Report names reserved for a table's companions: its late, quarantined and held rows, and its view."""
     made = names[StatementKind.COLLECT].keys() | names[StatementKind.TRANSFORM].keys()
     for kind in _RELATIONS:
         for name, statement in names[kind].items():

@@ -1,4 +1,4 @@
-"""Checks OFFLINE: that a cadence of measuring holds whole windows of its table."""
+"""Checks OFFLINE: its period must consist of whole windows of the table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
 
 
 def check_offline(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
-    """Refuse to measure more often than windows come, or across the edges of windows."""
+    """Report offline periods that are shorter than a window, or cross the boundaries of windows."""
     for draft in drafts:
         if draft.offline is None or draft.cadence is None:
             continue

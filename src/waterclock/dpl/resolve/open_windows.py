@@ -1,7 +1,7 @@
-"""OPTIONS (open_windows 'kept'): the table that holds the open windows of one that closes its books.
+"""Resolves OPTIONS (open_windows 'kept'): a companion table with the open windows of a table that closes its books.
 
-It is derived when all else is settled: the same query, cut at the boundaries of what UNTIL reads, as a state that each
-batch replaces.
+It is derived after everything else is resolved: the same query, run at the boundaries of the UNTIL inputs, as a state
+that each batch replaces.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RELATIONS = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM, Statemen
 
 
 def check_open_windows(drafts: Mapping[str, Draft], statements: Iterable[Statement]) -> Iterator[WaterclockError]:
-    """Refuse open windows of what closes no books, or whose windows cannot be made before they are closed."""
+    """Report open windows of a table without CLOSE WHEN, or whose windows cannot be made before they are closed."""
     names = {each.name.lower(): each for each in statements if each.kind in _RELATIONS}
     for draft in drafts.values():
         if not _is_asked_of(draft):
@@ -52,7 +52,7 @@ def check_open_windows(drafts: Mapping[str, Draft], statements: Iterable[Stateme
 
 
 def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, Draft]) -> dict[str, Table]:
-    """Return the tables of a flow with those that hold open windows."""
+    """Return the tables of a flow, including those of open windows."""
     found = dict(tables)
     for name, draft in drafts.items():
         if _is_asked_of(draft) and name in tables and tables[name].closes is not None:
@@ -62,7 +62,7 @@ def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, Draft]) 
 
 
 def shown_to_queries(name: str, tables: Mapping[str, Statement]) -> str | None:
-    """Say of what a name that no batch reads is made, for people to ask; None of any other name."""
+    """Return a description of a name that only user queries can read; None for any other name."""
     for table, statement in tables.items():
         options = statement.value("OPTIONS", OptionsSaid)
         if name == open_table_of(table) and keeps_open_windows(options):
@@ -79,7 +79,7 @@ def _is_asked_of(draft: Draft) -> bool:
 def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
     cadences = [tables[read.table].cadence for read in table.reads if read.kind is ReadKind.UNTIL]
     label = Column(WINDOW_LABEL, table.place, "STRING", bool(table.columns.keys), is_not_null=True)
-    # a rule of a whole window is asked of it once it is whole
+    # a rule of a whole window is checked once the window is complete
     named = (*table.columns.named, label)
     return replace(
         table,
@@ -113,7 +113,7 @@ def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
 
 
 def _unmade(draft: Draft, drafts: Mapping[str, Draft], span: Span) -> Iterator[WaterclockError]:
-    """Refuse what waits for windows that are closed."""
+    """Report reads that wait for closed windows."""
     if draft.function is not None and draft.function.step is not None:
         yield span.refuse(
             "E268",

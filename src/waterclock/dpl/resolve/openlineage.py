@@ -1,4 +1,4 @@
-"""Settles `[openlineage]` of the project file: where events of lineage go."""
+"""Resolves `[openlineage]` of the project file: the target of lineage events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEYS = ("url", "file", "token", "namespace")
 
 
 def resolve_openlineage(config: Config, root: Path, errors: list[WaterclockError]) -> LineageSink:
-    """Return where events of lineage go, with all that is wrong with it put to `errors`."""
+    """Return the target of lineage events, and add all errors in its declaration to `errors`."""
     said = config.openlineage
     before = len(errors)
     for key in said:

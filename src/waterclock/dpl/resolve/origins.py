@@ -1,4 +1,4 @@
-"""Checks the columns that tell where rows came from: of collects alone, whose source can tell it."""
+"""Checks columns that contain a row's origin: only a collect may have them, if its source provides the value."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from waterclock.flow.origins import SOURCE
 def refused_origins(
     statement: Statement, capabilities: Capabilities | None, *, by_changes: bool = False
 ) -> Iterator[WaterclockError]:
-    """Refuse `_source.…` where nothing is collected, or where the source tells no such thing of its rows.
+    """Report `_source.…` in statements that collect nothing, and for values that the source does not provide.
 
-    So too `_change.…`, which a collect BY CHANGES alone can tell.
+    Also report `_change.…` outside of a collect BY CHANGES.
     """
     columns = statement.value("COLUMNS", ColumnsSaid)
     for column in columns.columns if columns else ():

@@ -1,4 +1,4 @@
-"""REPLACE WHERE of a publish settled: a condition that Spark and any database understand alike, column by column."""
+"""Resolves REPLACE WHERE of a publish: a condition with the same meaning in Spark and any database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def overwrite_of(said: Expression, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Condition | None:
-    """Settle which rows a publish replaces; None where the condition is refused, and reported."""
+    """Resolve the condition for the rows that a publish replaces; return None if it is refused, which is reported."""
     unknown = [name for name in said.variables if name not in variables]
     errors.extend(unknown_variable(name, said.span, variables) for name in unknown)
     if unknown:
@@ -42,13 +42,13 @@ def overwrite_of(said: Expression, variables: Mapping[str, Any], errors: list[Wa
 
 
 def rule_of_overwrite(said: Expression, where: Condition) -> Rule:
-    """Return the rule that every published row is one that is replaced: any other would be doubled by the next."""
+    """Return the rule that every published row meets the condition; the next batch would duplicate any other row."""
     return Rule(where.text, RULE, Scope.ROW, Action.FAIL, said.span.place, said.variables)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads the tree of one condition; `span` is where it stands as a whole."""
+    """Reads the tree of one condition; `span` is that of the whole condition."""
 
     span: Span
     variables: Mapping[str, Any]

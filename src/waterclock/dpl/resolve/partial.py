@@ -1,4 +1,4 @@
-"""Checks PARTIAL AFTER and IS_PARTIAL(): what may lack something, and who may ask whether it does."""
+"""Checks PARTIAL AFTER and IS_PARTIAL(): which tables may run without some inputs, and which may ask for that."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _VALUE = "IS_PARTIAL"
 
 
 def check_partial(drafts: Mapping[str, Draft], found: Mapping[str, Found]) -> Iterator[WaterclockError]:
-    """Refuse PARTIAL AFTER where nothing can be missing or a circle would hang on it, and IS_PARTIAL() without it.
+    """Report PARTIAL AFTER where no input can be missing or inputs form a circle, and IS_PARTIAL() without it.
 
-    `found` is what the queries of tables hold, by name.
+    `found` are the references in the queries of tables, by name.
     """
     circles = circles_of(
         {
@@ -49,7 +49,7 @@ def _may_lack(draft: Draft, table: str, kind: ReadKind) -> bool:
 
 
 def _asked_without(draft: Draft, found: Found | None) -> Iterator[WaterclockError]:
-    """Refuse IS_PARTIAL() in the queries of a transform; `found` is what they hold."""
+    """Report IS_PARTIAL() in the queries of a transform; `found` are the references in them."""
     whole = draft.statement.value("AS", QuerySaid)
     if found is None or whole is None:
         return

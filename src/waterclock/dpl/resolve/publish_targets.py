@@ -1,4 +1,4 @@
-"""What a publish takes from its table, and whether it can be delivered so."""
+"""Resolves which properties a publish inherits from its table, and checks that the destination supports them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waterclock.timelabel.duration import parse_duration
 def settle_publish(
     draft: Draft, table: Draft, systems: Systems, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Set what a publish takes from its table: its type, and its mode and keys where the statement has none."""
+    """Set the properties that a publish inherits: the type, and mode and keys if the statement has none."""
     draft.type = table.type
     with_left_out(draft, table)
     said = draft.statement.value("MODE", ModeSaid)
@@ -60,7 +60,7 @@ def settle_publish(
 
 
 def _settle_order(draft: Draft, order: Order, capabilities: Capabilities | None, errors: list[WaterclockError]) -> None:
-    """Settle APPEND ORDER BY: the destination keeps an order, and no two requests could overtake each other."""
+    """Resolve APPEND ORDER BY: the destination must keep an order, and requests must not overtake each other."""
     draft.order = order
     options = draft.destination.options if draft.destination else {}
     if capabilities is not None and not capabilities.keeps_order:
@@ -86,7 +86,7 @@ def _settle_order(draft: Draft, order: Order, capabilities: Capabilities | None,
 
 
 def _check_view(draft: Draft, errors: list[WaterclockError]) -> None:
-    """Refuse a view over what is no version and no label, and a time to keep that is none."""
+    """Report a view over a publish that has neither versions nor labels, and an invalid time to keep versions."""
     options = draft.destination.options if draft.destination else {}
     said = draft.statement.value("OPTIONS", OptionsSaid)
     if said is None or not {"behind", "keep"} & options.keys():
@@ -126,7 +126,7 @@ def _settle_overwrite(
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
-    """Settle REPLACE WHERE: which rows of the destination are replaced, and that no other is published."""
+    """Resolve REPLACE WHERE: the rows of the destination to replace, and the rule that all published rows match."""
     if capabilities is not None and not capabilities.replaces_some:
         errors.append(
             draft.at("MODE").refuse(
@@ -143,7 +143,7 @@ def _settle_overwrite(
 
 
 def _of_versions(draft: Draft, temporal: Temporal, said: ModeSaid | None, errors: list[WaterclockError]) -> None:
-    """Settle a publish of versions: it REPLACEs them unless it says MERGE, and a version is one by key and time."""
+    """Resolve a publish of versions: its default mode is REPLACE, and key and time together identify a version."""
     if said is None:
         draft.mode = Mode.REPLACE
     names = (*temporal.keys, RECORD[0])

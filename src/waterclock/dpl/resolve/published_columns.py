@@ -1,4 +1,4 @@
-"""Settles the columns that a PUBLISH makes itself: `email AS (mask_text(email))`. Such a list is an allow-list."""
+"""Resolves columns that a PUBLISH computes: `email AS (mask_text(email))`. Such a list is an allow-list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BY_ROW = "each row is sent by itself, made of its own columns"
 
 
 def made_of(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> MadeAs | None:
-    """Return what a column of a PUBLISH is made of; None where it goes out as it is, or is refused, and reported."""
+    """Return the expression of a PUBLISH's column; None if it has none, or if it is refused, which is reported."""
     if said.made_as is None or said.retires is not None:
         return None
     problems = [*check_expression(said.made_as), *_refused(said, said.made_as)]
@@ -40,7 +40,7 @@ def made_of(said: ColumnSaid, variables: Mapping[str, Any], errors: list[Watercl
 
 
 def refused_list(statement: Statement) -> Iterator[WaterclockError]:
-    """Refuse a `*` in a list of a PUBLISH that makes columns: what it makes of one, the `*` would send as it is."""
+    """Report a `*` in a list that computes columns, because the `*` would also send the original columns."""
     said = statement.value("COLUMNS", ColumnsSaid)
     if statement.kind is not StatementKind.PUBLISH or said is None or not said.is_open:
         return
@@ -55,14 +55,14 @@ def refused_list(statement: Statement) -> Iterator[WaterclockError]:
 
 
 def with_sent_keys(draft: Draft, said: ModeSaid | None, errors: list[WaterclockError]) -> None:
-    """Give a MERGE its keys by the names under which they are sent, and refuse one that is not sent as it is.
+    """Set the keys of a MERGE to the names under which they are sent, and report a key that is not sent unchanged.
 
-    Rows are found again by the key. Only a plain copy is surely as unique as the key itself.
+    Rows are looked up by their key. Only a plain copy is certain to be as unique as the key itself.
     """
     if not isinstance(draft.fold, Merge) or draft.columns.is_open:
         return
     by_name = {column.name.lower(): column for column in draft.columns.named}
-    if said is not None and said.keys:  # names of what is sent; one that is not there is reported with the mode's names
+    if said is not None and said.keys:  # names of sent columns; an unknown one is reported with the mode's names
         names: list[str | None] = [
             key if (own := by_name.get(key.lower())) is None or _is_copy(own.made_as) else None for key in said.keys
         ]

@@ -1,4 +1,4 @@
-"""How far back a PAST must reach for the rows that a query brings together by their times."""
+"""Checks that a PAST reaches back far enough for a join of rows by their times."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NO_TIME = timedelta()
 
 
 def check_reach(draft: Draft, found: Iterable[Found], drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
-    """Refuse each PAST of which it is certain that rows are missed: `found` are the query and its views.
+    """Report each PAST that certainly misses rows; `found` are the references of the query and its views.
 
-    A row of the window, late as it may be, matches rows up to the bound before it: those must be in what is read.
+    A row of the window, however late, matches rows up to the bound before it, and the PAST must include those.
     """
     if draft.cadence is None:
         return
@@ -67,12 +67,12 @@ def _said(span: timedelta) -> str:
 
 
 def _farthest(back: Duration, own: Cadence) -> timedelta:
-    """Return how far back a span reaches at most: a day may have 25 hours."""
+    """Return the longest elapsed time of a span: a day may have 25 hours."""
     return max(own.floor(tick) - back.before(own.floor(tick), own.zone) for tick in _TICKS)
 
 
 def _lateness(draft: Draft, column: str) -> timedelta | None:
-    """Return how long after its time a row may come; None where its slices are not known to go by that column."""
+    """Return how long after its time a row may arrive; None if its slices are not known to depend on that column."""
     source = draft.source
     if source is not None and source.batching is Batching.DATA_TIME and _is(source.time_column, column):
         return _NO_TIME

@@ -1,4 +1,4 @@
-"""Holds connections of TYPE receiver, and the streams that are collected from them, against what a door can be."""
+"""Checks connections of TYPE receiver, and the streams that are collected from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_OF_A_BODY = 16 << 20
 
 
 def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Iterator[WaterclockError]:
-    """Report options of receivers: E331 a path that is no folder's, E332 limits."""
+    """Report invalid options of receivers: E331 for a path that is no local folder, E332 for limits."""
     for each in connections:
         if each.type != RECEIVER:
             continue
@@ -48,11 +48,11 @@ def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Itera
 
 def _number(connection: Connection, name: str, otherwise: int) -> float:
     said = connection.options.get(name, otherwise)
-    return said if isinstance(said, int | float) else otherwise  # what is no number is E223's
+    return said if isinstance(said, int | float) else otherwise  # a value that is no number is reported as E223
 
 
 def check_stream(draft: Draft, unit: Unit, capabilities: Capabilities | None, errors: list[WaterclockError]) -> None:
-    """Report a stream that nobody could POST to."""
+    """Report a stream with a name that no sender could POST to."""
     if capabilities is None or capabilities.type != RECEIVER or unit.query is not None:
         return
     if not _STREAM.fullmatch(unit.path):

@@ -1,4 +1,4 @@
-"""WAS, settled: which names tables had before, and what is wrong with them."""
+"""Resolves WAS: the former names of tables, and the errors in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.flow.watermarks import MARK, Watermark, mark_of
 
 
 def check_renames(drafts: Mapping[str, Draft], views: Mapping[str, Statement]) -> Iterator[WaterclockError]:
-    """Refuse former names that another table has now, or that two tables claim."""
+    """Report former names that another table has now, or that two tables claim."""
     by_name = {name.lower(): draft.span.place for name, draft in drafts.items()}
     by_name |= {name.lower(): statement.span.place for name, statement in views.items()}
     firsts: dict[str, Draft] = {}
@@ -47,7 +47,7 @@ def check_renames(drafts: Mapping[str, Draft], views: Mapping[str, Statement]) -
 
 
 def former_names(drafts: Mapping[str, Draft]) -> Names:
-    """Return by their names now what tables were called, and what is kept beside them."""
+    """Return the former names of tables and of their companions, by current names."""
     said = {name: draft.statement.value("WAS", WasSaid) for name, draft in drafts.items()}
     names = {name: was.table for name, was in said.items() if was is not None}
     beside: dict[str, str] = {}

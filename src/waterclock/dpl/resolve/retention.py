@@ -1,4 +1,4 @@
-"""Resolves spans with defaults: how long windows and versions are kept, and by when windows are done."""
+"""Resolves durations with defaults: how long windows and versions are kept, and by when windows must be done."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SOME_DAY = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 def retain_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Return how long an APPEND table keeps its windows; None for ever."""
+    """Return how long an APPEND table keeps its windows; None means forever."""
     said = draft.statement.value("RETAIN", Duration)
     if said is not None and draft.mode is not Mode.APPEND:
         errors.append(
@@ -36,7 +36,7 @@ def retain_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Du
 
 
 def keep_versions_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Return how long a table's versions are kept, where that is said: at least seven days."""
+    """Return how long a table's versions are kept, None if undeclared; the minimum is seven days."""
     said = draft.statement.value("KEEP VERSIONS", Duration)
     kept = _default(draft, config, "keep_versions", errors) if said is None else said
     if kept is None or _SOME_DAY - kept.before(_SOME_DAY, "UTC") >= _LEAST_KEPT:
@@ -53,7 +53,7 @@ def keep_versions_of(draft: Draft, config: Config, errors: list[WaterclockError]
 
 
 def deadline_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Return how long after its end a window is to be done, where that is said."""
+    """Return how long after a window's end it must be done, None if undeclared."""
     if draft.statement.clause("DEADLINE") is None:
         return _default(draft, config, "deadline", errors)
     said = draft.statement.value("DEADLINE", DeadlineSaid)
@@ -61,7 +61,7 @@ def deadline_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> 
 
 
 def _default(draft: Draft, config: Config, key: str, errors: list[WaterclockError]) -> Duration | None:
-    """Return a duration of the project's defaults; None where there is none, or it cannot be read."""
+    """Return a duration of the project's defaults; None if there is none, or if it is invalid."""
     default = config.default(draft.name, key)
     if not default:
         return None

@@ -1,4 +1,4 @@
-"""Rules settled: their names, and whether they are asked of each row or of the batch."""
+"""Resolves rules: their names, and whether they check each row or the batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from waterclock.flow.ladders import FAILS, SETS_ASIDE, Unread
 def rule_of(
     said: RuleSaid, variables: Mapping[str, Any], errors: list[WaterclockError], *, in_column: bool = False
 ) -> Rule | None:
-    """Settle a rule; without a name it goes by its own text. None where its expression is refused, and reported."""
+    """Resolve a rule, whose default name is its own text; return None if it is refused, which is reported."""
     problems = check_expression(said.expression)
     if problems:
         errors.extend(problems)
@@ -87,7 +87,7 @@ def _no_history(said: RuleSaid) -> WaterclockError:
 
 
 def _of_batch(said: RuleSaid) -> WaterclockError | None:
-    """Refuse a ladder that a rule of the batch cannot have: it holds or not, and no row of its own breaks it."""
+    """Return an error for a ladder with limits or quarantine in a rule of the batch, which no single row breaks."""
     rows = next((rung.action.name for rung in said.otherwise if rung.action in SETS_ASIDE), None)
     if rows is None and all(rung.most is None for rung in said.otherwise):
         return None
@@ -101,14 +101,14 @@ def _of_batch(said: RuleSaid) -> WaterclockError | None:
 
 
 def is_parsed(expression: Expression) -> bool:
-    """Tell whether a rule asks no more than whether a line can be read."""
+    """Return whether a rule is only parsed(), the check that a line can be read."""
     return [token.text.upper() for token in expression.tokens] == ["PARSED", "(", ")"]
 
 
 def unread_of(said: Sequence[RuleSaid], capabilities: Capabilities | None, errors: list[WaterclockError]) -> Unread:
-    """Return what becomes of lines that cannot be read, of what EXPECTs `said` parsed() of a collect.
+    """Return the action for lines that cannot be read, from the EXPECTs `said` with parsed() of a collect.
 
-    Errors  E280 where it is said of a batch, twice, or of a source that has no lines
+    Errors  E280 for parsed() over a batch, repeated, or of a source that has no lines
     """
     twice = (one.expression.span for one in said[1:])
     errors.extend(span.refuse("E280", "parsed() is said twice", fix="say one ladder") for span in twice)
@@ -130,7 +130,7 @@ def unread_of(said: Sequence[RuleSaid], capabilities: Capabilities | None, error
 
 
 def check_expression(expression: Expression) -> list[WaterclockError]:
-    """Refuse what no expression of a header may hold: queries, and functions that answer anew each time."""
+    """Return errors for queries and non-deterministic functions in an expression of a header."""
     errors: list[WaterclockError] = []
     if expression.tree.find(exp.Query) is not None:
         errors.append(
@@ -174,7 +174,7 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
 
 
 def has_aggregate(tree: exp.Expression) -> bool:
-    """Tell whether an aggregate of sqlglot's knowledge, or of ours, stands outside of a window function."""
+    """Return whether an aggregate, known to sqlglot or ours, occurs outside of a window function."""
     return any(
         is_aggregate(node) and not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls)
         for node in tree.find_all(exp.AggFunc, exp.Anonymous)

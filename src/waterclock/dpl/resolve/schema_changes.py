@@ -1,4 +1,4 @@
-"""Checks ON SCHEMA CHANGE against the column list that it is said beside."""
+"""Checks ON SCHEMA CHANGE against the column list of its statement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.flow.schema_changes import OnSchemaChange
 
 
 def refused_change(statement: Statement, columns: Columns) -> WaterclockError | None:
-    """Refuse what a column list leaves no room for."""
+    """Return an error for an ON SCHEMA CHANGE that the column list rules out."""
     clause = statement.clause("ON SCHEMA CHANGE")
     if clause is None or columns.is_open or statement.has_failed("COLUMNS"):
         return None

@@ -1,4 +1,4 @@
-"""Which columns each table has, as far as can be known without running it, and who names others."""
+"""Infers the columns of each table, as far as possible without running it, and checks references to columns."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Columns and Spark types as the last run left them: of tables, and of the raw rows that versions are made of."""
+    """Columns and Spark types as recorded by the last run: of tables, and of the raw rows behind TEMPORAL versions."""
 
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class Schemas:
-    """Infers columns upstream first and checks what names them.
+    """Infers columns upstream first, and checks references to them.
 
-    A closed list says a table's columns. An open one of a collect is known from the last run (`known`), that of a
-    transform from its query. What is not known whole is not checked.
+    A closed list determines a table's columns. With an open list, columns of a collect are known from the last run
+    (`known`), those of a transform from its query. References to columns that are not all known are not checked.
     """
 
     def __init__(self, queries: Queries, known: Known) -> None:
@@ -62,9 +62,9 @@ class Schemas:
         self._views: dict[str, Output] = {}
 
     def check(self, drafts: Iterable[Draft]) -> list[WaterclockError]:
-        """Check tables given upstream first, and every view; give what is wrong."""
+        """Check the tables, given upstream first, and every view; return the errors."""
         ordered = list(drafts)
-        for draft in ordered:  # closed lists first: they are what PREVIOUS(own) reads
+        for draft in ordered:  # closed lists first: they are the input of PREVIOUS(own)
             self._families[draft.name] = _declared_families(draft.statement)
             if draft.kind is not Kind.PUBLISH:
                 self._tables[draft.name] = _seen(draft, _closed(draft.statement))
@@ -101,7 +101,7 @@ class Schemas:
                 self.errors.extend(_now_in(rule.expression, families))
         if columns is not None:
             self._named_in_header(draft, columns)
-        elif draft.temporal is not None:  # its rows are not known, what its last run has left of them is
+        elif draft.temporal is not None:  # its rows are not known, but the columns of its last run are
             self._tables[draft.name] = self._last_run(draft, None, self.known.tables)
 
     def _output(self, name: str, statement: Statement) -> Output:
@@ -128,20 +128,20 @@ class Schemas:
         return _together(outputs)
 
     def columns_of(self, name: str) -> Names | None:
-        """Return the columns of a table or view, the label's among them; None where they are not all known."""
+        """Return the columns of a table or view, with the label's; None if they are not all known."""
         if name in self.queries.views:
             return self._view(name).names
         columns = self._tables.get(name)
         return None if columns is None else {**columns, TIMELABEL: TIMELABEL}
 
     def output_of(self, name: str) -> Output:
-        """Return the columns of a table or view with their families of types."""
+        """Return the columns of a table or view with their type families."""
         if name in self.queries.views:
             return self._view(name)
         return output_of(self.columns_of(name), self._families.get(name), self.queries.hidden_of(name))
 
     def of_flat(self, flat: Flat | None, span: Span) -> Output:
-        """Return the columns of a flat read, and refuse names that are there twice; UNKNOWN where not all are known."""
+        """Return the columns of a flat read, and report duplicate names; UNKNOWN if not all columns are known."""
         columns = (
             flat_columns(flat, lambda name: list((self._tables.get(name) or {}).values()) or None) if flat else None
         )
@@ -193,7 +193,7 @@ class Schemas:
             self.errors.extend(_missing(brought, output, "the query"))
 
     def _recorded(self, draft: Draft, output: Names | None) -> None:
-        """Refuse a query whose columns have the names that each version carries."""
+        """Report a query with columns whose names are reserved for every version."""
         temporal = draft.temporal
         if temporal is None or output is None or not draft.columns.is_open:
             return
@@ -249,14 +249,14 @@ class Schemas:
         if mode is not None and isinstance(mode.value, ModeSaid):
             self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.statement.name))
             if mode.value.where is not None:
-                # the column that tells labels apart is no column of a whole state
+                # the label's column is no column of a whole state
                 published = {name: said for name, said in columns.items() if name != TIMELABEL}
                 self.errors.extend(_in_expression(mode.value.where, published, draft.statement.name))
         for expression, _ in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, columns, draft.statement.name))
 
     def _sent(self, said: ColumnsSaid, columns: Names, table: str) -> Iterator[WaterclockError]:
-        """Check that the columns are there that a PUBLISH sends or makes others of; a label is none of these."""
+        """Check that the columns exist that a PUBLISH sends or uses in expressions; the label is not one of them."""
         yield from _missing((column for column in said.columns if column.made_as is None), columns, table)
         own = {name: column for name, column in columns.items() if name != TIMELABEL}
         families = self._families.get(table, {})
@@ -268,7 +268,7 @@ class Schemas:
 
 
 class _At:
-    """Returns the columns of the table, view or flat read that stands at an offset."""
+    """Returns the columns of the table, view or flat read at an offset."""
 
     def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
         self.tables = tables
@@ -285,7 +285,7 @@ class _At:
         return self.schemas.output_of(table.name)
 
     def alias(self, offset: int) -> str:
-        """Return the name that a reference without an alias goes by."""
+        """Return the default alias of a reference without one."""
         table = self.tables.get(offset)
         return (table.alias or "") if table else ""
 
@@ -305,7 +305,7 @@ def _declared_families(statement: Statement) -> dict[str, Family]:
 
 
 def _together(outputs: Iterable[Output]) -> Output:
-    """Return the columns of several queries by name, each where it first comes."""
+    """Return the columns of several queries by name, each at its first occurrence."""
     outputs = list(outputs)
     if len(outputs) == 1:
         return outputs[0]
@@ -317,7 +317,7 @@ def _together(outputs: Iterable[Output]) -> Output:
 
 
 def _seen(draft: Draft, columns: Names | None) -> Names | None:
-    """Return the columns that others see of these: those of versions where the table keeps them."""
+    """Return the columns that readers see: those of versions if the table keeps versions."""
     if columns is None or draft.temporal is None:
         return columns
     return names_of(draft.temporal.outputs(columns.values()))
@@ -330,7 +330,7 @@ def _missing(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterato
 
 
 def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
-    """Yield the expressions of a header, and whether each is asked of the table rather than of the batch's rows."""
+    """Yield the expressions of a header, and whether each checks the table rather than the batch's rows."""
     for clause in statement.clauses:
         if clause.word == "EXPECT":
             yield from ((rule.expression, rule.is_over_table) for rule in clause.value if not rule.of)
@@ -343,7 +343,7 @@ def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
 
 
 def _with_made(said: ColumnsSaid | None, output: Names | None) -> Names | None:
-    """Return a query's columns with those that are made of them until they end."""
+    """Return a query's columns and those that are computed from them until they retire."""
     made = [each.name for each in (said.columns if said else ()) if each.made_as is not None]
     return output if output is None or not made else names_of([*output.values(), *made])
 
@@ -359,7 +359,7 @@ def _in_expression(expression: Expression, known: Names, table: str) -> Iterator
 
 
 def _now_in(expression: Expression, families: Mapping[str, Family]) -> Iterable[WaterclockError]:
-    """Refuse texts that would mean now, by the types of the columns that they are compared with."""
+    """Report texts that mean the current time, by the types of the columns that they are compared with."""
     source = expression.span.source
     return now_texts(expression.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 
@@ -379,7 +379,7 @@ def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[W
 
 
 def _in_order(column: ColumnSaid, known: Names, table: str) -> Iterator[WaterclockError]:
-    """Check the columns by which one row of a key stays."""
+    """Check the columns of a KEY's ORDER BY."""
     said = column.stays
     for order in said.stays.order if said is not None else ():
         if said is not None and order.column.lower() not in known:

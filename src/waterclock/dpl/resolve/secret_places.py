@@ -1,4 +1,4 @@
-"""Where an environment's secrets may lie, as the project file says it."""
+"""Resolves where the secrets of an environment are looked up, from the project file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from waterclock.flow.declarations import Connection, Place, Secret
 from waterclock.secrets import SecretPlaces, VaultPlace, variable_of
 
 _NEEDED = {"approle": ("role",), "kubernetes": ("role",), "certificate": ("certificate", "key"), "token": ()}
-_OF_ONE = (("token", "token"), ("approle", "secret_id"))  # what one way of being known takes alone
+_OF_ONE = (("token", "token"), ("approle", "secret_id"))  # keys that only one auth method has
 
 
 def secret_places(root: Path, config: Config) -> SecretPlaces:
-    """Return where secrets of the chosen environment may lie; files are below the project's root unless absolute."""
+    """Return the places of the chosen environment's secrets; files are below the project's root unless absolute."""
     said = config.environment
     return SecretPlaces(root / said.secrets, said.keyring, _vault(root, said.vault) if said.vault else None)
 
 
 def secret_place_errors(config: Config) -> list[WaterclockError]:
-    """Return what does not fit together of the ways in which we are known to Vault, each with its place."""
+    """Return errors for contradicting settings of the login to Vault, each with its place."""
     said = config.environment.vault
     if said is None:
         return []
@@ -52,7 +52,7 @@ def secret_place_errors(config: Config) -> list[WaterclockError]:
 
 
 def shared_variable_errors(config: Config, connections: Iterable[Connection]) -> list[WaterclockError]:
-    """Refuse secrets of several names that one environment variable would set, each but the first with its place."""
+    """Return errors for secrets with different names that share one environment variable, except for the first."""
     in_file = ((name, config.place(path)) for name, path in _said_in(config))
     in_flow = (
         (value.name, each.place) for each in connections for value in each.options.values() if isinstance(value, Secret)
@@ -78,7 +78,7 @@ def shared_variable_errors(config: Config, connections: Iterable[Connection]) ->
 
 
 def _said_in(config: Config) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the secrets that the project file names for the chosen environment, and where each stands."""
+    """Yield the secrets that the project file names for the chosen environment, and the path of each."""
     yield from _secrets_in(config.environment.model_dump(), ("env", config.env))
     yield from _secrets_in(config.alerts, ("alerts",))
     yield from _secrets_in(config.openlineage, ("openlineage",))

@@ -1,4 +1,4 @@
-"""OPTIONS that are said of a table, not of the unit that it is collected from: how others find its files."""
+"""Defines OPTIONS of a table, as opposed to its unit: how other engines find its files, and its open windows."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ TRANSFORM_OPTIONS = {
 
 
 def without_table_options(unit: Unit) -> Unit:
-    """Return a unit with the options that its connector knows."""
+    """Return a unit with the options of its connector only."""
     return replace(unit, options={name: value for name, value in unit.options.items() if name not in TABLE_OPTIONS})
 
 
 def keeps_open_windows(said: OptionsSaid | None) -> bool:
-    """Tell whether a table is to be made beside it that holds its open windows."""
+    """Return whether a table is to have a companion table with its open windows."""
     return said is not None and said.values.get(OPEN_WINDOWS) in TRANSFORM_OPTIONS[OPEN_WINDOWS].choices
 
 
 def manifest_of(said: OptionsSaid | None) -> str | None:
-    """Return which manifest a table keeps beside it; None where it says none, or one that there is not."""
+    """Return the kind of manifest that a table maintains; None if it declares none, or an unknown one."""
     value = said.values.get(MANIFEST) if said else None
     return str(value) if value in TABLE_OPTIONS[MANIFEST].choices else None

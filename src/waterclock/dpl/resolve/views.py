@@ -1,4 +1,4 @@
-"""Queries and views with every reference resolved: which table is read and how, which view stands in for its name."""
+"""Resolves every reference in queries and views: the table and the kind of read, or the view to inline."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Queries:
     _path: list[str] = field(default_factory=list)
 
     def of_statement(self, statement: Statement) -> Query | None:
-        """Return the query of a transform; what cannot be resolved is reported and left out of it."""
+        """Return the query of a transform; unresolved references are reported and left out."""
         said = statement.value("AS", QuerySaid)
         if said is None:
             return None
@@ -52,7 +52,7 @@ class Queries:
         return self._whole(said, found, statement.name)
 
     def _of_choices(self, statement: Statement, saids: Sequence[QuerySaid]) -> Query | None:
-        """Return the queries between which windows choose as the branches of one; `choices` keeps them apart."""
+        """Return the queries between which windows choose as branches of one query; `choices` has them separately."""
         founds = [find_in_branches(said) for said in saids]
         together = self.found[statement.name] = Found(None)
         for said, found in zip(saids, founds, strict=True):
@@ -95,19 +95,19 @@ class Queries:
                     yield part, inside.tree
 
     def view_reference(self, read: Read, span: Span) -> TableReference | None:
-        """Return the reference of a Python argument that names a view; its offsets are the caller's to set."""
+        """Return the reference of a Python argument that names a view; the caller sets its offsets."""
         found = FoundTable(read.table, span, read.kind, read.span, 0, 0, None, 0)
         return self._view(found, TableReference(0, 0, None, 0))
 
     def columns_of(self, view: str) -> tuple[str, ...]:
-        """Return the allow-list of a view; empty where all columns pass."""
+        """Return the allow-list of a view; empty if it lets all columns pass."""
         said = self.views[view].value("COLUMNS", ColumnsSaid)
         if said is None or said.is_open:
             return ()
         return tuple(column.name for column in said.columns)
 
     def known(self) -> list[str]:
-        """List all that a query may read."""
+        """List all tables and views that a query may read."""
         return [*self.tables, *self.views]
 
     def _query(self, said: QuerySaid, found: Found, own: str) -> Query:
@@ -132,7 +132,7 @@ class Queries:
         )
 
     def hidden_of(self, name: str) -> tuple[str, ...]:
-        """Return the HIDDEN columns that readers of a table can name; nothing of a view."""
+        """Return the HIDDEN columns that readers of a table can name; none for a view."""
         draft = self.flats.drafts.get(name)
         return draft.hidden if draft is not None else ()
 
@@ -151,7 +151,7 @@ class Queries:
         return None
 
     def _mark(self, found: FoundTable, own: str, at: TableReference) -> TableReference | None:
-        """Return the read of the table that keeps the watermark of another."""
+        """Return the read of the table that stores the watermark of another."""
         table = self.tables.get(found.name)
         if table is not None and table.clause("WATERMARK") is not None and mark_of(found.name) in self.tables:
             return replace(at, read=Read(mark_of(found.name), found.kind), is_mark=True)
@@ -162,7 +162,7 @@ class Queries:
         return None
 
     def flat(self, found: FoundTable, own: str) -> Flat | None:
-        """Return what FLAT around a table stands for; what is wrong with it is reported."""
+        """Return the flat read that FLAT around a table means; errors in it are reported."""
         if found.name in self.tables:
             return self.flats.of(found.name, found.span, is_exact=found.is_exact)
         if found.name in self.views:
@@ -225,7 +225,7 @@ class Queries:
 
 
 def no_watermark(found: FoundTable, tables: Mapping[str, Statement]) -> WaterclockError:
-    """Refuse to ask for the watermark of what declares none."""
+    """Build the error for a watermark of a table that declares none."""
     is_view = found.name not in tables
     having = [name for name, statement in tables.items() if statement.clause("WATERMARK") is not None]
     return found.span.refuse(
@@ -239,21 +239,21 @@ def no_watermark(found: FoundTable, tables: Mapping[str, Statement]) -> Waterclo
 
 
 def queries_of(statement: Statement) -> list[QuerySaid]:
-    """Return the queries that a statement says: those behind its WHENs, then the one that ends it."""
+    """Return the queries of a statement: those of its WHENs, then the last one."""
     whens = [clause.value.query for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
     last = statement.value("AS", QuerySaid)
     return [*whens, *([last] if last is not None else [])]
 
 
 def unknown_table(name: str, span: Span, known: Iterable[str], tables: Mapping[str, Statement]) -> WaterclockError:
-    """Refuse a table that nobody declares, with the name that it has now or the nearest there is."""
+    """Build the error for an unknown table, with its current name or the nearest known one."""
     now = [other for other, it in tables.items() if (said := it.value("WAS", WasSaid)) and said.table == name]
     fix = f"it is called {now[0]} now: read that" if now else nearest_table(name, known)
     return span.refuse("E213", f"unknown table {name}", fix=fix)
 
 
 def nearest_table(name: str, known: Iterable[str]) -> str:
-    """Say which tables are near a name: as written, or of that bare name in another schema."""
+    """Return a hint with the tables of similar names, or of the same name in another schema."""
     known = list(known)
     bare = [table for table in known if table.split(".")[-1].lower() == name.rsplit(".", maxsplit=1)[-1].lower()]
     if bare:
@@ -262,7 +262,7 @@ def nearest_table(name: str, known: Iterable[str]) -> str:
 
 
 def _wrapped(query: Query, found: FoundTable) -> Query:
-    """Put a read function around each plain reference inside of a view."""
+    """Apply a read function to each plain reference inside of a view."""
     return replace(query, tables=tuple(_wrap(reference, found) for reference in query.tables))
 
 
@@ -270,7 +270,7 @@ def _wrap(reference: TableReference, found: FoundTable) -> TableReference:
     if reference.view is not None:
         return replace(reference, view=_wrapped(reference.view, found))
     if reference.is_mark and found.kind is ReadKind.PAST:
-        return reference  # the mark is a state, and there is no more of it than the batch's own
+        return reference  # the mark is a state, and only the batch's own is available
     if reference.read is not None and reference.read.kind is ReadKind.PLAIN:
         return replace(reference, read=Read(reference.read.table, found.kind, found.duration))
     return reference

@@ -1,4 +1,4 @@
-"""The tables that keep watermarks: each is a transform of the flow, made of the clause that declares it."""
+"""Derives the tables that store watermarks: each is a transform, derived from the WATERMARK of another table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.flow.steps import AFTER, BEFORE, ROWS
 from waterclock.flow.watermarks import COLUMNS, MARK, MEASURES, Watermark, mark_of, query_of
 
 MARKS = "MARKS"
-"""The clause, which nobody writes, by which a transform keeps a watermark."""
+"""An internal clause, which users cannot write, of a transform that stores a watermark."""
 
 AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 
@@ -24,8 +24,8 @@ AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 def with_marks(
     statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
 ) -> list[Statement]:
-    """Return the statements of a project with the transforms that keep the watermarks they declare."""
-    # what is published has the name of its table: a mark may be published
+    """Return the statements of a project, with transforms added that store the declared watermarks."""
+    # a publish has the name of its table: a mark may be published
     names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     marks: list[Statement] = []
     for statement in statements:
@@ -40,12 +40,12 @@ def with_marks(
 
 
 def watermark_of(said: WatermarkSaid) -> Watermark:
-    """Return what a clause says as the rule that it is."""
+    """Return the watermark that a clause declares."""
     return Watermark(said.column, said.lateness, said.per)
 
 
 def check_marks(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
-    """Refuse the watermark of a table that a transform is not made of: it says nothing of its rows."""
+    """Report watermarks of tables that a transform does not derive from, because they do not apply to its rows."""
     for draft in drafts.values():
         asked = {mark_read: None for query in _queries(draft) for mark_read in marks_in(query)}
         if not asked or draft.is_incomplete:
@@ -64,7 +64,7 @@ def check_marks(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Sp
 
 
 def marks_of_step(function: PythonFunction, tables: Mapping[str, Statement]) -> list[Argument]:
-    """Return what a rule that keeps a state reads of the watermark of its rows, where their table has one."""
+    """Return the reads of the watermark for a rule with state, if the table of its rows has one."""
     rows = next((it.read.table for it in function.arguments if it.name == ROWS and it.read is not None), None)
     if function.step is None or rows is None or mark_of(rows) not in tables:
         return []
@@ -80,7 +80,7 @@ def _queries(draft: Draft) -> list[Query]:
 
 
 def marks_in(query: Query) -> Iterator[Read]:
-    """Yield the reads of a query, views looked into, that are watermarks."""
+    """Yield the watermark reads of a query, including those inside its views."""
     for branch in query.branches:
         yield from marks_in(branch)
     for reference in query.tables:

@@ -1,4 +1,4 @@
-"""Refuses credentials that are written out in the options of a connection: a project names them, and holds none."""
+"""Refuses credentials in plain text in the options of a connection: a project only names its secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.flow.declarations import Secret, Value
 def written_secret(
     name: str, value: Value | Secret, option: Option, span: Span, *, code: str
 ) -> WaterclockError | None:
-    """Return the error for an option that holds a credential as text; None for any other. The value is never shown."""
+    """Return the error for an option with a credential as plain text, or None. The value is never shown."""
     if isinstance(value, Secret):
         return None
     if option.is_secret:

@@ -1,3 +1,3 @@
-"""Reads text: tokens, clauses and statements with their places, and what is wrong with them. Knows no flow."""
+"""Parses text into tokens, clauses and statements with their places, and reports syntax errors. Knows no flow."""
 
 from __future__ import annotations

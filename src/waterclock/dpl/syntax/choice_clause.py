@@ -1,4 +1,4 @@
-"""Reads what stands behind the header of a TRANSFORM that chooses: `WHEN condition AS query ... ELSE AS query`."""
+"""Parses the choice of queries after the header of a TRANSFORM: `WHEN condition AS query ... ELSE AS query`."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _HOW = "say WHEN condition AS SELECT ... ELSE AS SELECT ..."
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What stands from one WHEN or ELSE to the next: its word (None for the first) and the tokens behind that."""
+    """The tokens from one WHEN or ELSE to the next: that word (None for the first piece) and the tokens after it."""
 
     word: Token | None
     tokens: Sequence[Token]
 
 
 def has_choice(tokens: Sequence[Token]) -> bool:
-    """Tell whether a WHEN or an ELSE stands at the top of what follows a header, outside of every CASE."""
+    """Return whether WHEN or ELSE occurs after a header, outside of brackets and of every CASE."""
     return any(True for _ in _cuts(tokens))
 
 
 def take_choices(
     source: SourceText, tokens: Sequence[Token], first: Expression | None, *, name: str
 ) -> tuple[list[WhenSaid], QuerySaid | None, list[WaterclockError]]:
-    """Cut the queries behind a header apart: those with a condition, that of the ELSE, and what is wrong with them.
+    """Split the queries after a header; return those with a condition, that of the ELSE, and all errors.
 
-    `first` is the condition of the first query, which stands in the header; None where there is none.
+    `first` is the condition of the first query, which is part of the header; None if it has none.
     """
     errors: list[WaterclockError] = []
     whens: list[WhenSaid] = []

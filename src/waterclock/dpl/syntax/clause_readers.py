@@ -1,4 +1,4 @@
-"""What each clause says: one reader a clause, the same for a DPL header and for an argument in Python."""
+"""Parses each clause with one reader, the same for a DPL header and for an argument in Python."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
 
 
 def read_clause(word: str, cursor: Cursor) -> Any:
-    """Read what a clause says, behind its word (behind nothing for a mode, whose own word says which).
+    """Read a clause after its word; the word of a mode is part of the clause, because it names the mode.
 
     Raises the clause's own errors, and E208 for a clause of a later release
     """
@@ -52,10 +52,10 @@ def read_clause(word: str, cursor: Cursor) -> Any:
 
 
 def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping[str, Value]) -> Any:
-    """Read a clause's text that stands alone, as an argument in Python: the whole text, by the reader DPL uses.
+    """Read the text of a single clause, as an argument in Python: the whole text, by the reader that DPL uses.
 
-    `word` is the clause's word (`EVERY`, `BY`, `MODE`, `COLUMNS`, `FROM`, `AS`, ...); `source` places the text.
-    Texts of one string (ZONE, START, SCHEDULE, OWNER, COMMENT) need no quotes of their own.
+    `word` is the clause's word (`EVERY`, `BY`, `MODE`, `COLUMNS`, `FROM`, `AS`, ...); `source` gives the text its
+    place. Texts of one string (ZONE, START, SCHEDULE, OWNER, COMMENT) need no quotes of their own.
     """
     if word in TEXT_CLAUSES and not _QUOTED.fullmatch(text.strip()):
         return _checked_text(word, text, source.span(0, max(len(text), 1)))
@@ -102,7 +102,7 @@ def take_unit(cursor: Cursor) -> UnitSaid:
 
 
 def take_options(cursor: Cursor) -> OptionsSaid:
-    """Take OPTIONS (name value, ...), behind the word."""
+    """Take OPTIONS (name value, ...), after the word OPTIONS."""
     values: dict[str, Value | Secret] = {}
     spans: dict[str, Span] = {}
     cursor.need("(", fix="options stand in brackets: OPTIONS (format 'csv')")
@@ -111,7 +111,7 @@ def take_options(cursor: Cursor) -> OptionsSaid:
         name = ".".join(parts)
         if name in values:
             raise span.refuse("E207", f"option {name} is said twice", fix="say it once")
-        cursor.accept("=")  # a habit that can only mean one thing
+        cursor.accept("=")  # accepted: a habit that can have only one meaning
         values[name] = Secret(cursor.text("a secret's name")) if cursor.accept("SECRET") else cursor.value()
         spans[name] = span
         if not cursor.accept(",") and not cursor.at(")"):
@@ -129,7 +129,7 @@ def _every(cursor: Cursor) -> Period:
         raise cursor.since(start).refuse("E204", "a period takes no quotes", fix=f"write EVERY {_plain_period(text)}")
     if cursor.peek().kind == "number":
         cursor.take()
-        if cursor.at("::"):  # 7D is a number with a type to the tokenizer
+        if cursor.at("::"):  # the tokenizer reads 7D as a number with a type
             cursor.index += 2
         elif cursor.peek().kind == "word" and clause_at(cursor) is None:
             cursor.take()
@@ -182,7 +182,7 @@ def _elapsed(cursor: Cursor) -> Duration:
 
 
 def _by(cursor: Cursor) -> BatchedSaid:
-    if cursor.accept("BY"):  # in a header the cursor stands at BY, in Python behind it
+    if cursor.accept("BY"):  # the cursor is before BY in a header, after it in Python
         pass
     if cursor.accept("ARRIVAL"):
         cursor.need("TIME")
@@ -325,7 +325,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
 
 
 def skip_clause(cursor: Cursor) -> None:
-    """Pass by the rest of a clause, up to the next one's word outside of brackets."""
+    """Skip the remainder of a clause, up to the next clause's word outside of brackets."""
     while not cursor.is_done and not begins_clause(cursor, 0):
         if cursor.peek().kind == "symbol" and cursor.peek().text in "([{":
             try:

@@ -1,4 +1,4 @@
-"""Which clauses there are, with which words they begin, where they are legal, and which are for later."""
+"""Lists all clauses: the words they begin with, the statements that accept them, and the clauses of later releases."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ALL = frozenset({C, T, P, V, X})
 
 @dataclass(frozen=True, slots=True)
 class ClauseWord:
-    """A clause: its word, the words it begins with, the statements that take it.
+    """A clause: its word, the words it begins with, the statements that accept it.
 
-    One that `is_later`, or of the statements `later`, is refused by its name.
+    If it `is_later`, or the statement is one of `later`, it is refused by its name.
     """
 
     word: str
@@ -29,7 +29,7 @@ class ClauseWord:
     later: frozenset[StatementKind] = frozenset()
 
     def is_for_later(self, kind: StatementKind) -> bool:
-        """Tell whether a later release will take it in such a statement."""
+        """Return whether only a later release accepts the clause in such a statement."""
         return self.is_later or kind in self.later
 
 
@@ -94,7 +94,7 @@ for _known in CLAUSES:
 
 
 def clause_at(cursor: Cursor, ahead: int = 0) -> tuple[ClauseWord, int] | None:
-    """Return the clause that begins so many words ahead, with the number of words that name it."""
+    """Return the clause that begins `ahead` words after the cursor, with the number of words that name it."""
     word = cursor.peek(ahead)
     if word.kind != "word":
         return None
@@ -105,7 +105,7 @@ def clause_at(cursor: Cursor, ahead: int = 0) -> tuple[ClauseWord, int] | None:
 
 
 def begins_clause(cursor: Cursor, ahead: int) -> bool:
-    """Tell whether a clause begins so many words ahead, a habit of another tool counting as one."""
+    """Return whether a clause begins `ahead` words after the cursor; known clauses of other tools count as well."""
     if clause_at(cursor, ahead) is not None:
         return True
     upper = cursor.peek(ahead).upper
@@ -115,7 +115,7 @@ def begins_clause(cursor: Cursor, ahead: int) -> bool:
 
 
 def clause_words(kind: StatementKind) -> list[str]:
-    """List the clauses that a statement takes today; modes by their own names."""
+    """List the clauses that a statement accepts in this release, with each mode by its own name."""
     words = [clause.word for clause in CLAUSES if kind in clause.kinds and not clause.is_later]
     modes = ["APPEND", "REPLACE", "MERGE", *(["TEMPORAL"] if kind in _MADE else [])] if "MODE" in words else []
     return [word for word in words if word != "MODE"] + modes

@@ -1,4 +1,4 @@
-"""Column lists: names, types, keys, rules and what else is said of columns."""
+"""Parses column lists: names, types, keys, rules and other properties of columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TYPES = frozenset(
     "BOOLEAN TINYINT BYTE SMALLINT SHORT INT INTEGER BIGINT LONG FLOAT REAL DOUBLE DECIMAL DEC NUMERIC STRING CHAR "
     "CHARACTER VARCHAR BINARY DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ ARRAY MAP STRUCT".split()
 )
-_PASSED = frozenset({"INTERVAL", "VARIANT"})  # types of what functions take and give, which no column has
+_PASSED = frozenset({"INTERVAL", "VARIANT"})  # types of parameters and results of functions, which no column has
 _UNSTORED = {
     "VARIANT": "STRING", "VOID": "STRING", "NULL": "STRING", "TIME": "TIMESTAMP_NTZ",
     "INTERVAL": "BIGINT, a number of its unit",
@@ -92,7 +92,7 @@ def take_columns(cursor: Cursor) -> ColumnsSaid:
 
 
 def take_column_entries(cursor: Cursor) -> ColumnsSaid:
-    """Take the entries of a column list, without its brackets: the form of the Python twin."""
+    """Take the entries of a column list without brackets, as an argument in Python."""
     found: list[ColumnSaid] = []
     while True:
         if cursor.accept("*"):
@@ -162,7 +162,7 @@ def _hidden(cursor: Cursor, draft: _Draft) -> None:
 
 
 def _ending(cursor: Cursor, draft: _Draft) -> bool:
-    """Take what a column is made of until it ends, or the day on which it does; False where neither stands there."""
+    """Take the expression that a column is made of, or its RETIRE; return False if neither comes next."""
     start = cursor.index
     if cursor.at("AS"):
         draft.made_as_span = cursor.here()
@@ -186,7 +186,7 @@ def _refuse_clause(cursor: Cursor) -> None:
         )
 
 
-# What can stand behind the bracket that closes a column list, and is no type and no rule of a column.
+# Words that can follow the closing bracket of a column list, and are neither a type nor a rule of a column.
 _BEHIND_COLUMNS = frozenset(
     "PARTITIONED REGULAR FROM EVERY SCHEDULE ZONE START BY MERGE APPEND REPLACE TEMPORAL RETAIN".split()
 )
@@ -230,7 +230,7 @@ def take_bracketed(cursor: Cursor) -> Expression:
 
 
 def skip_brackets(cursor: Cursor) -> None:
-    """Pass by everything from an opening bracket to the one that closes it."""
+    """Skip from an opening bracket to the closing one."""
     opening = cursor.here()
     depth = 0
     while not cursor.is_done:
@@ -272,7 +272,7 @@ def _references(cursor: Cursor, draft: _Draft) -> None:
 def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
     """Take a type of Spark SQL and return it as written.
 
-    Raises  E219 for a type that is none or, where it `is_stored` in a table, for one that cannot be
+    Raises  E219 for an unknown type or, where it `is_stored` in a table, for one that cannot be stored
     """
     start = cursor.index
     word = cursor.name("a type")
@@ -303,7 +303,7 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
 
 
 def _refuse_digits(span: Span, upper: str) -> None:
-    """Refuse a DECIMAL of more digits than Spark has, or with more of them behind the point than it has at all."""
+    """Raise E219 for a DECIMAL with more digits than Spark supports, or with more decimals than digits."""
     said = _DIGITS.search(span.text) if upper in {"DECIMAL", "DEC", "NUMERIC"} else None
     if said is None:
         return

@@ -1,4 +1,4 @@
-"""A reader that walks over the words of a header: names, texts, numbers, and the errors they give."""
+"""Walks over the words of a header: takes names, texts and numbers, and raises errors at their place."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Cursor:
 
     @property
     def is_done(self) -> bool:
-        """True behind the last word."""
+        """True after the last word."""
         return self.index >= len(self.words)
 
     def peek(self, ahead: int = 0) -> Word:
-        """Return a word without taking it; `NOTHING` behind the end."""
+        """Return a word without taking it; `NOTHING` beyond the end."""
         position = self.index + ahead
         return self.words[position] if 0 <= position < len(self.words) else NOTHING
 
@@ -50,7 +50,7 @@ class Cursor:
         return word
 
     def at(self, *uppers: str) -> bool:
-        """Tell whether the next words are these."""
+        """Return whether the next words are these."""
         position = self.index
         if position + len(uppers) > len(self.words):
             return False
@@ -73,12 +73,12 @@ class Cursor:
         return self.take()
 
     def unexpected(self, wanted: str, *, fix: str) -> NoReturn:
-        """Raise E204 at the next word: `wanted` is what the grammar takes there."""
+        """Raise E204 at the next word; `wanted` is what the grammar expects there."""
         found = "the end of the statement" if self.is_done else self.here().text
         raise self.here().refuse("E204", f"expected {wanted}, found {found}", fix=fix)
 
     def here(self) -> Span:
-        """Return the span of the next word; behind the end, of the last one."""
+        """Return the span of the next word; at the end, of the last one."""
         word = self.peek()
         if word is NOTHING and self.words:
             word = self.words[-1]
@@ -102,7 +102,7 @@ class Cursor:
         return self.take()
 
     def plain_name(self, what: str, *, fix: str | None = None) -> Word:
-        """Take a name that may also be the name of a file, a folder or a column: letters, digits and `_`."""
+        """Take a name that is also valid for a file, a folder or a column: letters, digits and `_`."""
         word = self.name(what, fix=fix)
         if not _NAME.fullmatch(word.text):
             raise self.span(word).refuse(
@@ -114,7 +114,7 @@ class Cursor:
         return word
 
     def path(self, what: str) -> tuple[tuple[str, ...], Span]:
-        """Take names joined by dots; behind a dot any word is a name."""
+        """Take names joined by dots; after a dot, any word is a name."""
         start = self.index
         parts = [self.name(what).text]
         while self.accept("."):
@@ -159,7 +159,7 @@ class Cursor:
         return tuple(found)
 
     def text(self, what: str) -> str:
-        """Take a string, or a :name that holds one."""
+        """Take a string, or a :name whose value is one."""
         if self.at(":"):
             value, span = self.variable()
             if not isinstance(value, str):
@@ -172,7 +172,7 @@ class Cursor:
         return self.take().text
 
     def number(self, what: str) -> int:
-        """Take a whole number, or a :name that holds one."""
+        """Take a whole number, or a :name whose value is one."""
         if self.at(":"):
             value, span = self.variable()
             if not isinstance(value, int) or isinstance(value, bool):
@@ -213,7 +213,7 @@ class Cursor:
         )
 
     def variable(self) -> tuple[Value, Span]:
-        """Take a :name and give its value."""
+        """Take a :name and return its value."""
         start = self.index
         self.need(":")
         name = self.name("a variable behind the colon").text
@@ -223,7 +223,7 @@ class Cursor:
         return self.variables[name], span
 
     def duration(self, *, fix: str | None = None) -> Duration:
-        """Take a number and a unit of time, or a :name that holds them as a text."""
+        """Take a number and a unit of time, or a :name whose value is such a text."""
         if self.at(":"):
             value, span = self.variable()
             return timed(span, lambda: parse_duration(str(value)))
@@ -233,7 +233,7 @@ class Cursor:
             raise self.here().refuse(
                 "E204", f"a duration takes no quotes here: {self.here().text}", fix=word.text.upper()
             )
-        if word.kind == "word" and word.text[:1].isdigit():  # 15m is one word to the tokenizer
+        if word.kind == "word" and word.text[:1].isdigit():  # the tokenizer reads 15m as one word
             self.take()
         elif word.kind != "number":
             self.unexpected("a duration, a number and a unit", fix=fix or "such as 7 DAYS or 15 MINUTES")
@@ -244,7 +244,7 @@ class Cursor:
         return timed(span, lambda: parse_duration(span.text))
 
     def _take_unit(self) -> None:
-        if self.at("::"):  # 7D is a number with a type to the tokenizer
+        if self.at("::"):  # the tokenizer reads 7D as a number with a type
             self.index += 2
         elif self.peek().kind == "word":
             self.take()
@@ -259,7 +259,7 @@ class Cursor:
         )
 
     def _unquoted(self) -> str | None:
-        """Return the fix for a text in quotes where a name belongs; None where the next word is no text."""
+        """Return the fix for a text in quotes where a name is expected; None if the next word is no text."""
         word = self.peek()
         if word.kind != "string" or not word.text:
             return None
@@ -271,7 +271,7 @@ class Cursor:
 
 
 def unknown_variable(name: str, span: Span, known: Mapping[str, Value]) -> WaterclockError:
-    """Make the error for a :name that the project file does not have."""
+    """Build the error for a :name that the project file does not define."""
     return span.refuse(
         "E217",
         f"unknown variable :{name}",
@@ -281,7 +281,7 @@ def unknown_variable(name: str, span: Span, known: Mapping[str, Value]) -> Water
 
 
 def timed(span: Span, read: Callable[[], T]) -> T:
-    """Run a reader of the clock's texts; what it refuses gets the place of `span`."""
+    """Call a parser of time values; an error that it raises gets the place of `span`."""
     try:
         return read()
     except WaterclockError as error:
@@ -289,7 +289,7 @@ def timed(span: Span, read: Callable[[], T]) -> T:
 
 
 def placed(error: WaterclockError, span: Span) -> WaterclockError:
-    """Return an error the place and excerpt of `span`, unless it has one."""
+    """Return an error with the place and excerpt of `span`, unless it has a place already."""
     if error.where is None:
         error.where = str(span.place)
         error.excerpt = span.source.excerpt(span.start, span.end)

@@ -1,4 +1,4 @@
-"""Rules: EXPECT with names, scopes and what happens where a rule does not hold."""
+"""Parses EXPECT: rules with their names, their scopes, and the actions for rows that break them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.dpl.syntax.statements import RuleSaid
 
 
 def take_rules(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> tuple[RuleSaid, ...]:
-    """Take the rules behind EXPECT, joined by commas."""
+    """Take the rules after EXPECT, joined by commas."""
     rules = [_rule(cursor, is_clause)]
     while cursor.accept(","):
         rules.append(_rule(cursor, is_clause))

@@ -1,4 +1,4 @@
-"""Where an expression in a header ends, and its syntax tree."""
+"""Finds the end of an expression in a header, and parses it to a syntax tree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FOLLOWING = {
     **dict.fromkeys(("SELECT", "GROUP BY", "ORDER BY", "PARTITION BY", "BY"), "columns"),
     **dict.fromkeys(("FROM", "JOIN"), "a table"),
     **dict.fromkeys(("LIMIT", "OFFSET"), "a number"),
-}  # behind words of a query
+}  # after words of a query
 _WANTS_MORE = frozenset(
     "AND OR NOT IN LIKE ILIKE RLIKE REGEXP BETWEEN IS FROM DIV ESCAPE INTERVAL DISTINCT ANY ALL SOME WHEN THEN CASE "
     "TIME".split()
@@ -39,9 +39,10 @@ _WANTS_MORE_SIGNS = frozenset("= == < > <= >= <> != <=> + - * / % || | & ^ ~ ! ,
 def take_expression(cursor: Cursor, what: str, is_clause: Callable[[Cursor, int], bool], *, fix: str) -> Expression:
     """Take an expression: up to a comma, AS, ELSE, OVER, OF, AT MOST or the next clause, outside of brackets.
 
-    sqlglot's own expression parser would swallow `NOT NULL` and `OVER BATCH` behind it, hence the look
-    for its end. `is_clause` tells whether a clause starts so many words ahead; `fix` is an example of what is taken.
-    Raises E220 where it is no expression, E204 where there is none
+    The end is searched for first, because sqlglot's expression parser would also consume a following `NOT NULL` or
+    `OVER BATCH`. `is_clause` returns whether a clause starts at a distance in words; `fix` is an example of an
+    expression.
+    Raises E220 where the text is no expression, E204 where there is none
     """
     length = _length(cursor, is_clause)
     if length == 0:
@@ -68,7 +69,7 @@ def expression_of(source: SourceText, tokens: Sequence[Token], span: Span) -> Ex
 
 
 def parse_error_span(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> Span:
-    """Find the token that sqlglot's parser stopped at."""
+    """Return the span of the token at which sqlglot's parser stopped; `span` if no token matches."""
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line"), first.get("col")
     for token in tokens:
@@ -133,7 +134,7 @@ def _broken(error: ParseError, source: SourceText, tokens: Sequence[Token], span
 
 
 def fix_of_syntax(source: SourceText, tokens: Sequence[Token], at: Span, reason: str) -> str:
-    """Return the fix for a place that the parser stopped at; `reason` is in the words of `plain_reason`."""
+    """Return the fix for a place at which the parser stopped; `reason` is a result of `plain_reason`."""
     index = next((n for n, token in enumerate(tokens) if token.start == at.start), None)
     word = at.text.upper()
     before = tokens[index - 1].text.upper() if index else ""
@@ -149,7 +150,7 @@ def fix_of_syntax(source: SourceText, tokens: Sequence[Token], at: Span, reason:
 
 
 def plain_reason(description: str) -> str:
-    """Say sqlglot's reason in plain words."""
+    """Return sqlglot's reason in plain words."""
     reason = description.split(". Line ", maxsplit=1)[0].rstrip(".")
     if reason.startswith("Required keyword"):
         return _MISSING

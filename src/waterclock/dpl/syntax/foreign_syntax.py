@@ -1,4 +1,4 @@
-"""Statements and clauses of dbt, SQLMesh, Databricks, Snowflake and the like, answered with what is written here."""
+"""Recognizes statements and clauses of dbt, SQLMesh, Databricks, Snowflake and others, and names the DPL for them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _CLAUSES: dict[str, tuple[str, str]] = {
 
 
 def habit_of_statement(cursor: Cursor) -> WaterclockError | None:
-    """Answer a statement of another tool; None where it is none that we know."""
+    """Return the error for a statement of another tool; None if it is not a known one."""
     first = cursor.here()
     if cursor.at("{", "{") or cursor.at("{", "%"):
         return template(first)
@@ -99,7 +99,7 @@ def habit_of_statement(cursor: Cursor) -> WaterclockError | None:
 
 
 def habit_of_clause(cursor: Cursor) -> WaterclockError | None:
-    """Answer a clause of another tool; None where it is none that we know."""
+    """Return the error for a clause of another tool; None if it is not a known one."""
     span = cursor.here()
     if cursor.at("{", "{") or cursor.at("{", "%"):
         return template(span)
@@ -111,7 +111,7 @@ def habit_of_clause(cursor: Cursor) -> WaterclockError | None:
 
 
 def template(span: Span) -> WaterclockError:
-    """Make the error for a template's brackets."""
+    """Build the error for a template's brackets."""
     return span.refuse(
         "E209",
         "there are no templates",
@@ -121,7 +121,7 @@ def template(span: Span) -> WaterclockError:
 
 
 def templates_in(source: SourceText, tokens: Sequence[Token]) -> Iterator[WaterclockError]:
-    """Refuse the brackets of templates in a query: {{ }}, {% %} and ${ }."""
+    """Yield an error for each bracket of a template in a query: {{ }}, {% %} and ${ }."""
     text = source.text[tokens[0].start : tokens[-1].end + 1]
     if not any(opening in text for opening in ("{{", "{%", "${")):
         return

@@ -1,4 +1,4 @@
-"""Reads which row of a key stays: `KEY PAST 7 DAYS ORDER BY at DESC`."""
+"""Parses which row of a key stays: `KEY PAST 7 DAYS ORDER BY at DESC`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from waterclock.timelabel.duration import Duration
 
 
 def take_stays(cursor: Cursor) -> StaysSaid | None:
-    """Take what stands behind KEY, before its ELSE: PAST, ORDER BY, or both in any order; None where neither does.
+    """Take the parts after KEY, before its ELSE: PAST and ORDER BY in any order; return None if there is neither.
 
-    Raises  E207 for one of them said twice
+    Raises  E207 for a repeated part
     """
     start = cursor.index
     order: tuple[KeyOrder, ...] = ()
@@ -29,7 +29,7 @@ def take_stays(cursor: Cursor) -> StaysSaid | None:
 
 
 def _order(cursor: Cursor) -> tuple[KeyOrder, ...]:
-    """Take one column, or several in brackets: a comma would end what is said of the key."""
+    """Take one column, or several in brackets, because a comma would end the column's entry."""
     if not cursor.accept("("):
         return (_column(cursor),)
     found = [_column(cursor)]

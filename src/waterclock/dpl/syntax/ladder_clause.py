@@ -1,4 +1,4 @@
-"""Reads what happens where a rule does not hold: `ELSE QUARANTINE AT MOST 1 PERCENT ELSE HOLD`."""
+"""Parses the actions for rows that break a rule: `ELSE QUARANTINE AT MOST 1 PERCENT ELSE HOLD`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("BLOCK", "PAUSE", "WAIT", "REVIEW"), Action.HOLD),
     **dict.fromkeys(("ISOLATE", "DIVERT", "REDIRECT", "SEPARATE"), Action.QUARANTINE),
     **dict.fromkeys(("SKIP", "DELETE", "REMOVE", "DISCARD", "EXCLUDE", "FILTER"), Action.DROP),
-}  # what other tools call them
+}  # names of the actions in other tools
 _DOES = {
     Action.FAIL: "fails the batch",
     Action.WARN: "keeps the rows and reports them",
@@ -28,10 +28,10 @@ _DOES = {
 
 
 def take_otherwise(cursor: Cursor) -> Ladder:
-    """Take the ELSEs behind a rule, if there are any; none means that the batch fails.
+    """Take the ELSEs after a rule, if there are any; without one the batch fails.
 
-    Raises  E270 for a step that is never reached, E271 for steps in an order that no pass over the rows can keep,
-            E273 for a limit that is none, E209 for a place of its own for rows that are set aside
+    Raises  E270 for a step that is never reached, E271 for an order of steps that no single pass over the rows can
+            follow, E273 for an invalid limit, E209 for a table of its own (INTO) for quarantined rows
     """
     found: list[Rung] = []
     while cursor.at("ELSE") and not cursor.at("ELSE", "AS"):
@@ -87,7 +87,7 @@ def _rung(cursor: Cursor) -> Rung:
 
 
 def _meant(upper: str) -> str:
-    """Return the fix for a word of another tool behind ELSE, or for none."""
+    """Return the fix for an unknown word after ELSE, or for a missing one."""
     action = _ELSEWHERE.get(upper)
     if action is None:
         return "write one of them, as in ELSE WARN, or leave ELSE out: the batch fails then"

@@ -1,4 +1,4 @@
-"""What is counted of each batch: MEASURE with aggregates and their names, or PROFILE."""
+"""Parses MEASURE: aggregates with names, or PROFILE, that are computed for each batch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from waterclock.timelabel.period import parse_period
 
 
 def take_measures(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> tuple[MeasureSaid, ...]:
-    """Take the measures behind MEASURE, joined by commas; OFFLINE behind them is said of all of them.
+    """Take the measures after MEASURE, joined by commas; a final OFFLINE applies to all of them.
 
-    Raises  E102 where OFFLINE says what is no length of a window
+    Raises  E102 where the period of OFFLINE is not a legal window length
     """
     measures = [_measure(cursor, is_clause)]
     while cursor.accept(","):

@@ -1,4 +1,4 @@
-"""Reads the update mode of a header, APPEND, REPLACE, MERGE or TEMPORAL, with what follows it."""
+"""Parses the update mode of a header, APPEND, REPLACE, MERGE or TEMPORAL, with its sub-clauses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AN = {Mode.APPEND: "an", Mode.MERGE: "a", Mode.TEMPORAL: "a"}
 
 
 def take_mode(cursor: Cursor) -> ModeSaid:
-    """Take a mode, its own word included."""
+    """Take a mode, including its own word."""
     start = cursor.index
     word = cursor.take()
     if word.upper == "APPEND":
@@ -65,7 +65,7 @@ def _merge(cursor: Cursor) -> ModeSaid:
 
 
 def _temporal(cursor: Cursor) -> ModeSaid:
-    """Take what stands behind TEMPORAL: each part begins with its own words, so any order will do."""
+    """Take the parts after TEMPORAL, in any order, because each begins with its own words."""
     parts: dict[str, Any] = {}
     spans: dict[str, Span] = {}
     while (words := _part_at(cursor, 0)) is not None:
@@ -93,7 +93,7 @@ def _temporal(cursor: Cursor) -> ModeSaid:
 
 
 def _part_at(cursor: Cursor, ahead: int) -> str | None:
-    """Return the words of the part of TEMPORAL that begins so many words ahead."""
+    """Return the words of the part of TEMPORAL that begins `ahead` words after the cursor."""
     word, following = cursor.peek(ahead), cursor.peek(ahead + 1).upper
     if word.kind != "word" or (word.upper == "ON" and following in {"RESTATE", "SCHEMA", "VIOLATION"}):
         return None

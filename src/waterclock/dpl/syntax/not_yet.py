@@ -1,4 +1,4 @@
-"""What the language knows and this release does not do yet: refused by name, never ignored."""
+"""Refuses words of the language that this release does not support yet, by their names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from waterclock.errors import WaterclockError
 
 
 def not_yet(name: str, span: Span, *, fix: str | None = None) -> WaterclockError:
-    """Make the error for a word of a later release."""
+    """Build the error for a word of a later release."""
     return span.refuse(
         "E208",
         f"{name}: not yet",

@@ -1,4 +1,4 @@
-"""Statements out of a DPL text: what each declares, with every error of the text."""
+"""Parses a DPL text into statements, and collects every error of the text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _OF_FORM = frozenset({"E204", "E205"})  # a list with such an error may have oth
 
 
 def parse_text(source: SourceText, *, variables: Mapping[str, Value]) -> tuple[list[Statement], list[WaterclockError]]:
-    """Read all statements of a DPL file, and all that is wrong with them; neither hides the other."""
+    """Parse all statements of a DPL file; return them and all errors, where one error hides no other."""
     statements, errors = _read_all(statements_of(source), variables)
     if errors:
         mended, others = _read_all(mended_statements_of(source), variables)
@@ -73,7 +73,7 @@ def _read_all(
 
 
 class _Reader:
-    """Reads one statement; what is wrong goes to `errors`, and reading goes on with the next clause."""
+    """Parses one statement; an error goes to `errors`, and parsing goes on with the next clause."""
 
     def __init__(self, raw: RawStatement, variables: Mapping[str, Value]) -> None:
         self.raw = raw
@@ -86,7 +86,7 @@ class _Reader:
         self.cursor: Cursor
 
     def read(self) -> Statement | None:
-        """Return the statement, or None where not even its name can be read."""
+        """Return the statement, or None if its name cannot be read."""
         raw = self.raw
         try:
             header = raw.tokens if raw.query_at is None else raw.tokens[: raw.query_at - 1]
@@ -213,7 +213,7 @@ class _Reader:
             cursor.index += length
             self._failed(error, start)
             return
-        if clause.word not in {"BY", "MODE"}:  # their own words say which
+        if clause.word not in {"BY", "MODE"}:  # the first word of these is a part of the clause
             cursor.index += length
         self._guarded(clause.word, lambda: read_clause(clause.word, cursor), start)
 
@@ -261,7 +261,7 @@ class _Reader:
         self.clauses.append(Clause(word, value, cursor.since(start)))
 
     def _failed(self, error: WaterclockError, start: int) -> None:
-        """Note an error of the clause that began at `start`, and go on at the next one."""
+        """Record an error of the clause that began at `start`, and go on at the next one."""
         self.errors.append(error)
         if self.cursor.index == start:
             self.cursor.take()
@@ -358,7 +358,7 @@ class _Reader:
 
 
 def _start_of(word: str) -> str:
-    """Return the fix for a statement that begins with a word which is near none of theirs."""
+    """Return the fix for a statement that begins with an unknown word."""
     near = near_beginning(word)
     meant = f"did you mean {near}? " if near else ""
     return f"{meant}A query is written behind a name: TRANSFORM schema.name AS SELECT ..."
@@ -405,7 +405,7 @@ _POSITIONAL = {
 
 
 def _columns(kind: StatementKind, cursor: Cursor) -> ColumnsSaid:
-    """Take a column list; all that PUBLISH may make of columns, others do by their queries."""
+    """Take a column list; outside of PUBLISH, raise E208 for a column with an AS but no RETIRE."""
     said: ColumnsSaid = read_clause("COLUMNS", cursor)
     for column in said.columns if kind is not StatementKind.PUBLISH else ():
         if column.made_as is not None and column.retires is None:

@@ -1,8 +1,8 @@
 """Prepares a query's tokens for sqlglot's parser, and completes its tree: `|> SET`, `|> DROP`, `|> AS`, window().
 
-sqlglot parses neither `|> SET` nor `|> DROP`: each is rewritten as the `|> SELECT` that it is short for. Of `|> AS t`
-it makes a FROM without a table. `window` is a keyword to it everywhere; Spark has a function of that name. The
-rewritten tokens are for the parser alone: the user's text stays as it is, and Spark runs that.
+sqlglot parses neither `|> SET` nor `|> DROP`: each is rewritten as the `|> SELECT` that it abbreviates. sqlglot turns
+`|> AS t` into a FROM without a table. It treats `window` as a keyword everywhere, but Spark has a function of that
+name. Only the parser gets the rewritten tokens: the user's text stays as it is, and Spark runs that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 PIPED = "__tmp"
-"""How sqlglot names the rows that a step behind |> reads; `|> AS t` reads rows of such a name by the alias t."""
+"""sqlglot's prefix for the rows that a step after |> reads; `|> AS t` reads rows of such a name by the alias t."""
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _BEGINS_A_QUERY = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
@@ -29,7 +29,7 @@ _BEHIND_A_STEP = frozenset(
 
 
 def tokens_for_parser(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens as sqlglot's parser takes them; new ones have the place of the word that they replace."""
+    """Return the tokens as sqlglot's parser expects them; new ones get the place of the word that they replace."""
     if not any(token.token_type in _REWRITTEN for token in tokens):
         return list(tokens)
     return _steps(_queries_before_steps(tokens))
@@ -54,16 +54,16 @@ def _steps(tokens: Sequence[Token]) -> list[Token]:
 
 
 def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
-    """Return a tree in which each `|> AS t` reads rows of a name of their own, with `t` as their alias.
+    """Return a tree in which each `|> AS t` reads rows with a name of their own, and `t` as their alias.
 
-    So `t` names no table that another part of the query could read: Spark would not know it there either.
+    So `t` is not a table that another part of the query could read, just as in Spark.
     """
     if tree is None or not any(token.token_type is TokenType.PIPE_GT for token in tokens):
         return tree
     written = {token.start: token.text for token in tokens}
     for name in tree.find_all(exp.Identifier):
         if name.name.startswith(PIPED) and written.get(name.meta.get("start")) != name.name:
-            name.meta.clear()  # places in a text of sqlglot's own
+            name.meta.clear()  # places in a text that sqlglot generated
     aliases = {
         tokens[index + 2].start
         for index, (pipe, word) in enumerate(pairwise(tokens[:-1]))
@@ -86,7 +86,7 @@ def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
 
 
 def is_piped(node: Any) -> bool:
-    """Return whether a source in FROM stands for the rows that a step behind |> reads."""
+    """Return whether a source in FROM represents the rows that a step after |> reads."""
     if isinstance(node, exp.Subquery):
         return node.alias.startswith(PIPED)
     return isinstance(node, exp.Table) and node.name.startswith(PIPED) and "start" not in node.this.meta
@@ -95,10 +95,10 @@ def is_piped(node: Any) -> bool:
 def _queries_before_steps(tokens: Sequence[Token]) -> list[Token]:
     """Return the tokens with each `SELECT ... |>` as `FROM (SELECT ...) |>`.
 
-    sqlglot would put the columns of the first step in the place of the query's own, and with them lose what they read.
+    sqlglot would replace the query's own columns by those of the first step, and lose their references.
     """
     inserted: dict[int, list[Token]] = {}
-    starts: list[int | None] = [None]  # by level of brackets: where its query begins
+    starts: list[int | None] = [None]  # by level of brackets: the start of its query
     done: list[bool] = [False]
     for index, token in enumerate(tokens):
         kind = token.token_type
@@ -135,7 +135,7 @@ def _begins_window_clause(tokens: Sequence[Token], index: int) -> bool:
 def _step(tokens: Sequence[Token], index: int) -> tuple[int, list[Token]] | None:
     """Return the end of a `|> SET` or `|> DROP` and its tokens as steps of |> SELECT; None for another step.
 
-    One that is not complete is left as it is, for the parser to refuse.
+    An incomplete step is left unchanged, so that the parser reports it.
     """
     word = tokens[index + 1] if index + 1 < len(tokens) else None
     if word is None or word.token_type in _NO_WORDS or word.text.upper() not in {"SET", "DROP"}:
@@ -183,7 +183,7 @@ def _end_of_step(tokens: Sequence[Token], begin: int) -> int:
 
 
 def _parts(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield what is between the commas outside of brackets; one empty part of no tokens."""
+    """Yield the tokens between commas outside of brackets; without any tokens, yield one empty part."""
     depth, part = 0, list[Token]()
     for token in tokens:
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)

@@ -1,4 +1,4 @@
-"""Says why a query cannot be read, and names a misspelt keyword, or a comma or bracket forgotten before the place."""
+"""Explains why a query cannot be parsed: a misspelt keyword, or a comma or bracket missing before the place."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _STATEMENTS = frozenset(
     {TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE, TokenType.MERGE, TokenType.CREATE, TokenType.DROP,
      TokenType.ALTER, TokenType.TRUNCATE, TokenType.COPY, TokenType.LOAD}
 )  # fmt: skip
-_NEARLY = 0.74  # FORM is as near to FROM
+_NEARLY = 0.74  # FORM is that similar to FROM
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
 def unreadable_query(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
-    """Turn what sqlglot says of a query into E210, with the mend where the tokens before the place show one."""
+    """Convert a parse error of sqlglot to E210, with a fix if the tokens before the place show one."""
     at = parse_error_span(error, source, tokens, span)
     detail = (error.errors[0].get("description") if error.errors else None) or "it cannot be read"
     index = next((n for n, token in enumerate(tokens) if token.start == at.start and at.start > span.start), None)
@@ -69,7 +69,7 @@ def _is_step(tokens: Sequence[Token], index: int | None) -> bool:
 
 
 def _by_place(source: SourceText, tokens: Sequence[Token], at: Span, reason: str, *, is_step: bool) -> tuple[str, str]:
-    """Return why a query cannot be read at a place, and the fix."""
+    """Return the reason why a query cannot be parsed at a place, and the fix."""
     first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), tokens[0])
     if first.token_type in _STATEMENTS and first.start == at.start:
         fix = "write the query alone, from its SELECT on: the statement before it names what is made of its rows"
@@ -86,17 +86,20 @@ def _fix_of_step(word: str) -> str:
 
 
 def no_word(span: Span, word: str) -> WaterclockError:
-    """Refuse what stands there, and is nearly a word of a query."""
+    """Build the error for a misspelt word of a query."""
     return span.refuse("E210", f"{span.text} is no word of a query", fix=f"did you mean {word}?")
 
 
 def near_beginning(text: str) -> str | None:
-    """Return the word that a query begins with and that this nearly is."""
+    """Return the word that begins a query and resembles `text`."""
     return _near(text, _BEGINNINGS)
 
 
 def _misspelt_beginning(tokens: Sequence[Token], index: int | None) -> tuple[Token, str] | None:
-    """Return what nearly is the word that a query begins with: it is read as a value, and what follows it refused."""
+    """Return a misspelt first word of a query, and its correction.
+
+    The parser reads such a word as a value, and reports the word after it.
+    """
     opening = _open_bracket(tokens, index)
     for at in (0, *([] if opening is None else [tokens.index(opening) + 1])):
         if at < len(tokens) and tokens[at].token_type is TokenType.VAR and (word := near_beginning(tokens[at].text)):
@@ -105,13 +108,13 @@ def _misspelt_beginning(tokens: Sequence[Token], index: int | None) -> tuple[Tok
 
 
 def _near(text: str, words: Sequence[str]) -> str | None:
-    """Return the word that a name nearly is: letters are left out or swapped. A longer one, as orders, is a name."""
+    """Return the word that `text` misspells, with letters missing or swapped. A longer text, as orders, is a name."""
     longer = [word for word in words if len(word) >= len(text)]
     return next(iter(get_close_matches(text.upper(), longer, n=1, cutoff=_NEARLY)), None)
 
 
 def _misspelt_word(tokens: Sequence[Token], index: int | None) -> tuple[Token, str] | None:
-    """Return the name at the place, or the one before it (read as another's other name), that is nearly a keyword."""
+    """Return the token at the place, or the one before it, that resembles a keyword, and that keyword."""
     if index is None:
         return None
     for token in (tokens[index], *tokens[max(index - 1, 0) : index]):
@@ -121,7 +124,7 @@ def _misspelt_word(tokens: Sequence[Token], index: int | None) -> tuple[Token, s
 
 
 def _open_bracket(tokens: Sequence[Token], index: int | None) -> Token | None:
-    """Return the innermost bracket that is open before a token, or at the end of all."""
+    """Return the innermost bracket that is open before a token, or at the end of all tokens."""
     opened: list[Token] = []
     for token in tokens[:index]:
         if token.token_type is TokenType.L_PAREN:
@@ -132,9 +135,9 @@ def _open_bracket(tokens: Sequence[Token], index: int | None) -> Token | None:
 
 
 def _comma_before(tokens: Sequence[Token], index: int | None) -> Token | None:
-    """Return the token that a comma may be missing before: two values that touch, the second of them a name or a call.
+    """Return the token before which a comma may be missing: the second of two adjacent values, a name or a call.
 
-    Of `a b c` it is c, for b is read as a's other name; of `a count(*)` it is count.
+    In `a b c` it is c, because b is parsed as an alias of a; in `a count(*)` it is count.
     """
     if index is None or index < 2:
         return None

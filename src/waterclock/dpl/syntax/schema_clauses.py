@@ -1,4 +1,4 @@
-"""ON SCHEMA CHANGE and COMPATIBLE: what they say, and what is misspelt."""
+"""Parses ON SCHEMA CHANGE and COMPATIBLE, and reports misspelt words in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.flow.schema_changes import OnSchemaChange
 
 
 def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:
-    """Take what becomes of a batch whose source's columns changed."""
+    """Take the action for a batch whose source changed its columns."""
     said = next((each for each in OnSchemaChange if cursor.accept(each.value)), None)
     if said is None:
         raise _misspelt(cursor, "ON SCHEMA CHANGE", [each.value for each in OnSchemaChange])
@@ -19,7 +19,7 @@ def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:
 
 
 def take_compatible(cursor: Cursor) -> Compatibility:
-    """Take who may read what, and whether of all versions."""
+    """Take the direction of compatibility, and whether it applies to all versions."""
     mode = next((each for each in Compatible if cursor.accept(each.value)), None)
     if mode is None:
         raise _misspelt(cursor, "COMPATIBLE", [each.value for each in Compatible])

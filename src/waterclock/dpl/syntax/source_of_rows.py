@@ -1,4 +1,4 @@
-"""Reads what a column tells of where a row came from, or of what became of it: `file AS (_source.file)`."""
+"""Parses columns with a row's origin or change: `file AS (_source.file)`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from waterclock.flow.origins import LATER, SOURCE, TYPES
 
 
 def tells_of(expression: Expression) -> TellsSaid | None:
-    """Return what `_source.…` or `_change.…` names; None of any other expression.
+    """Return the value that `_source.…` or `_change.…` names; None for any other expression.
 
-    Raises  E208 for what sources of later releases tell, E297 for what none does, E328 for what no change tells
+    Raises  E208 for a value of sources of later releases, E297 for an unknown one, E328 for an unknown one of a change
     """
     tree = expression.tree
     parts = [part.name for part in tree.parts] if isinstance(tree, exp.Column) else []

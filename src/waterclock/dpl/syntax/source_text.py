@@ -1,4 +1,4 @@
-"""Where the user's text stands: offsets to places, excerpts with carets, and errors that show both."""
+"""Maps offsets of the user's text to places, with excerpts and carets, and errors that show both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDEST = 120
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text and where its first character stands: a whole file, or a clause's text inside a Python file.
+    """A text and the place of its first character: a whole file, or a clause's text inside a Python file.
 
     `original` is the text with its comments, where `text` has blanks in their place; excerpts show it.
     """
@@ -30,7 +30,7 @@ class SourceText:
     original: str | None = None
 
     def without_comments(self, text: str) -> SourceText:
-        """Return this source with a text of the same length and lines, whose comments are blanks."""
+        """Return this source with a text of the same length and lines, in which comments are replaced by blanks."""
         return self if text == self.text else replace(self, text=text, original=self.original or self.text)
 
     @cached_property
@@ -44,20 +44,20 @@ class SourceText:
         return Place(self.file, self.line + row, column if row else column + self.column - 1)
 
     def offset(self, place: Place) -> int:
-        """Return the offset of a place of this text; the nearest one where the place is outside of it."""
+        """Return the offset of a place of this text; the nearest one if the place is outside of it."""
         row = min(max(place.line - self.line, 0), len(self._starts) - 1)
         column = place.column - 1 if row else place.column - self.column
         return min(self._starts[row] + max(column, 0), len(self.text))
 
     def span(self, start: int, end: int | None = None) -> Span:
-        """Return the span from `start` to `end` (exclusive); to the end of the word there, where no end is given."""
+        """Return the span from `start` to `end` (exclusive); without an end, to the end of the word at `start`."""
         if end is None:
             word = _WORD.match(self.text, start)
             end = word.end() if word else start + 1
         return Span(self, start, max(end, start + 1))
 
     def span_of(self, node: Any) -> Span | None:
-        """Return where a part of sqlglot's tree is written in this text; None for what the parser made up."""
+        """Return the span of a node of sqlglot's tree in this text; None for a node that the parser generated."""
         metas = [part.meta for part in node.walk() if part.meta.get("start") is not None]
         if not metas:
             return None
@@ -69,7 +69,7 @@ class SourceText:
         return {}
 
     def _shown(self, first: int, last: int) -> str:
-        """Return a line as it may be shown; many errors of one line look for its credentials once."""
+        """Return a line with its credentials hidden, cached because many errors may show the same line."""
         line = self._shown_lines.get(first)
         if line is None:
             line = self._shown_lines[first] = hide_credentials((self.original or self.text)[first:last])
@@ -78,7 +78,7 @@ class SourceText:
     def excerpt(self, start: int, end: int) -> str:
         """Return the line of `start` with its number, and carets below `start:end` as far as that line goes.
 
-        Credentials in the line are hidden: an excerpt goes to terminals, logs and pages.
+        Credentials in the line are hidden, because excerpts appear in terminals, logs and pages.
         """
         row = bisect_right(self._starts, start) - 1
         first = self._starts[row]
@@ -102,16 +102,16 @@ class Span:
 
     @property
     def place(self) -> Place:
-        """Where it begins."""
+        """The place of its first character."""
         return self.source.place(self.start)
 
     @property
     def text(self) -> str:
-        """What is written there."""
+        """The source's text within the span."""
         return self.source.text[self.start : self.end]
 
     def refuse(self, code: str, what: str, *, why: str | None = None, fix: str | None = None) -> WaterclockError:
-        """Make the error that says what is wrong with this piece; the caller raises or collects it."""
+        """Build an error with this span's place and excerpt; the caller raises or collects it."""
         return WaterclockError(
             code,
             what,
@@ -122,7 +122,7 @@ class Span:
         )
 
     def placing(self, error: WaterclockError) -> WaterclockError:
-        """Have an error that was found elsewhere say that it comes from this piece."""
+        """Set the place and the excerpt of an error that was found elsewhere to those of this span."""
         error.where, error.excerpt = str(self.place), self.source.excerpt(self.start, self.end)
         return error
 
@@ -133,7 +133,7 @@ def to(one: Span, other: Span) -> Span:
 
 
 def find_name(name: str, span: Span) -> Span:
-    """Find a name within a piece, or to the right of where it begins on that line."""
+    """Find a name within a span, or to the right of its beginning; return the span itself if it is not found."""
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
     at = word.search(span.source.text, span.start, span.end) or word.search(span.source.text, span.start)
     return span.source.span(at.start(), at.end()) if at else span

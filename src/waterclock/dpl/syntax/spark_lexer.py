@@ -1,7 +1,7 @@
-"""Reads a text as Spark's own lexer does, to compare it with the tokens that were checked.
+"""Splits a text as Spark's own lexer does, to compare it with the tokens that were checked.
 
-The checks read sqlglot's tokens, and Spark reads the text. Where the two lexers differ, a text could mean one thing to
-the checks and another to Spark. So `without_comments` removes comments, and a text with `differences` is refused.
+The checks read sqlglot's tokens, and Spark reads the text. Where the two lexers differ, a text could have one meaning
+for the checks and another for Spark. So `without_comments` removes comments, and a text with `differences` is refused.
 Source of the rules: `SqlBaseLexer.g4` of Spark 4.2.0; tests compare with that lexer.
 """
 
@@ -58,10 +58,10 @@ def without_comments(text: str, tokens: Sequence[Token]) -> str:
 
 
 def differences(text: str, tokens: Sequence[Token]) -> Iterator[Difference]:
-    """Yield where Spark splits a text without comments into other tokens.
+    """Yield the pieces of a text without comments that Spark splits into other tokens.
 
     Strings and quoted names must be the same for both, no token may start or end within a word, and there are no
-    comments. A hint may contain names, numbers, brackets and commas. Strings that touch are left to E218.
+    comments. A hint may contain names, numbers, brackets and commas. Adjacent strings are left to E218.
     """
     starts = {token.start: token for token in tokens}
     edges = {edge for token in tokens for edge in (token.start, token.end + 1)}
@@ -96,7 +96,7 @@ def _difference(found: re.Match[str], starts: dict[int, Token], edges: set[int])
 
 
 def _ends_at(end: int, start: int, starts: dict[int, Token]) -> bool:
-    """Whether one token, or strings that touch each other, which E218 refuses, span exactly so much."""
+    """Return whether one token, or adjacent strings, which E218 refuses, span exactly this range."""
     token = starts.get(start)
     while token is not None and token.end + 1 < end and token.token_type is TokenType.STRING:
         token = starts.get(token.end + 1)
@@ -104,7 +104,7 @@ def _ends_at(end: int, start: int, starts: dict[int, Token]) -> bool:
 
 
 def _is_prefixed(start: int, end: int, starts: dict[int, Token]) -> bool:
-    """Whether a word, or the string behind it, is a part of a literal such as X'0AFF', one token to the checks."""
+    """Return whether a word, or the string after it, is part of a literal such as X'0AFF', one token to the checks."""
     for at in (start, start - 1):
         token = starts.get(at)
         if token is not None and token.token_type in _PREFIXED:

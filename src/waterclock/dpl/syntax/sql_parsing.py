@@ -1,8 +1,8 @@
-"""Parses SQL with sqlglot, whatever the text: bounded in nesting, and every failure of the parser is a ParseError.
+"""Parses any text as SQL with sqlglot: nesting is bounded, and every failure of the parser is a ParseError.
 
-sqlglot's parser calls itself for each level of nesting, and breaks off with errors of Python over some texts that are
-no SQL. Nesting is bounded here by the tokens, before anything is parsed: brackets, CASE, types in angles, and rows of
-operators. So no later walk over a tree meets a deeper one. Numbers are those that Spark reads and Python computes with.
+sqlglot's parser is recursive, and raises other Python exceptions for some invalid texts. Nesting is bounded here by the
+tokens, before parsing: brackets, CASE, types in angle brackets, and operators in a row. So no later walk over a tree
+meets deeper nesting. Numbers must be valid for both Spark and Python.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ _NUMBER = re.compile(r"(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]
 
 
 class ParserBroke(ParseError):
-    """The parser ended with an error of Python over a text that it does not take; the error is the cause."""
+    """The parser raised a Python exception other than ParseError; that exception is the cause."""
 
 
 def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
     """Parse tokens of a source; identifiers keep their offsets in it.
 
-    Raises  E267 for what is nested too deeply, E220 for a number that is none; ParseError for what cannot be parsed
+    Raises  E267 for a text that is nested too deeply, E220 for an invalid number; ParseError for a text that cannot be
+    parsed
     """
     check_nesting(source, tokens)
     for token in tokens:
@@ -57,9 +58,9 @@ def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
 
 
 def check_nesting(source: SourceText, tokens: Sequence[Token]) -> None:
-    """Refuse tokens that are nested more than `MOST_NESTED` levels deep, at the token that is one too many.
+    """Raise an error at the first token that is nested more than `MOST_NESTED` levels deep.
 
-    A row of operators without an operand between them, as of NOT, is a level each.
+    Each operator in a row without an operand between them, such as NOT NOT, counts as a level.
     Raises  E267
     """
     depth = angles = row = 0

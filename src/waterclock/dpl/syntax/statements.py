@@ -1,4 +1,4 @@
-"""What one statement says, before anything is settled: the same shape from DPL and from Python."""
+"""Parsed statements, before they are resolved: the same classes for DPL and Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNREAD = "?"
 
 
 class StatementKind(StrEnum):
-    """The seven statements."""
+    """The seven kinds of statements."""
 
     CONNECTION = "CREATE CONNECTION"
     FUNCTION = "CREATE FUNCTION"
@@ -35,7 +35,7 @@ class StatementKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause: its word as docs/reference/grammar.md names it, what it says, and where it stands."""
+    """One clause: its word as docs/reference/grammar.md names it, its value, and its place."""
 
     word: str
     value: Any
@@ -44,11 +44,11 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement: what it declares, and its clauses; positional parts (FROM, COLUMNS, AS, ...) are clauses too.
+    """One statement: its name and its clauses; positional parts (FROM, COLUMNS, AS, ...) are clauses too.
 
-    `function` is a Python function that stands in place of a query or of a SQL body. `failed` are the words of the
-    clauses that could not be read; `UNREAD` among them is a clause of unknown words. `listed` are the names in a closed
-    column list that could not be read in all parts; None where they are not known.
+    `function` is a Python function in place of a query or of a SQL body. `failed` are the words of the clauses that
+    could not be read; `UNREAD` among them represents a clause of unknown words. `listed` are the names in a closed
+    column list that has errors, or None if they are unknown.
     """
 
     kind: StatementKind
@@ -60,15 +60,15 @@ class Statement:
     listed: tuple[str, ...] | None = None
 
     def has_failed(self, word: str) -> bool:
-        """Tell whether that clause was said wrongly, or may have been; that is reported, and nothing more of it."""
+        """Return whether that clause failed to parse, or may have. The error is reported already, so no more is."""
         return word in self.failed or UNREAD in self.failed
 
     def clause(self, word: str) -> Clause | None:
-        """Return the clause of that word, if it was said."""
+        """Return the clause of that word, or None."""
         return next((clause for clause in self.clauses if clause.word == word), None)
 
     def value(self, word: str, kind: type[T]) -> T | None:
-        """Return what the clause of that word says, if it was said."""
+        """Return the value of the clause of that word, or None."""
         clause = self.clause(word)
         if clause is None:
             return None
@@ -111,7 +111,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class RuleSaid:
-    """An EXPECT, with what it says of its scope. `of` names the table whose rows, as they are read, it is asked of."""
+    """An EXPECT with its scope. `of` names the table whose rows it checks as they are read."""
 
     expression: Expression
     name: str | None
@@ -124,7 +124,7 @@ class RuleSaid:
 
 @dataclass(frozen=True, slots=True)
 class MeasureSaid:
-    """One measure; PROFILE has neither expression nor name. `offline`: how often a job of its own counts it."""
+    """One measure; PROFILE has neither expression nor name. `offline` is the period of a job of its own."""
 
     expression: Expression | None
     name: str | None
@@ -160,7 +160,7 @@ class ColumnSaid:
 
 @dataclass(frozen=True, slots=True)
 class StaysSaid:
-    """What stands behind a KEY of its rows: how far back it may not have been, and which of them stays."""
+    """The parts of a KEY that choose its rows: how far back a key is compared, and which of its rows stays."""
 
     stays: KeyStays
     span: Span
@@ -168,7 +168,7 @@ class StaysSaid:
 
 @dataclass(frozen=True, slots=True)
 class TellsSaid:
-    """What a column tells of where a row came from: `file` of `_source.file`."""
+    """The value of a row's origin that a column contains: `file` for `_source.file`."""
 
     what: str
     span: Span
@@ -210,7 +210,7 @@ class OptionsSaid:
 
 @dataclass(frozen=True, slots=True)
 class EachSaid:
-    """FOR EACH and the table of which each row is asked for."""
+    """FOR EACH and the table whose rows each cause one request."""
 
     table: str
     span: Span
@@ -218,7 +218,7 @@ class EachSaid:
 
 @dataclass(frozen=True, slots=True)
 class WasSaid:
-    """WAS and the name that a table had."""
+    """WAS and the former name of a table."""
 
     table: str
     span: Span
@@ -226,7 +226,7 @@ class WasSaid:
 
 @dataclass(frozen=True, slots=True)
 class AwaitSaid:
-    """What AWAIT says: the sign, a marker's name or a query, and for how long."""
+    """AWAIT: the kind of sign, a marker's name or a query, and the longest wait."""
 
     sign: Sign
     text: str
@@ -271,7 +271,7 @@ class BatchedSaid:
 
 @dataclass(frozen=True, slots=True)
 class TemporalSaid:
-    """What TEMPORAL says beside keys, order and deletes; `spans` are the places of its parts, by their words.
+    """The parts of TEMPORAL other than keys, order and deletes; `spans` are the places of the parts, by their words.
 
     `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING.
     """
@@ -287,9 +287,9 @@ class TemporalSaid:
 
 @dataclass(frozen=True, slots=True)
 class ModeSaid:
-    """APPEND, REPLACE, or MERGE and TEMPORAL with their sub-clauses; `keys` is empty where there was no ON.
+    """APPEND, REPLACE, or MERGE and TEMPORAL with their sub-clauses; `keys` is empty without ON.
 
-    `where` is that of REPLACE WHERE, `per` what is ordered of APPEND ORDER BY.
+    `where` is the condition of REPLACE WHERE, `per` the columns of PER after APPEND ORDER BY.
     """
 
     mode: Mode
@@ -311,7 +311,7 @@ class QuerySaid:
 
 @dataclass(frozen=True, slots=True)
 class WhenSaid:
-    """WHEN condition AS query, once for each; the query of the ELSE is the statement's own."""
+    """WHEN condition AS query, one for each condition; the query of the ELSE is the statement's own."""
 
     condition: Expression
     query: QuerySaid

@@ -1,4 +1,4 @@
-"""Statements out of a text, on sqlglot's tokenizer: exact offsets, and no error hides the ones behind it."""
+"""Splits a text into statements with sqlglot's tokenizer: offsets are exact, and no error hides later ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OPEN_NAMES = {"'": "quote", '"': "quote", "`": "backtick", "/*": "comment"}
 
 
 class Word(NamedTuple):
-    """A word, name, string, number or symbol of a header. `kind` says which; `token` is its index among the tokens."""
+    """A word, name, string, number or symbol of a header, as `kind` states; `token` is its index among the tokens."""
 
     kind: str
     text: str
@@ -51,7 +51,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RawStatement:
-    """The tokens of one statement; `query_at` is the index of the first token behind the AS that opens its query."""
+    """The tokens of one statement; `query_at` is the index of the first token after the AS that opens its query."""
 
     source: SourceText
     tokens: Sequence[Token]
@@ -59,21 +59,21 @@ class RawStatement:
 
     @property
     def span(self) -> Span:
-        """From its first word to its last."""
+        """The span from its first word to its last."""
         return Span(self.source, self.tokens[0].start, self.tokens[-1].end + 1)
 
 
 @cache
 def dialect() -> Dialect:
-    """Return the dialect that queries are read in: Databricks' reads what Spark takes, where Spark's own does not."""
+    """Return the dialect for queries: Databricks', which accepts more of Spark's syntax than sqlglot's Spark."""
     return Dialect.get_or_raise("databricks")
 
 
 def statements_of(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Cut a file into statements. What cannot be read is reported, and reading goes on behind the next semicolon.
+    """Split a file into statements; errors are collected, and parsing continues after the next semicolon.
 
-    The sources of the statements have blanks in place of comments, so that every text cut from them, which Spark may
-    run, is made of the tokens that are checked. E279 for what Spark would read otherwise all the same.
+    The sources of the statements have blanks in place of comments. So every text cut from them, which Spark may run,
+    consists of the tokens that are checked. E279 is reported for text that Spark would still read differently.
     """
     try:
         return _split(source, dialect().tokenize(source.text))
@@ -82,9 +82,9 @@ def statements_of(source: SourceText) -> tuple[list[RawStatement], list[Waterclo
 
 
 def mended_statements_of(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Cut a file into statements where a quote may be open: one that holds the end of a statement is taken as that.
+    """Split a file in which a quote may be unclosed; a quote that contains the end of a statement counts as unclosed.
 
-    A quote that is not closed ends at the next one, wherever that is, so it shows only in what follows from it.
+    An unclosed quote extends to the next quote, wherever that is, so only the text after it shows the mistake.
     """
     found: list[RawStatement] = []
     errors: list[WaterclockError] = []
@@ -111,9 +111,9 @@ def mended_statements_of(source: SourceText) -> tuple[list[RawStatement], list[W
 
 
 def words_of(source: SourceText, tokens: Sequence[Token], *, first: int = 0) -> list[Word]:
-    """Return the words of a header. ORDER BY and its like, one token to sqlglot, are two words here.
+    """Return the words of a header. ORDER BY and the like, one token to sqlglot, are two words here.
 
-    Raises E218 where two strings touch: `'it''s'`.
+    Raises E218 where two strings are adjacent: `'it''s'`.
     """
     words: list[Word] = []
     for index, token in enumerate(tokens, first):
@@ -128,7 +128,7 @@ def words_of(source: SourceText, tokens: Sequence[Token], *, first: int = 0) -> 
 
 
 def refuse_touching(source: SourceText, tokens: Sequence[Token]) -> None:
-    """Refuse two strings without a space between them, which Spark joins and other databases read as a quote."""
+    """Raise E218 for two strings without a space between them: Spark joins them, other databases read a quote."""
     before: Token | None = None
     for token in tokens:
         if before is not None and token.token_type in _STRINGS and before.end + 1 == token.start:
@@ -146,7 +146,7 @@ def _touching(source: SourceText, start: int, end: int) -> WaterclockError:
 
 
 def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Cut tokens at semicolons, and report where one is missing: there, too, the next statement is read by itself."""
+    """Split tokens at semicolons, and also where a semicolon is missing before a statement, which is reported."""
     source = source.without_comments(without_comments(source.text, tokens))
     found: list[RawStatement] = []
     errors = [
@@ -174,12 +174,12 @@ def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStateme
 
 
 def no_semicolon(here: Span) -> WaterclockError:
-    """Make the error for a statement that begins before the one in front of it has ended."""
+    """Build the error for a statement that begins before the previous one has ended."""
     return here.refuse("E204", f"a semicolon is missing before {here.text}", fix="end each statement with ;")
 
 
 def _begins_statement(tokens: Sequence[Token], index: int) -> bool:
-    """Tell whether a statement certainly begins here: its first words stand nowhere inside SQL or another statement."""
+    """Return whether a statement certainly begins here: its first words occur nowhere in SQL or other statements."""
     first = tokens[index].text.upper()
     if first not in _FIRST_WORDS or tokens[index].token_type in _STRINGS or tokens[index - 1].token_type in _JOINING:
         return False
