@@ -38,22 +38,28 @@ _HEADER = 4  # of a modifier's bytes
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """A column of the destination. `is_coarse`: its type or collation takes different texts for one, as citext does."""
+    """A column of the destination. `is_coarse`: its type or collation takes different texts for one, as citext does.
+
+    `alike` is the name of another column that differs by case alone.
+    """
 
     name: str
     stored: StoredColumn
     is_text: bool = False
     is_coarse: bool = False
+    alike: str = ""
 
 
 def columns_there(connection: Connection, unit: Unit) -> dict[str, There]:
     """Return the table's columns by their names in lower case."""
     rows = connection.execute(_COLUMNS, (table_of(unit),)).fetchall()
-    there = {}
+    there: dict[str, There] = {}
     for name, said, kind, modifier, is_array, is_text, is_coarse in rows:
         column = StoredColumn(str(name), str(said), is_array=bool(is_array))
         stored = _money(connection, column) if kind == "money" else _stored(column, str(kind), int(modifier))
-        there[str(name).lower()] = There(str(name), stored, bool(is_text), bool(is_coarse))
+        lower = str(name).lower()
+        alike = there[lower].name if lower in there else ""
+        there[lower] = There(str(name), stored, bool(is_text), bool(is_coarse), alike)
     return there
 
 
