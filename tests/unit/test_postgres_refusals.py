@@ -101,7 +101,7 @@ def _asked(connection: socket.socket) -> bytes:
         ("28P01", "Passwort-Authentifizierung für Benutzer »ann« fehlgeschlagen", Refused.LOGIN),
         ("28000", "aucune entrée dans pg_hba.conf pour l'hôte", Refused.LOGIN),
         ("3D000", "Datenbank »shop« existiert nicht", Refused.DATABASE),
-        ("57P03", "das Datenbanksystem startet", None),
+        ("57P03", "le système de bases de données se lance", None),
         ("53300", "désolé, trop de clients sont déjà connectés", None),
     ],
 )
