@@ -121,8 +121,8 @@ value that does not fit (E812) stops the batch. No extension of DuckDB's is fetc
 
 Publishing brings rows as Arrow, with a row of `waterclock_deliveries`, in one transaction. Modes are those of
 [sqlite](#sqlite). What is made anew has Spark's own types, nested values are JSON. A destination that is there keeps
-its types; [a value that they cannot store](../howto/publish.md#values-that-a-column-cannot-store) is refused
-(E812).""",
+its types, and its lists take arrays as they are; [a value that they cannot
+store](../howto/publish.md#values-that-a-column-cannot-store) is refused (E812).""",
     "postgres": """\
 It needs a driver: `pip install '.[postgres]'`, on the machines of a cluster's workers too.
 

@@ -45,7 +45,9 @@ class Follower:
         self.schema = self.at.fresh_schema()
         self.at.run(f"CREATE SCHEMA {self.schema}")
         self.database = Database(self.at.url, "here", "here", self.schema)
-        self.sql(f"CREATE TABLE t ({columns}); ALTER TABLE t ALTER b SET STORAGE EXTERNAL")
+        self.sql(f"CREATE TABLE t ({columns})")
+        if "b text" in columns:
+            self.sql("ALTER TABLE t ALTER b SET STORAGE EXTERNAL")
         self.sql(rows)
         self.unit = Unit("ops", "t", None, {}, HERE)
         self.held: dict[Any, dict[str, Any]] = {}

@@ -285,7 +285,8 @@ CHANGES: Mapping[str, Code] = {
         "a table that was altered beside its log",
         "New columns with values, other types and names, columns made anew, or another table of the same name change "
         "rows of which the log does not tell. Nor does it tell of rows that were changed while the table had no "
-        "identity, or bore another name. OPTIONS (snapshot) with a new text takes the table whole with the next batch.",
+        "identity, had another name or columns of other names, or was UNLOGGED. OPTIONS (snapshot) with a new text "
+        "takes the table whole with the next batch.",
     ),
     "E865": Code(
         "a log that cannot be read", "The server's output plugin wrote something that is none of its messages."

@@ -1,14 +1,24 @@
-"""Classifies connections that a PostgreSQL server refuses, as opposed to servers that do not answer. Pure functions.
+"""Classifies connections that a PostgreSQL server refuses, as opposed to servers that do not answer.
 
 libpq gives no SQLSTATE for an error before the session starts. So the message of the server, or of PgBouncer, is
-matched.
+matched. A server may answer in another language. libpq can trace its messages, which contain the SQLSTATE: `connect`
+tries a connection that was refused with unknown words once more, traced into memory. On other systems than Linux, and
+with a libpq older than that of PostgreSQL 18, only the message is matched.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import select
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psycopg
 
 _NO_DATABASE = re.compile(r'database "[^"]*" does not exist|no such database')
 _LOGIN = re.compile(
@@ -18,6 +28,9 @@ _LOGIN = re.compile(
 )
 _LOGIN_STATES = frozenset({"28000", "28P01"})
 _NO_DATABASE_STATES = frozenset({"3D000"})
+_SECONDS = 10
+_FROM_SERVER = re.compile(r"failed: \S+ ?:  ")  # libpq writes two blanks behind the server's word for FATAL
+_TRACED_STATE = re.compile(rb'ErrorResponse\b.*? C "([0-9A-Z]{5})"', re.DOTALL)
 
 
 class Refused(Enum):
@@ -49,3 +62,50 @@ def refusal_of(state: str | None, text: str) -> Refusal | None:
             if pattern.search(line):
                 return Refusal(reason, line)
     return None
+
+
+def connect(conninfo: str = "", **settings: Any) -> psycopg.Connection[Any]:
+    """Connect as psycopg does; an error for a connection that the server refused has its SQLSTATE, where that is known.
+
+    Cost: a second attempt, where the server refused in words that are not known.
+    """
+    import psycopg
+
+    try:
+        return psycopg.connect(conninfo, **settings)
+    except psycopg.OperationalError as error:
+        text = str(error)
+        if error.sqlstate is None and refusal_of(None, text) is None and _FROM_SERVER.search(text):
+            error.sqlstate = _state_of_refusal(conninfo, settings)
+        raise
+
+
+def _state_of_refusal(conninfo: str, settings: Mapping[str, Any]) -> str | None:
+    """Connect once more and return the SQLSTATE of the server's error; None where it is not known or there is none."""
+    from psycopg import NotSupportedError, pq
+    from psycopg.conninfo import make_conninfo
+
+    if not hasattr(os, "memfd_create"):
+        return None
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    wanted = make_conninfo(conninfo, **{name: value for name, value in settings.items() if name in known})
+    end = time.monotonic() + _SECONDS
+    trace = os.memfd_create("waterclock")
+    connection = pq.PGconn.connect_start(wanted.encode())
+    try:
+        connection.trace(trace)
+        connection.set_trace_flags(pq.Trace.SUPPRESS_TIMESTAMPS)
+        while (remaining := end - time.monotonic()) > 0:
+            status = connection.connect_poll()
+            if status not in {pq.PollingStatus.READING, pq.PollingStatus.WRITING}:
+                break
+            waits = ([connection.socket], []) if status == pq.PollingStatus.READING else ([], [connection.socket])
+            select.select(*waits, [], remaining)
+        connection.untrace()
+        found = _TRACED_STATE.search(os.pread(trace, 1 << 20, 0))
+        return found[1].decode() if found else None
+    except (NotSupportedError, OSError):
+        return None
+    finally:
+        connection.finish()
+        os.close(trace)

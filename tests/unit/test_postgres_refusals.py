@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import psycopg
 import pytest
 
-from waterclock.postgres_refusals import Refusal, Refused, refusal_of
+from waterclock.postgres_refusals import Refusal, Refused, connect, refusal_of
 
 AT = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
 
@@ -48,3 +55,71 @@ def test_a_state_decides_whatever_the_language_of_the_text(state: str, reason: R
 
 def test_a_statement_that_fails_is_no_refused_connection() -> None:
     assert refusal_of("42704", 'role "ann" does not exist') is None
+
+
+Refuse = Callable[[str, str], str]
+_ENCRYPTION_REQUESTS = {struct.pack("!I", 80877103), struct.pack("!I", 80877104)}
+
+
+@pytest.fixture
+def refusing() -> Iterator[Refuse]:
+    """Start servers that refuse each connection with a SQLSTATE and a text; gives the address of one."""
+    listening: list[socket.socket] = []
+
+    def serve(at: socket.socket, message: bytes) -> None:
+        while True:
+            try:
+                connection, _ = at.accept()
+            except OSError:
+                return
+            with closing(connection):
+                while _asked(connection) in _ENCRYPTION_REQUESTS:
+                    connection.sendall(b"N")
+                connection.sendall(message)
+
+    def refuse(state: str, text: str) -> str:
+        body = f"SFATAL\0VFATAL\0C{state}\0M{text}\0\0".encode()
+        at = socket.create_server(("127.0.0.1", 0))
+        listening.append(at)
+        message = b"E" + struct.pack("!I", len(body) + 4) + body
+        threading.Thread(target=serve, args=(at, message), daemon=True).start()
+        return f"postgresql://ann:w0rd@127.0.0.1:{at.getsockname()[1]}/shop"
+
+    yield refuse
+    for at in listening:
+        at.close()
+
+
+def _asked(connection: socket.socket) -> bytes:
+    (size,) = struct.unpack("!I", connection.recv(4))
+    return connection.recv(size - 4)[:4]
+
+
+@pytest.mark.parametrize(
+    ("state", "text", "reason"),
+    [
+        ("28P01", "Passwort-Authentifizierung für Benutzer »ann« fehlgeschlagen", Refused.LOGIN),
+        ("28000", "aucune entrée dans pg_hba.conf pour l'hôte", Refused.LOGIN),
+        ("3D000", "Datenbank »shop« existiert nicht", Refused.DATABASE),
+        ("57P03", "le système de bases de données se lance", None),
+        ("53300", "désolé, trop de clients sont déjà connectés", None),
+    ],
+)
+def test_a_refusal_in_another_language_has_its_state(
+    refusing: Refuse, state: str, text: str, reason: Refused | None
+) -> None:
+    with pytest.raises(psycopg.OperationalError) as refused:
+        connect(refusing(state, text), autocommit=True, connect_timeout=10)
+    found = refusal_of(refused.value.sqlstate, str(refused.value))
+    assert (found and found.reason) == reason
+    if "pg_hba.conf" not in text:  # which is known in any language
+        assert refused.value.sqlstate == state
+
+
+def test_a_server_that_does_not_answer_has_no_state() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(psycopg.OperationalError) as refused:
+        connect(f"postgresql://ann@127.0.0.1:{port}/shop")
+    assert refused.value.sqlstate is None
+    assert refusal_of(None, str(refused.value)) is None

@@ -18,7 +18,7 @@ def foreign_rows(unit: Unit, delivery: Delivery, *, of: str | None) -> Watercloc
     )
 
 
-def cascading(unit: Unit, delivery: Delivery, table: str, rule: str) -> WaterclockError:
+def cascading(unit: Unit, delivery: Delivery, table: str, rule: str, fix: str) -> WaterclockError:
     """Build the error for a table whose rows refer to those that a delivery replaces, and would change with them."""
     return WaterclockError(
         "E820",
@@ -26,12 +26,22 @@ def cascading(unit: Unit, delivery: Delivery, table: str, rule: str) -> Waterclo
         where=f"{unit}@{delivery.label_text}",
         why=f"the delivery deletes rows before it writes them again, and the database would {_DOES[rule]} {table} that"
         " refer to them; nothing was changed",
-        fix="publish it as MERGE, which deletes only rows that went; or make the constraint ON DELETE NO ACTION"
-        " DEFERRABLE INITIALLY DEFERRED",
+        fix=f"publish it as MERGE, which deletes only rows that went; or {fix}",
     )
 
 
 _DOES = {"CASCADE": "delete rows of", "SET NULL": "change rows of", "SET DEFAULT": "change rows of"}
+
+
+def alike_columns(unit: Unit, delivery: Delivery, one: str, other: str) -> WaterclockError:
+    """Build the error for a destination with two columns for one of ours."""
+    return WaterclockError(
+        "E813",
+        f"{unit} has the columns {one} and {other}, which differ by case alone",
+        where=f"{unit}@{delivery.label_text}",
+        why="names of columns are compared without their case, and either may be meant; nothing was changed",
+        fix=f"rename one of them: ALTER TABLE {unit.path} RENAME COLUMN … TO …",
+    )
 
 
 def lost_rows(unit: Unit, delivery: Delivery, sent: int, kept: int) -> WaterclockError:

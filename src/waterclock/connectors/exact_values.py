@@ -63,6 +63,7 @@ class StoredColumn:
     - `digits`: how many digits of a DOUBLE a text keeps.
     - `unknown`: those of `nan` and `inf` that the column does not support.
     - `refuses`: the reason why no value can be stored exactly.
+    - `takes_json`: nested values, which are sent as JSON, can be stored.
     """
 
     name: str
@@ -78,6 +79,7 @@ class StoredColumn:
     digits: int | None = None
     unknown: tuple[str, ...] = ()
     refuses: str = ""
+    takes_json: bool = True
 
 
 def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
@@ -87,8 +89,9 @@ def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
     """
     import pyarrow as pa
 
-    if into.holds is None and not into.unknown and not into.refuses:
+    if into.holds is None and not into.unknown and not into.refuses and into.takes_json:
         return
+    is_text_of_array = into.is_array and _is_text(values.type)
     while into.is_array and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
         values = values.flatten()
     if values.null_count == len(values):
@@ -96,7 +99,12 @@ def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
     if pa.types.is_nested(values.type):  # sent as JSON
         if into.is_in_bytes:
             raise inexact(into, values.drop_null()[0].as_py(), f"keeps {into.length} bytes", where)
+        if not into.takes_json:
+            raise inexact(into, values.drop_null()[0].as_py(), "takes no JSON, as which nested values are sent", where)
         return
+    if is_text_of_array:
+        why = "takes the text of an array, whose elements are not checked"
+        raise inexact(into, values.drop_null()[0].as_py(), why, where)
     if into.refuses:
         raise inexact(into, values.drop_null()[0].as_py(), into.refuses, where)
     if into.unknown and pa.types.is_floating(values.type):
@@ -168,7 +176,9 @@ def _is_cast(values: pa.Array, kind: pa.DataType) -> bool:
 
 def _has_more_places(value: Any, places: int) -> bool:
     number = _number(value)
-    if number is None or not number.is_finite():  # no number: the database refuses it, or stores it unchanged
+    if number is None:  # a text that most databases refuse, while money rounds `1,000.005` and `(1.005)`
+        return value is not None
+    if not number.is_finite():  # the database refuses it, or stores it unchanged
         return False
     scaled = number.scaleb(places, _WIDE)
     return scaled != scaled.to_integral_value()

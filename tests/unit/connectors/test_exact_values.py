@@ -63,10 +63,11 @@ MARIADB = (
 )
 DUCKDB = (
     *("DECIMAL(10,2)", "DECIMAL(30,0)", "FLOAT", "DOUBLE", "INTEGER", "BIGINT", "BOOLEAN", "VARCHAR", "DATE", "TIME"),
-    *("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMPTZ", "DECIMAL(10,2)[]"),
+    *("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMPTZ", "DECIMAL(10,2)[]", "DOUBLE[]", "INTEGER[]"),
+    *("VARCHAR[]", "INTEGER[][]"),
 )
 SQLITE = ("INTEGER", "REAL", "NUMERIC", "DECIMAL(10,2)", "TEXT", "VARCHAR(3)", "BLOB", "TIMESTAMP")
-NONE_FITS = {"interval day", "DECIMAL(10,2)[]"}  # to DuckDB a list is sent as JSON
+NONE_FITS = {"interval day", "INTEGER[][]"}
 CASES = [
     *((PostgresDatabase, kind) for kind in POSTGRES),
     *((MysqlDatabase, kind) for kind in MARIADB),
@@ -235,6 +236,38 @@ def same_time(sent: Any, stored: Any) -> bool:
 def as_instant(value: date) -> datetime:
     at = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day, tzinfo=UTC)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+STRUCT = pa.array([{"a": 1, "b": "abc"}])
+TEXT_IN_A_TEXT = [
+    ("pair", "STRING", pa.array(["(1,abc)"]), "(1,abc)"),
+    ("pair[]", "ARRAY<STRING>", pa.array([["(1,abc)"]]), '{"(1,abc)"}'),
+    ("pair", "STRUCT<a: INT, b: STRING>", STRUCT, "takes no JSON"),
+    ("jsonb", "STRUCT<a: INT, b: STRING>", STRUCT, '{"a": 1, "b": "abc"}'),
+    ("priced", "STRING", pa.array(["(1,1.005)"]), "may keep less of a value (price numeric(10,2))"),
+    ("priced[]", "ARRAY<STRING>", pa.array([["(1,1.005)"]]), "may keep less of a value (price numeric(10,2))"),
+    ("numeric(10,2)[]", "STRING", pa.array(["{1.005}"]), "takes the text of an array"),
+    ("text[]", "STRING", pa.array(["{a,b}"]), "{a,b}"),
+    ("money", "STRING", pa.array(["1,000.005"]), "2 digits behind the point"),
+    ("money", "STRING", pa.array(["(1.005)"]), "2 digits behind the point"),
+]
+
+
+@pytest.mark.parametrize(("kind", "spark", "values", "stored"), TEXT_IN_A_TEXT)
+def test_what_is_within_a_text_is_stored_as_it_is_or_refused(
+    kind: str, spark: str, values: pa.Array, stored: str, tmp_path: Path
+) -> None:
+    with opened(PostgresDatabase(tmp_path)) as database:
+        database.run("CREATE TYPE pair AS (a int, b text); CREATE TYPE priced AS (a int, price numeric(10,2))")
+        database.run(f"CREATE TABLE totals (n INTEGER, v {kind})")
+        if stored.startswith(("(", "{")):
+            deliver(database, tmp_path, 1, spark, values)
+            assert database.run("SELECT v::text FROM totals") == [(stored,)]
+            return
+        with pytest.raises(WaterclockError, match="E812") as refused:
+            deliver(database, tmp_path, 1, spark, values)
+        assert stored in str(refused.value.why)
+        assert database.run("SELECT v FROM totals") == []
 
 
 def test_the_oracle_knows_a_bent_value() -> None:

@@ -191,7 +191,7 @@ def _refuse_like_keys(
 
 def _stage(connection: duckdb.DuckDBPyConnection, delivery: Delivery, there: _There) -> None:
     """Put the slice into a table of our own, of the types that it would make itself."""
-    wanted = wanted_columns(delivery)
+    wanted = wanted_columns(delivery, there)
     listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
     first_of(connection, f"CREATE TEMP TABLE {_STAGED} ({listed}, {_GONE} BOOLEAN NOT NULL)")
     names = [*wanted, _GONE]
@@ -219,10 +219,13 @@ def _put(
 
 
 def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice: its columns, nested ones as JSON; its label where it is kept; whether the key went."""
+    """Yield the rows of a slice: its columns, its label where it is kept, and whether the key went.
+
+    Nested columns are JSON, unless they go into a list.
+    """
     import pyarrow as pa
 
-    names = [name for name, _ in delivery.columns]
+    names, wanted = [name for name, _ in delivery.columns], wanted_columns(delivery, there)
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
     for batch in batches_of(delivery.files, names + marks):
         for at, name in enumerate(names):
@@ -230,7 +233,10 @@ def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
             if kept in _BITS:
                 into = StoredColumn(spelt, kept, holds=Holds.FLOAT, bits=_BITS[kept])
                 refuse_inexact(batch.column(at), into, f"{delivery.publish}@{delivery.label_text}")
-        arrays = [_flat(batch.column(at), kind) for at, (_, kind) in enumerate(delivery.columns)]
+        arrays = [
+            batch.column(at) if is_plain(kind) or wanted[name].endswith("]") else _as_json(batch.column(at))
+            for at, (name, kind) in enumerate(delivery.columns)
+        ]
         columns = list(names)
         if delivery.is_by_label:
             own = pa.repeat(pa.scalar(delivery.label_text), batch.num_rows)
@@ -242,11 +248,9 @@ def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(arrays, [*columns, _GONE])
 
 
-def _flat(values: pa.Array, kind: str) -> pa.Array:
+def _as_json(values: pa.Array) -> pa.Array:
     import pyarrow as pa
 
-    if is_plain(kind):
-        return values
     plain = values.to_pylist(maps_as_pydicts="lossy")
     return pa.array([None if value is None else plain_text(value) for value in plain], pa.string())
 
@@ -277,7 +281,7 @@ def _refuse_cut(
 
 def _other_types(delivery: Delivery, there: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str, str, str]]:
     """Yield the columns that are of another type there: name and type of both."""
-    for name, kind in wanted_columns(delivery).items():
+    for name, kind in wanted_columns(delivery, there).items():
         spelt, kept = there[name.lower()]
         if kept != kind:
             yield name, kind, spelt, kept

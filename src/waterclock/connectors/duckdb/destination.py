@@ -1,12 +1,13 @@
 """Makes a table of a DuckDB database fit what is delivered there, and refuses what is somebody else's.
 
 The destination is created by the first delivery; columns that it lacks are added. Types are Spark's own, nested values
-JSON. A destination that is there keeps its own types and columns.
+JSON. A destination that is there keeps its own types and columns; an array goes into a list as it is.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.destination_refusals import foreign_rows
 from waterclock.connectors.duckdb.database import first_of, kind_at, quoted, record_in, table_of
 from waterclock.connectors.overwrites import Dialect, rows_of
+from waterclock.connectors.values import is_plain
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
@@ -43,6 +45,15 @@ def sql_type(spark_type: str) -> str:
     return _TYPES.get(kind, "JSON" if kind.startswith(("array", "struct", "map", "variant")) else "VARCHAR")
 
 
+def list_type(spark_type: str) -> str | None:
+    """Return the type of a list that takes values of a Spark type; None for what is no array of plain values."""
+    found = re.fullmatch(r"array\s*<(.+)>", spark_type.strip(), re.IGNORECASE | re.DOTALL)
+    if found is None:
+        return None
+    inner = sql_type(found[1]) if is_plain(found[1]) else list_type(found[1])
+    return inner and f"{inner}[]"
+
+
 def _bound(value: Any) -> Any:
     return str(value) if isinstance(value, Decimal) else value
 
@@ -50,9 +61,15 @@ def _bound(value: Any) -> Any:
 DIALECT = Dialect(quoted, "?", "CAST({} AS VARCHAR)", _bound)
 
 
-def wanted_columns(delivery: Delivery) -> dict[str, str]:
-    """Return the columns that a delivery brings, with the types that it would make them of."""
-    wanted = {name: sql_type(kind) for name, kind in delivery.columns}
+def wanted_columns(delivery: Delivery, there: Mapping[str, tuple[str, str]] | None = None) -> dict[str, str]:
+    """Return the columns that a delivery brings, with the types that it would make them of.
+
+    An array is JSON, unless `there` has a list for it.
+    """
+    wanted = {}
+    for name, kind in delivery.columns:
+        _, kept = (there or {}).get(name.lower(), ("", ""))
+        wanted[name] = (list_type(kind) if kept.endswith("]") else None) or sql_type(kind)
     if delivery.is_by_label:
         wanted[TIMELABEL] = "VARCHAR"
     return wanted

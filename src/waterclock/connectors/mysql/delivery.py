@@ -32,7 +32,7 @@ from waterclock.connectors.delivering import Delivered, Delivery, Outcome
 from waterclock.connectors.delivery_record import DELIVERIES, Record
 from waterclock.connectors.mysql.behind import Tables, record_in
 from waterclock.connectors.mysql.database import Database, asked, kind_at, quoted, table_of, transaction
-from waterclock.connectors.mysql.destination import There, columns_there, settle_table, some_rows
+from waterclock.connectors.mysql.destination import There, columns_there, replaced_rows, settle_table
 from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
 from waterclock.connectors.overwrites import refuse_changed
 from waterclock.connectors.parts import begin_part, labels_there, show
@@ -40,7 +40,6 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
-from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from waterclock.connectors.mysql.database import Connection
@@ -225,11 +224,8 @@ def _bring(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There], staged: Staged | None
 ) -> Delivered:
     deleted = 0
-    if delivery.is_by_label:
-        sql = f"DELETE FROM {table_of(unit)} WHERE {quoted(there[TIMELABEL].name)} = ".replace("%", "%%")
-        deleted = asked(connection, f"{sql}%s", (delivery.label_text,)).changed
-    elif delivery.mode is Mode.REPLACE:
-        deleted = asked(connection, *some_rows("DELETE", unit, delivery, there)).changed
+    if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+        deleted = asked(connection, *replaced_rows("DELETE", unit, delivery, there)).changed
     if staged is None:
         rows = put(connection, table_of(unit), delivery, there, with_marks=False)
     else:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.cascades import Reference, refuse_cascades
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.destination_refusals import foreign_rows
 from waterclock.connectors.exact_values import Holds, StoredColumn
@@ -38,6 +39,15 @@ _LONGEST_TEXT_OF_KEY = 255
 _COLLATIONS = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin", "utf8mb4_bin")
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _LONG = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})
+_CASCADES = (
+    "SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME, r.DELETE_RULE, k.COLUMN_NAME, k.REFERENCED_COLUMN_NAME"
+    " FROM information_schema.KEY_COLUMN_USAGE AS k JOIN information_schema.REFERENTIAL_CONSTRAINTS AS r"
+    " ON r.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA AND r.CONSTRAINT_NAME = k.CONSTRAINT_NAME"
+    " AND r.TABLE_NAME = k.TABLE_NAME WHERE k.REFERENCED_TABLE_SCHEMA = COALESCE(%s, DATABASE())"
+    " AND k.REFERENCED_TABLE_NAME = %s AND r.DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')"
+    " AND NOT (k.TABLE_SCHEMA = k.REFERENCED_TABLE_SCHEMA AND k.TABLE_NAME = k.REFERENCED_TABLE_NAME)"
+    " ORDER BY k.TABLE_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME, k.ORDINAL_POSITION"
+)
 _SIMPLE = {
     **dict.fromkeys(("tinyint", "byte"), "TINYINT"),
     **dict.fromkeys(("smallint", "short"), "SMALLINT"),
@@ -84,8 +94,8 @@ def settle_table(
 ) -> Mapping[str, There]:
     """Make the destination fit; give its columns by their names in lower case.
 
-    Raises  E813 for a name that is too long, E820 for a table that is somebody else's, E875 for one whose changes no
-            transaction holds together
+    Raises  E813 for a name that is too long, E820 for a table that is somebody else's, or whose rows others refer to
+            so that they would change with it, E875 for one whose changes no transaction holds together
     """
     _refuse_long(unit, delivery)
     table, known = table_of(unit), columns_there(connection, unit)
@@ -101,6 +111,8 @@ def settle_table(
         return columns_there(connection, unit)
     refuse_engine(connection, unit, delivery)
     _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
+    if not delivery.is_by_label or TIMELABEL in known:
+        _refuse_cascades(connection, unit, delivery, known)
     for column, kind in wanted.items():
         if column.lower() not in known:
             asked(connection, f"ALTER TABLE {table} ADD COLUMN {quoted(column)} {kind}")
@@ -187,11 +199,19 @@ _HOLDS = {
 
 
 def some_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> tuple[str, list[Any]]:
-    """Return a statement over the rows that a delivery replaces, `SELECT 1` or `DELETE`, and its values."""
+    """Return a statement over the rows of a delivery's condition, such as `SELECT 1`, and its values."""
     spelt = {name: column.name for name, column in there.items()}
     condition, values = rows_of(delivery, _DIALECT, spelt)
     where = f" WHERE {condition}" if delivery.where else ""
     return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + where, values
+
+
+def replaced_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> tuple[str, list[Any]]:
+    """Return a statement over the rows that a delivery replaces, those of its label or of its condition."""
+    if not delivery.is_by_label:
+        return some_rows(verb, unit, delivery, there)
+    label = quoted(there[TIMELABEL].name)
+    return f"{verb} FROM {table_of(unit)} WHERE {label} = ".replace("%", "%%") + "%s", [delivery.label_text]
 
 
 # texts are the same where Spark says so, by each of their letters, and not by the column's own rules
@@ -260,6 +280,32 @@ def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, i
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):
         return
     raise foreign_rows(unit, delivery, of=other)
+
+
+def _refuse_cascades(connection: Connection, unit: Unit, delivery: Delivery, known: Mapping[str, There]) -> None:
+    found: dict[tuple[str, str, str], list[list[str]]] = {}
+    for schema, table, constraint, *of_column in asked(connection, _CASCADES, place_of(unit)).rows:
+        found.setdefault((str(schema), str(table), str(constraint)), []).append(of_column)
+    references = [
+        Reference(
+            table,
+            f"{_place(schema)}.{_place(table)}",
+            columns[0][0],
+            tuple(_place(own) for _, own, _ in columns),
+            tuple(_place(referred) for _, _, referred in columns),
+        )
+        for (schema, table, _), columns in found.items()
+    ]
+
+    def first_of(sql: str, values: Sequence[Any]) -> Any:
+        return asked(connection, sql, values).fetchone()
+
+    rows = replaced_rows("SELECT *", unit, delivery, known)
+    refuse_cascades(unit, delivery, references, rows, first_of, "drop the constraint")
+
+
+def _place(name: str) -> str:
+    return quoted(name).replace("%", "%%")
 
 
 def _index(

@@ -13,7 +13,7 @@ from waterclock.connectors.interface import Setting
 from waterclock.connectors.refused_logins import no_database, not_let_in
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
-from waterclock.postgres_refusals import Refused, refusal_of
+from waterclock.postgres_refusals import Refused, connect, refusal_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -79,8 +79,6 @@ class Database:
 
     def connect(self, called: str = "waterclock") -> Connection:
         """Open a connection that the caller closes; `called` is what the server's views name it by."""
-        import psycopg
-
         settings = {
             **_KEPT_ALIVE,
             "connect_timeout": 10,
@@ -88,7 +86,7 @@ class Database:
             "application_name": called[:63],
             **self.more,
         }
-        connection = psycopg.connect(self.conninfo, autocommit=True, **settings)
+        connection: Connection = connect(self.conninfo, autocommit=True, **settings)
         milliseconds = int(self.timeout * 1000)
         connection.execute(f"{_SET}; SET lock_timeout = {milliseconds}")
         if self.schema is not None:
@@ -102,7 +100,7 @@ class Database:
 
         settings = {**_KEPT_ALIVE, "connect_timeout": 10, "application_name": "waterclock", **self.more}
         try:
-            connection = psycopg.connect(
+            connection: Connection = connect(
                 self.conninfo,
                 autocommit=True,
                 replication="database",

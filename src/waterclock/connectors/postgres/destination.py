@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.cascades import Reference, refuse_cascades
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.delivery_record import Record
-from waterclock.connectors.destination_refusals import cascading, foreign_rows
+from waterclock.connectors.destination_refusals import alike_columns, foreign_rows
 from waterclock.connectors.overwrites import Dialect, rows_of
 from waterclock.connectors.postgres.database import quoted, table_of
 from waterclock.connectors.postgres.stored_columns import There, columns_there
@@ -74,8 +75,8 @@ def element_of(spark_type: str) -> str | None:
 def settle_table(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> Mapping[str, There]:
     """Make the destination fit; give its columns by their names in lower case.
 
-    Raises  E813 for a name that is too long, E820 for a table that is somebody else's, or whose rows others refer to
-            so that they would change with it
+    Raises  E813 for a name that is too long or fits two columns, E820 for a table that is somebody else's, or whose
+            rows others refer to so that they would change with it
     """
     _refuse_long(unit, delivery)
     table = table_of(unit)
@@ -88,6 +89,7 @@ def settle_table(connection: Connection, unit: Unit, delivery: Delivery, *, is_o
         connection.execute(f"CREATE TABLE {table} ({listed})")
     else:
         _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
+        _refuse_alike(unit, delivery, [known[name.lower()] for name in wanted if name.lower() in known])
         for column, kind in wanted.items():
             if column.lower() not in known:
                 connection.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(column)} {kind}")
@@ -144,20 +146,30 @@ def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, i
     raise foreign_rows(unit, delivery, of=other)
 
 
-def _refuse_cascades(connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> None:
-    """Refuse to delete and write again rows that others refer to, where the database would change those others.
+def _refuse_alike(unit: Unit, delivery: Delivery, columns: Sequence[There]) -> None:
+    for column in columns:
+        if column.alike:
+            raise alike_columns(unit, delivery, column.alike, column.name)
 
-    Raises  E820
-    """
-    if delivery.mode is Mode.MERGE and not delivery.is_by_label:  # deletes rows that went
-        return
+
+def _refuse_cascades(connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> None:
+    found = connection.execute(_CASCADES, (table_of(unit),)).fetchall()
+    references = [
+        Reference(table, table.replace("%", "%%"), _RULES[rule], *(_escaped(names) for names in (own, referred)))
+        for table, rule, own, referred in found
+    ]
     condition, values = _replaced(delivery, there)
-    for other, rule, own, referred in connection.execute(_CASCADES, (table_of(unit),)).fetchall():
-        same = " AND ".join(f"r.{mine} = t.{its}" for mine, its in zip(own, referred, strict=True))
-        rows = f"SELECT * FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}"
-        found = f"SELECT 1 FROM {other} AS r JOIN ".replace("%", "%%") + f"({rows}) AS t ON " + same.replace("%", "%%")
-        if connection.execute(f"{found} LIMIT 1", values).fetchone():
-            raise cascading(unit, delivery, other, _RULES[rule])
+    rows = f"SELECT * FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}"
+
+    def first_of(sql: str, values: Sequence[Any]) -> Any:
+        return connection.execute(sql, values).fetchone()
+
+    fix = "make the constraint ON DELETE NO ACTION DEFERRABLE INITIALLY DEFERRED"
+    refuse_cascades(unit, delivery, references, (rows, values), first_of, fix)
+
+
+def _escaped(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name.replace("%", "%%") for name in names)
 
 
 def _index(connection: Connection, unit: Unit, columns: Sequence[str], *, is_unique: bool) -> None:

@@ -48,6 +48,7 @@ from waterclock.connectors.postgres.slots import (
     gone_while_read,
     has_lost_log,
     is_in_use,
+    is_option_unknown,
     mark_of_publication,
     require_as_of,
     require_published,
@@ -60,6 +61,7 @@ from waterclock.connectors.postgres.table_facts import (
     UnfitDecoder,
     facts_of,
     require_followable,
+    require_logged,
     require_same,
 )
 from waterclock.connectors.postgres.types import columns_of, refuse_unsaid
@@ -191,13 +193,19 @@ class Following:
             facts = facts_of(connection, self.unit)
             require_published(connection, slot, facts.oid, since, self.where)
             there, matched = self._columns(connection)
-            require_same(facts, since, self.unit, [each.source for each in matched.taken], slot.plugin)
+            place = place_of(connection, self.where)  # behind all that made the table what it is
+            taken = [each.source for each in matched.taken]
+            require_same(facts, since, self.unit, taken, slot.plugin)
             self._require(facts, matched, request.keys, slot.plugin)
             extract = self._extract(there, matched, "")
             keys = self._keys(matched, request.keys)
-            followed = Followed(slot, facts.oid, facts.schema, facts.name, extract, keys)
+            columns = facts.columns_since(since, low, taken)
+            followed = Followed(slot, facts.oid, facts.schema, facts.name, extract, keys, columns)
             frame, seen = self._frame(spark, connection, followed, Range(low, place.end, newest), request.until)
-            noted = self._noted(connection, slot, facts, matched, since)
+            noted = self._noted(connection, slot, facts, matched, since, place.end)
+            if slot.plugin == "wal2json":
+                doubt = require_logged(facts, since, self.unit, place.end, seen.high, seen.truncated_by)
+                noted |= {} if doubt is None else {"file": since["file"], "doubt": doubt}
         noted |= self._reached(seen.high, seen.newest or newest, place)
         noted |= {"from": low, "rows": seen.rows, "held_bytes": state.held if state else 0}
         names = {each.source: each.name for each in matched.taken}
@@ -287,13 +295,14 @@ class Following:
         facts: TableFacts,
         matched: Matched,
         since: Mapping[str, Any] | None,
+        end: int = 0,
     ) -> dict[str, Any]:
-        """Return by what the next batch knows the slot and the table again."""
+        """Return by what the next batch knows the slot and the table again; `end` is where the log ended by then."""
         noted: dict[str, Any] = {"slot": slot.name, "plugin": slot.plugin, "snapshot": self._snapshot_asked}
         noted |= {"taken": [each.source for each in matched.taken]}
         if slot.plugin == "pgoutput":
             noted["publication"] = mark_of_publication(connection, slot, facts.oid)
-        return noted | facts.noted(since)
+        return noted | facts.noted(since, end)
 
     @staticmethod
     def _reached(high: int, newest: datetime, place: LogPlace) -> dict[str, Any]:
@@ -366,7 +375,7 @@ class _reading_log:  # noqa: N801 - it is read as a statement
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, WaterclockError):
             return
-        if isinstance(error, ValueError | KeyError | UnicodeDecodeError):
+        if isinstance(error, ValueError | KeyError | UnicodeDecodeError) or is_option_unknown(error):
             raise unreadable(error, self._followed) from error
         where = self._followed.extract.where
         if untrusted := untrusted_while_read(error, self._followed.slot, where):

@@ -8,7 +8,7 @@ the commits, in UTC; they may go back where a clock was set, positions never do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -41,7 +41,8 @@ class Change:
 
     `after` is the new row, without large values that the update left alone. `before` is what is known of the old one:
     the columns of its identity, or all of them under REPLICA IDENTITY FULL; None where nothing is. `number` counts the
-    changes of the table within their transaction, from 0.
+    changes of the table within their transaction, from 0. `columns` are the names by which it is told, in the table's
+    order, each with its column's number where the log has it.
     """
 
     op: Op
@@ -49,6 +50,7 @@ class Change:
     number: int
     after: Mapping[str, str | None] | None = None
     before: Mapping[str, str | None] | None = None
+    columns: tuple[tuple[str, int | None], ...] = field(default=(), compare=False)
 
 
 Event = Begin | Change

@@ -16,6 +16,7 @@ from waterclock.connectors.postgres import pgoutput, wal2json
 from waterclock.connectors.postgres.array_texts import json_of_array
 from waterclock.connectors.postgres.extract import ARRAY, Extract
 from waterclock.connectors.postgres.log_changes import Begin, Change, Event, Op, position_text
+from waterclock.connectors.postgres.logged_columns import KnownColumns
 from waterclock.connectors.postgres.rows import schema_of, texts_parsed
 from waterclock.connectors.postgres.slots import Slot
 from waterclock.connectors.postgres.table_facts import AGAIN
@@ -45,7 +46,7 @@ class Range:
 class Followed:
     """A table as it is followed: its slot, its number and name in the log, and the columns wanted of it.
 
-    `keys` are the columns by which rows are told, as the source spells them.
+    `keys` are the columns by which rows are told, as the source spells them; `columns` those that its log may name.
     """
 
     slot: Slot
@@ -54,16 +55,21 @@ class Followed:
     table: str
     extract: Extract
     keys: tuple[str, ...]
+    columns: KnownColumns | None = None
 
 
 @dataclass(slots=True)
 class Seen:
-    """What a pass over a range has seen: how many rows it makes, which columns some of them lack, and truncates."""
+    """What a pass over a range has seen: how many rows it makes, which columns some of them lack, and truncates.
+
+    `truncated_by` is the transaction of the last truncate.
+    """
 
     rows: int = 0
     missing: tuple[str, ...] = ()
     missing_of_deletes: tuple[str, ...] = ()
     has_truncates: bool = False
+    truncated_by: int | None = None
     has_moved: bool = False
     high: int = 0
     newest: datetime | None = None
@@ -154,12 +160,12 @@ def rows_in(
 
     Times never go back from row to row, though a server's clock may: a later change of a key is later.
     An update that changes the key is a delete and, one `seq` behind it, an insert, which may lack large values.
-    Raises  E863 for a change that does not tell the key of its row
+    Raises  E863 for a change that does not tell the key of its row, or tells values under another column's name
     """
     seen.high, seen.newest = span.high, span.newest
     kept = None
     names = [one.taken.source for one in followed.extract.wanted]
-    seq = 0
+    seq, checked = 0, set[tuple[tuple[str, int | None], ...]]()
     for event in events:
         begin = event if isinstance(event, Begin) else event.begin
         if not span.low <= begin.committed_at < span.high:
@@ -171,12 +177,16 @@ def rows_in(
         if isinstance(event, Begin):
             seq, kept = 0, seen.newest
             continue
+        if event.columns and event.columns not in checked:
+            _require_own_names(event, followed)
+            checked.add(event.columns)
         for op, values, is_moved in _parts(event, followed):
             # an older row lacks columns that came since: they were NULL then
             is_all_told = op is Op.TRUNCATE or (op is Op.INSERT and not is_moved)
             missing = () if is_all_told else tuple(name for name in names if name not in values)
             seen.rows += 1
-            seen.has_truncates |= op is Op.TRUNCATE
+            if op is Op.TRUNCATE:
+                seen.has_truncates, seen.truncated_by = True, begin.xid
             if missing and op is Op.DELETE:
                 seen.missing_of_deletes = tuple(dict.fromkeys((*seen.missing_of_deletes, *missing)))
             elif missing:
@@ -184,6 +194,20 @@ def rows_in(
                 seen.has_moved |= is_moved
             yield LogRow(op, begin, kept or seen.newest, seq, values, missing)
             seq += 1
+
+
+def _require_own_names(change: Change, followed: Followed) -> None:
+    is_whole = followed.slot.plugin == "pgoutput"
+    if followed.columns is None or followed.columns.are_told_as(change.columns, is_whole=is_whole):
+        return
+    raise WaterclockError(
+        "E863",
+        f"{followed.table} had columns of other names for a while",
+        where=followed.extract.where,
+        why=f"a row was changed while they were {', '.join(name for name, _ in change.columns)}, and the log tells the"
+        " values under those names",
+        fix=AGAIN,
+    )
 
 
 def _parts(change: Change, followed: Followed) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
@@ -264,7 +288,7 @@ def carried_state(noted: Mapping[str, Any]) -> tuple[int, datetime]:
     return int(noted["to"]), datetime.fromisoformat(str(noted["newest"]))
 
 
-def unreadable(error: Exception, followed: Followed) -> WaterclockError:
+def unreadable(error: BaseException, followed: Followed) -> WaterclockError:
     """Make the error for a log that the decoder does not understand."""
     return WaterclockError(
         "E865",

@@ -18,6 +18,7 @@ class Relation:
 
     columns: tuple[str, ...]
     identity: frozenset[str]
+    named: tuple[tuple[str, None], ...]
 
 
 def options(publication: str) -> dict[str, str]:
@@ -82,7 +83,7 @@ def _change(
             before = row
     if before is None and after is not None and kind == b"U":  # its identity is what it was
         before = {name: value for name, value in after.items() if name in relation.identity}
-    return Change(_OPS[kind], begin, number, after, before)
+    return Change(_OPS[kind], begin, number, after, before, relation.named)
 
 
 def _relation(reader: _Reader) -> tuple[int, Relation]:
@@ -98,7 +99,7 @@ def _relation(reader: _Reader) -> tuple[int, Relation]:
         columns.append(name)
         if flags & 1:
             identity.add(name)
-    return oid, Relation(tuple(columns), frozenset(identity))
+    return oid, Relation(tuple(columns), frozenset(identity), tuple((name, None) for name in columns))
 
 
 def _row(reader: _Reader, relation: Relation) -> dict[str, str | None]:

@@ -32,7 +32,7 @@ _STATE = """
 SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'), active,
   pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
-_NO_PLUGIN, _NO_RIGHT, _IN_USE = "58P01", "42501", "55006"
+_NO_PLUGIN, _NO_RIGHT, _IN_USE, _UNKNOWN_OPTION = "58P01", "42501", "55006", "22023"
 _TRUSTED = "output_plugin_libraries"  # of every version since its minor releases of late 2026
 _LOST = frozenset({"55000", "58P01", "42704"})  # invalidated, its files removed, dropped with its publication
 
@@ -333,3 +333,8 @@ def has_lost_log(error: BaseException) -> bool:
 def is_in_use(error: BaseException) -> bool:
     """Tell whether the server refused because somebody else is reading the slot."""
     return getattr(error, "sqlstate", None) == _IN_USE
+
+
+def is_option_unknown(error: BaseException) -> bool:
+    """Return whether an output plugin is older than an option that it was given."""
+    return getattr(error, "sqlstate", None) == _UNKNOWN_OPTION

@@ -26,7 +26,11 @@ UNION ALL
   FROM of JOIN pg_type AS t ON t.oid = of.type WHERE t.typtype = 'd' OR t.typcategory = 'A' AND t.typelem <> 0
 )
 SELECT of.name, of.said, t.typname::text, of.modifier, of.is_array, t.typcategory = 'S',
-  t.typname IN ('citext', 'bpchar') OR NOT coalesce(c.collisdeterministic, true)
+  t.typname IN ('citext', 'bpchar') OR NOT coalesce(c.collisdeterministic, true), CASE WHEN t.typtype = 'c' THEN (
+    SELECT coalesce(string_agg(quote_ident(f.attname) || ' ' || format_type(f.atttypid, f.atttypmod), ', '), '')
+    FROM pg_attribute AS f WHERE f.attrelid = t.typrelid AND f.attnum > 0 AND NOT f.attisdropped
+    AND NOT (f.atttypmod = -1 AND f.atttypid = ANY (
+      '{text,varchar,int2,int4,int8,numeric,bool,bytea,uuid,json,jsonb}'::regtype[]))) END
 FROM of JOIN pg_type AS t ON t.oid = of.type LEFT JOIN pg_collation AS c ON c.oid = of.collation_of
 WHERE NOT (t.typtype = 'd' OR t.typcategory = 'A' AND t.typelem <> 0) ORDER BY of.number"""
 _MONEY = "SELECT '1.5'::money::numeric IN (1.5, 2), scale(1::money::numeric)"
@@ -38,22 +42,31 @@ _HEADER = 4  # of a modifier's bytes
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """A column of the destination. `is_coarse`: its type or collation takes different texts for one, as citext does."""
+    """A column of the destination. `is_coarse`: its type or collation takes different texts for one, as citext does.
+
+    `alike` is the name of another column that differs by case alone.
+    """
 
     name: str
     stored: StoredColumn
     is_text: bool = False
     is_coarse: bool = False
+    alike: str = ""
 
 
 def columns_there(connection: Connection, unit: Unit) -> dict[str, There]:
     """Return the table's columns by their names in lower case."""
     rows = connection.execute(_COLUMNS, (table_of(unit),)).fetchall()
-    there = {}
-    for name, said, kind, modifier, is_array, is_text, is_coarse in rows:
+    there: dict[str, There] = {}
+    for name, said, kind, modifier, is_array, is_text, is_coarse, inexact_fields in rows:
         column = StoredColumn(str(name), str(said), is_array=bool(is_array))
-        stored = _money(connection, column) if kind == "money" else _stored(column, str(kind), int(modifier))
-        there[str(name).lower()] = There(str(name), stored, bool(is_text), bool(is_coarse))
+        if inexact_fields is not None:
+            stored = _composite(column, str(inexact_fields))
+        else:
+            stored = _money(connection, column) if kind == "money" else _stored(column, str(kind), int(modifier))
+        lower = str(name).lower()
+        alike = there[lower].name if lower in there else ""
+        there[lower] = There(str(name), stored, bool(is_text), bool(is_coarse), alike)
     return there
 
 
@@ -71,6 +84,12 @@ def _stored(column: StoredColumn, kind: str, modifier: int) -> StoredColumn:
         length = modifier - _HEADER if modifier >= _HEADER else None
         return replace(column, holds=Holds.TEXT, length=length, forgets_blanks=kind == "bpchar")
     return column
+
+
+def _composite(column: StoredColumn, inexact_fields: str) -> StoredColumn:
+    """Return what a column of a composite type stores: it is read from a text, and its fields round or cut unseen."""
+    refuses = f"has fields that may keep less of a value ({inexact_fields})" if inexact_fields else ""
+    return replace(column, refuses=refuses, takes_json=False)
 
 
 _FIXED: Mapping[str, Mapping[str, Any]] = {

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.postgres.database import no_table, table_of
+from waterclock.connectors.postgres.logged_columns import KnownColumns, columns_of_range, note_columns
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 _TABLE = """
 SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, c.relreplident,
   EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid), row_security_active(c.oid),
-  pg_relation_filenode(c.oid)::bigint, t.xmin::text || ' ' || c.relowner
+  pg_relation_filenode(c.oid)::bigint, t.xmin::text || ' ' || c.relowner,
+  c.relnatts, c.reltoastrelid, c.xmin::text::bigint
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace LEFT JOIN pg_type AS t ON t.oid = c.reltype
 WHERE c.oid = to_regclass(%s)"""
 _COLUMNS = """
@@ -65,6 +67,9 @@ class TableFacts:
     """A table as it is now. `is_whole`: its old rows are logged whole (REPLICA IDENTITY FULL).
 
     `file` is another number once all rows were written anew, `named` another text once it was renamed or changed hands.
+    `last_number` is the highest of any column that it had. `toast` is where its large values are: another number once
+    ALTER TABLE wrote all rows anew, 0 of a table that can have none. `changed_by` is the transaction that last changed
+    the table itself.
     """
 
     oid: int
@@ -74,15 +79,24 @@ class TableFacts:
     columns: tuple[FollowedColumn, ...]
     file: int
     named: str
+    last_number: int
+    toast: int
+    changed_by: int
 
-    def noted(self, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def noted(self, before: Mapping[str, Any] | None = None, position: int = 0) -> dict[str, Any]:
         """Return what is kept with a batch, to see at the next one what became of the table.
 
-        Columns that went stay known, by what was noted before: one that comes back is another one.
+        Columns that went stay known, by what was noted before: one that comes back is another one. `position` is a
+        place of the log behind all that made the table what it is.
         """
-        columns = {str(each.number): [each.name, each.kind, each.altered] for each in self.columns}
-        gone = {} if before is None else before["columns"]
-        return {"oid": self.oid, "columns": {**gone, **columns}, "file": self.file, "named": self.named}
+        now = {each.number: (each.name, each.kind, each.altered) for each in self.columns}
+        noted: dict[str, Any] = {"oid": self.oid, "columns": note_columns(now, self.last_number, before, position)}
+        return noted | {"file": self.file, "named": self.named, "toast": self.toast}
+
+    def columns_since(self, before: Mapping[str, Any], low: int, wanted: Iterable[str]) -> KnownColumns:
+        """Return the columns that the log may name from a position on."""
+        now = {each.number: (each.name, each.is_generated) for each in self.columns}
+        return columns_of_range(now, self.last_number, before, low, wanted)
 
 
 def facts_of(connection: Connection, unit: Unit) -> TableFacts:
@@ -93,7 +107,7 @@ def facts_of(connection: Connection, unit: Unit) -> TableFacts:
     row = connection.execute(_TABLE, (table_of(unit),)).fetchone()
     if row is None:
         raise no_table(connection, unit)
-    oid, schema, name, kind, persistence, identity, has_heirs, hides_rows, file, named = row
+    oid, schema, name, kind, persistence, identity, has_heirs, hides_rows, file, named, *marks = row
     kind, persistence, identity = (it.decode() if isinstance(it, bytes) else it for it in (kind, persistence, identity))
     if kind != "r":
         fix = (
@@ -118,7 +132,7 @@ def facts_of(connection: Connection, unit: Unit) -> TableFacts:
             "without a primary key the log does not say which row was changed or deleted",
             f"give it a primary key, or ALTER TABLE {unit.path} REPLICA IDENTITY FULL",
         )
-    return TableFacts(oid, schema, name, identity == "f", columns, int(file), str(named))
+    return TableFacts(oid, schema, name, identity == "f", columns, int(file), str(named), *marks)
 
 
 def require_followable(facts: TableFacts, unit: Unit, keys: Sequence[str], taken: Iterable[str], plugin: str) -> None:
@@ -195,6 +209,32 @@ def _was_called_otherwise(facts: TableFacts, before: Mapping[str, Any]) -> bool:
     """Tell whether the table was renamed, and back; who gave it to another owner did not."""
     (was, owner), (now, owner_now) = str(before.get("named", facts.named)).split(), facts.named.split()
     return was != now and owner == owner_now
+
+
+def require_logged(
+    facts: TableFacts, before: Mapping[str, Any], unit: Unit, end: int, reached: int, truncated_by: int | None
+) -> int | None:
+    """Refuse a table that may have been UNLOGGED for a while, which pgoutput's publication prevents.
+
+    Tables with large values give themselves away: VACUUM FULL, CLUSTER and TRUNCATE keep the place of these. Any other
+    table with a new file must have been emptied by the transaction that changed it last. `reached` is the position up
+    to which the log was read, `truncated_by` the last transaction that emptied the table until there, `end` the
+    position up to which what made `facts` is in the log.
+    Returns the position up to which the log must be read before it is known; None where nothing is suspected.
+    Raises  E863
+    """
+    if before.get("file", facts.file) == facts.file:
+        return None
+    was = before.get("toast", facts.toast)
+    if facts.toast == was and (facts.toast or facts.changed_by == truncated_by):
+        return None
+    known_at = int(before.get("doubt", end))
+    if facts.toast == was and reached < known_at:
+        return known_at
+    why = (
+        "all its rows were written anew, as SET UNLOGGED and SET LOGGED do, and what changed between them is not logged"
+    )
+    raise _changed(unit, "may have been UNLOGGED for a while", why)
 
 
 def _altered_with_rows(facts: TableFacts, before: Mapping[str, Any], wanted: Collection[str]) -> list[str]:

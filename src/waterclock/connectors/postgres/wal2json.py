@@ -29,6 +29,7 @@ def options(schema: str, table: str) -> dict[str, str]:
         "include-lsn": "1",
         "include-timestamp": "1",
         "include-xids": "1",
+        "include-column-positions": "1",
         "actions": "insert,update,delete,truncate",
         "add-tables": f"{_escaped(schema)}.{_escaped(table)}",
     }
@@ -54,7 +55,8 @@ def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
         elif (op := _OPS.get(action)) is not None and (said["schema"], said["table"]) == (schema, table):
             if begin is None:
                 raise ValueError("a change outside of a transaction")
-            yield Change(op, begin, number, _values(said.get("columns")), _values(said.get("identity")))
+            columns, identity = said.get("columns"), said.get("identity")
+            yield Change(op, begin, number, _values(columns), _values(identity), _named(columns, identity))
             number += 1
 
 
@@ -64,6 +66,11 @@ def _instant(text: str) -> datetime:
 
 def _values(columns: Iterable[Mapping[str, Any]] | None) -> dict[str, str | None] | None:
     return None if columns is None else {column["name"]: _text(column["value"], column["type"]) for column in columns}
+
+
+def _named(*rows: Iterable[Mapping[str, Any]] | None) -> tuple[tuple[str, int | None], ...]:
+    """Return the names of columns, with their numbers where they have some: those of an identity have none."""
+    return tuple((each["name"], int(each.get("position", 0)) or None) for row in rows for each in row or ())
 
 
 def _text(value: Any, kind: str) -> str | None:

@@ -85,7 +85,7 @@ def _asked(draft: Draft) -> Iterator[Expression]:
 
 
 def _span_of(node: Any, said: Expression | QuerySaid) -> Span:
-    """Return the span of a call: an Anonymous node has no offsets, but its name is among the tokens, before a bracket."""
+    """Return the span of a call: an Anonymous node has no offsets, but its name is a token before a bracket."""
     for token, following in pairwise(said.tokens):
         if following.text == "(" and token.text.lower() == node.name.lower():
             return said.span.source.span(token.start, token.end + 1)

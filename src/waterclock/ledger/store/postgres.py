@@ -20,7 +20,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.postgres_messages import send, written
 from waterclock.ledger.store.texts import written_json
-from waterclock.postgres_refusals import Refused, refusal_of
+from waterclock.postgres_refusals import Refused, connect, refusal_of
 
 NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
 TRANSACTION = "txid_current()"
@@ -56,13 +56,16 @@ def create_engine(url: sa.URL) -> sa.Engine:
     """
     _require_options(url)
     try:
-        return sa.create_engine(
+        engine = sa.create_engine(
             url.set(drivername="postgresql+psycopg").difference_update_query(["schema"]),
             isolation_level="AUTOCOMMIT",  # `begin` begins the transactions, the driver's commit ends them
             connect_args={key: value for key, value in _CONNECT.items() if key not in url.query},
             json_serializer=written_json,
             max_overflow=-1,
         )
+        dialect: Any = engine.dialect
+        dialect.connect = connect  # an error of which has its SQLSTATE
+        return engine
     except ImportError as error:
         raise refusals.no_driver(url, error) from error
 

@@ -46,6 +46,27 @@ IN_THE_LOG = {
     "several tables are emptied": ("CREATE TABLE u (x int); TRUNCATE u, t; INSERT INTO t VALUES (7, 7, 'new')",),
     "large values are left alone": ("UPDATE t SET a = 'x'; UPDATE t SET id = id + 50 WHERE id = 2",),
     "the table is written anew": ("VACUUM FULL t", "UPDATE t SET a = 'after'"),
+    "a column is renamed while no row is changed": (
+        "UPDATE t SET a = 'before'",
+        "ALTER TABLE t RENAME a TO c",
+        "ALTER TABLE t RENAME c TO a",
+        "UPDATE t SET a = 'after' WHERE id = 1",
+    ),
+    "harmless": (
+        "UPDATE t SET a = 'before'",
+        "ALTER TABLE t ALTER a SET DEFAULT 'x'; GRANT SELECT (a) ON t TO PUBLIC; COMMENT ON COLUMN t.a IS 'said'",
+        "CREATE INDEX ON t (a); ALTER TABLE t ALTER a SET STATISTICS 50; ANALYZE t",
+        "VACUUM FREEZE t",
+        "VACUUM FREEZE pg_attribute",
+        "VACUUM FULL pg_attribute",
+        "UPDATE t SET a = 'after' WHERE id = 1",
+    ),
+    "a column comes and goes": (
+        "ALTER TABLE t ADD x int",
+        "UPDATE t SET x = 1",
+        "ALTER TABLE t DROP x",
+        "DELETE FROM t",
+    ),
     "all columns tell a row": (
         "ALTER TABLE t REPLICA IDENTITY FULL; DELETE FROM t WHERE id = 1; UPDATE t SET a = 'f'",
     ),
@@ -78,6 +99,27 @@ def test_what_the_log_tells_comes_to_the_table(plugin: str) -> None:
 
 
 TOLD = {
+    "a column renamed for a while": (
+        "E863",
+        "had columns of other names for a while",
+        "ALTER TABLE t RENAME a TO c",
+        "INSERT INTO t VALUES (9, 9, 'under c'); UPDATE t SET c = 'under c' WHERE id = 1",
+        "ALTER TABLE t RENAME c TO a",
+    ),
+    "columns swapped for a while": (
+        "E863",
+        "had columns of other names for a while",
+        "ALTER TABLE t RENAME a TO c; ALTER TABLE t RENAME b TO a; ALTER TABLE t RENAME c TO b",
+        "UPDATE t SET a = 'under a' WHERE id = 1",
+        "ALTER TABLE t RENAME a TO c; ALTER TABLE t RENAME b TO a; ALTER TABLE t RENAME c TO b",
+    ),
+    "a new column under its first name": (
+        "E863",
+        "had columns of other names for a while",
+        "ALTER TABLE t ADD first text",
+        "UPDATE t SET first = 'x'",
+        "ALTER TABLE t RENAME first TO more",
+    ),
     "rewritten": ("E863", "was written anew with another a", "ALTER TABLE t ALTER a TYPE text USING a || 'x'"),
     "column made anew": ("E863", "has another column a", "ALTER TABLE t DROP a; ALTER TABLE t ADD a text"),
     "identity by another key": (
@@ -97,6 +139,13 @@ TOLD = {
     "heirs": ("E862", "has tables that inherit from it", "CREATE TABLE c () INHERITS (t); INSERT INTO c VALUES (9, 9)"),
 }
 OF_WAL2JSON = {
+    "unlogged for a while": (
+        "E863",
+        "may have been UNLOGGED for a while",
+        "ALTER TABLE t SET UNLOGGED",
+        "UPDATE t SET a = 'not in the log'",
+        "ALTER TABLE t SET LOGGED",
+    ),
     "no identity": (
         "E863",
         "that its log does not tell",

@@ -567,3 +567,28 @@ def test_an_address_that_is_none_is_told(tmp_path: Path, url: str, why: str) -> 
 )  # fmt: skip
 def test_spark_types_have_their_counterparts(spark: str, made: str) -> None:
     assert sql_type(spark) == made
+
+
+@pytest.mark.parametrize("rule", ["CASCADE", "SET NULL"])
+@pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.APPEND])
+def test_rows_that_others_refer_to_are_not_deleted_to_be_written_again(
+    database: MysqlDatabase, folder: Path, mode: Mode, rule: str
+) -> None:
+    database.run("CREATE TABLE totals (id varchar(9) PRIMARY KEY, amount int NULL)")
+    deliver(database, delivery(folder, ("a", 1), mode=mode))
+    database.run(
+        f"CREATE TABLE `l%nes` (`o%f` varchar(9) NULL, FOREIGN KEY (`o%f`) REFERENCES totals (id) ON DELETE {rule})"
+    )
+    database.run("INSERT INTO `l%nes` VALUES ('a')")
+    with pytest.raises(WaterclockError, match=f"l%nes refers to ops.totals by ON DELETE {rule}") as refused:
+        deliver(database, delivery(folder, ("a", 2), claim=2, mode=mode))
+    assert refused.value.code == "E820"
+    assert database.run("SELECT `o%f` FROM `l%nes`") == [("a",)]
+    assert [row["amount"] for row in database.rows()] == [1]
+    merged: dict[str, Any] = {"mode": Mode.MERGE, "keys": ("id",)}
+    database.run("DELETE FROM `l%nes`")
+    assert deliver(database, delivery(folder, ("a", 2), claim=3, mode=mode)) is Outcome.DELIVERED
+    if mode is Mode.REPLACE:
+        database.run("INSERT INTO `l%nes` VALUES ('a')")
+        assert deliver(database, delivery(folder, ("a", 3), claim=4, **merged)) is Outcome.DELIVERED
+        assert database.run("SELECT `o%f` FROM `l%nes`") == [("a",)]

@@ -238,6 +238,16 @@ def test_rows_that_others_refer_to_are_not_deleted_to_be_written_again(
     assert deliver(database, delivery(folder, ("a", 2), claim=3, mode=mode)) is Outcome.DELIVERED
 
 
+def test_a_column_that_fits_two_of_the_destination_is_refused(database: PostgresDatabase, folder: Path) -> None:
+    database.run('CREATE TABLE totals (id text, amount int, "Amount" int, other int, "Other" int)')
+    with pytest.raises(WaterclockError, match="columns amount and Amount, which differ by case alone") as refused:
+        deliver(database, delivery(folder, ("a", 1)))
+    assert refused.value.code == "E813"
+    database.run('ALTER TABLE totals RENAME COLUMN "Amount" TO former')
+    assert deliver(database, delivery(folder, ("a", 1))) is Outcome.DELIVERED
+    assert database.run("SELECT id, amount, former FROM totals") == [("a", 1, None)]
+
+
 def test_an_interval_is_read_alike_whatever_the_server_is_set_to(database: PostgresDatabase, folder: Path) -> None:
     database.run("CREATE TABLE totals (id text, amount interval)")
     rows = pa.table({"id": ["a"], "amount": ["-1 2:03:04"]})

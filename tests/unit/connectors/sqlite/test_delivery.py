@@ -368,3 +368,13 @@ def test_a_killed_process_delivers_all_or_nothing(database: SqliteDatabase, poin
     assert len(database.rows()) == (5000 if stands else 1)
     assert deliverer.deliver(unit, [second])[0].is_repeat is stands
     assert len(database.rows()) == 5000
+
+
+def test_a_replace_changes_no_rows_that_refer_to_those_it_deletes(database: SqliteDatabase) -> None:
+    """SQLite follows references only for a connection that says so, and ours does not."""
+    database.run("CREATE TABLE totals (id TEXT PRIMARY KEY, amount INT)")
+    deliver(database, delivery(database, [("a", 1)]))
+    database.run("CREATE TABLE lines (of_total TEXT REFERENCES totals ON DELETE CASCADE)")
+    database.run("INSERT INTO lines VALUES ('a')")
+    deliver(database, delivery(database, [("a", 2)], claim=2))
+    assert database.run("SELECT of_total FROM lines") == [("a",)]

@@ -1,0 +1,157 @@
+"""Checks that the log gives the values of each column under the name that the column has now. Pure.
+
+A column that was renamed for a while, and back, has its name of then in the log: its values would be lost, or taken
+for those of another column. wal2json writes the number of each column, which never changes. pgoutput writes names in
+the order of the numbers, without dropped and generated columns: so a list of names is matched with the columns that
+may have been there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+Named = tuple[str, int | None]
+"""The name of a column in the log, and its number where the log gives it."""
+
+
+class Presence(Enum):
+    """Whether a column was in the table while a range of the log was written."""
+
+    ALWAYS = auto()
+    ADDED = auto()
+    """From some change on."""
+    DROPPED = auto()
+    """Up to some change, if at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownColumn:
+    """A column of the table. `name` is None for one that came and went without being seen."""
+
+    number: int
+    name: str | None
+    presence: Presence
+    is_generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownColumns:
+    """The columns that may be in a range of the log, by their numbers; `wanted` are the names that are collected."""
+
+    columns: tuple[KnownColumn, ...]
+    wanted: frozenset[str]
+
+    def are_told_as(self, logged: Sequence[Named], *, is_whole: bool) -> bool:
+        """Return whether each wanted column is logged under its own name, and no other column under that name.
+
+        `is_whole`: names without numbers are those of all columns; else of some.
+        """
+        names = [name for name, number in logged if number is None]
+        if is_whole:
+            return self._explain(names)
+        return self._are_numbered([(name, number) for name, number in logged if number]) and self._are_in_order(names)
+
+    def _are_numbered(self, logged: Sequence[tuple[str, int]]) -> bool:
+        own = {each.number: each.name for each in self.columns if each.name in self.wanted and _is_there(each)}
+        numbers = {name: number for number, name in own.items()}
+        return all(own.get(number, name) == name and numbers.get(name, number) == number for name, number in logged)
+
+    def _are_in_order(self, names: Sequence[str]) -> bool:
+        numbers = {each.name: each.number for each in self.columns if each.name in self.wanted and _is_there(each)}
+        found = [numbers[name] for name in names if name in numbers]
+        return found == sorted(found)
+
+    def _explain(self, names: Sequence[str]) -> bool:
+        """Return whether there are columns, in the order of their numbers, that can have had just these names.
+
+        A name that is wanted and new is refused behind a column that came and went unseen: it may have been that one's.
+        """
+        ways = {_Way(0)}
+        for column in self.columns:
+            if column.is_generated:
+                continue
+            ways = {
+                after
+                for way in ways
+                for after in (self._with(column, way, names), self._without(column, way))
+                if after is not None
+            }
+        return any(way.count == len(names) for way in ways)
+
+    def _with(self, column: KnownColumn, way: _Way, names: Sequence[str]) -> _Way | None:
+        if way.is_before_added or way.count == len(names):
+            return None
+        name, is_wanted = names[way.count], column.name in self.wanted and _is_there(column)
+        if is_wanted and (name != column.name or (way.has_skipped and column.presence is Presence.ADDED)):
+            return None
+        if not is_wanted and (name in self.wanted or not (_is_there(column) or column.name in {None, name})):
+            return None
+        return _Way(way.count + 1, way.is_before_added, way.has_skipped)
+
+    def _without(self, column: KnownColumn, way: _Way) -> _Way | None:
+        if column.presence is Presence.ALWAYS:
+            return None
+        is_added = column.presence is Presence.ADDED
+        return _Way(way.count, way.is_before_added or is_added, way.has_skipped or column.name is None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A choice among the first columns: how many of them the log names, and what those are that it does not name.
+
+    `is_before_added`: one was not added yet; `has_skipped`: one came and went without being seen.
+    """
+
+    count: int
+    is_before_added: bool = False
+    has_skipped: bool = False
+
+
+def _is_there(column: KnownColumn) -> bool:
+    return column.presence is not Presence.DROPPED
+
+
+def columns_of_range(
+    now: Mapping[int, tuple[str, bool]], count: int, before: Mapping[str, Any], low: int, wanted: Iterable[str]
+) -> KnownColumns:
+    """Return the columns that may be in the log from the position `low` on.
+
+    `now` are names and whether they are generated, by number; `count` is the highest number ever given; `before` is
+    what `note_columns` returned at the batch before.
+    """
+    known = before["columns"]
+    last_known = max(map(int, known), default=0)
+    columns = []
+    for number in range(1, count + 1):
+        said = known.get(str(number))
+        seen, was_dropped = said[3:] if said is not None and len(said) > 3 else (0, None)
+        is_settled = said is not None and seen <= low
+        if number in now:
+            name, is_generated = now[number]
+            presence = Presence.ALWAYS if is_settled else Presence.ADDED
+            columns.append(KnownColumn(number, name, presence, is_generated))
+        elif not (is_settled and was_dropped) and (said is not None or number > last_known):
+            columns.append(KnownColumn(number, said[0] if said else None, Presence.DROPPED))
+    return KnownColumns(tuple(columns), frozenset(wanted))
+
+
+def note_columns(
+    now: Mapping[int, Sequence[Any]], count: int, before: Mapping[str, Any] | None, position: int
+) -> dict[str, list[Any]]:
+    """Return the columns as a batch notes them: `[name, kind, altered, seen, is_dropped]` by number.
+
+    `now` are the first three of the columns that are there, `count` is the highest number ever given. `seen` is the
+    position of the log at which a column was first seen to be there, or to be gone: 0 at the first batch.
+    """
+    known: Mapping[str, Sequence[Any]] = {} if before is None else before["columns"]
+    noted: dict[str, list[Any]] = {}
+    for number in range(1, count + 1):
+        said = list(known.get(str(number), ()))
+        is_dropped = number not in now
+        is_as_before = said[4] == is_dropped if len(said) > 4 else bool(said) and not is_dropped
+        seen = (said[3] if len(said) > 3 else 0) if is_as_before else position if before is not None else 0
+        noted[str(number)] = [*((said or [None] * 3)[:3] if is_dropped else now[number]), seen, is_dropped]
+    return noted
