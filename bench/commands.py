@@ -73,7 +73,7 @@ def _fill(folder: Path) -> None:
     from waterclock.ledger.ledger import Ledger
     from waterclock.operations.opening import open_project
     from waterclock.planner.planning import Planner
-    from waterclock.planner.request import Request
+    from waterclock.planner.request import PlanRequest
 
     project = open_project(folder, None)
     Path(project.storage).mkdir(parents=True)
@@ -81,7 +81,7 @@ def _fill(folder: Path) -> None:
     end = START + DAYS * DAY
     ledger.declared.apply(project.flow, who="bench", now=end, runner="bench")
     planner = Planner(project.flow)
-    while groups := planner.plan(ledger.reads.snapshot(project.flow), end, Request(clock=ledger.now())).groups:
+    while groups := planner.plan(ledger.reads.snapshot(project.flow), end, PlanRequest(clock=ledger.now())).groups:
         for group in groups:
             inputs = {}
             for batch in group.batches:

@@ -104,14 +104,14 @@ def prepare(kind: str, folder: Path, days: int, told: dict[str, str], stack: Exi
             name = f"web_few_{START + (day + 1) * DAY - DAY / 86_400:%Y_%m_%d_%H_%M_%S}.csv.gz"
             (landing / name).write_bytes(content)
     elif kind == "sqlite":
-        from waterclock.connectors.sqlite.database import Database as Sqlite
+        from waterclock.connectors.sqlite.database import SqliteFile as Sqlite
 
         fill_sqlite(folder / "ops.sqlite", ROWS, days)
         asked.statements(Sqlite)
     elif kind == "duckdb":
         import duckdb
 
-        from waterclock.connectors.duckdb.database import Database as Duck
+        from waterclock.connectors.duckdb.database import DuckdbDatabase as Duck
 
         with closing(duckdb.connect(str(folder / "ops.duckdb"))) as connection:
             for day in range(days):
@@ -122,7 +122,7 @@ def prepare(kind: str, folder: Path, days: int, told: dict[str, str], stack: Exi
         from connect_rows import POSTGRES
 
         from tests.postgres import server
-        from waterclock.connectors.postgres.database import Database as Postgres
+        from waterclock.connectors.postgres.database import PostgresDatabase as Postgres
 
         told |= {"postgres": server().url, "schema": server().fresh_schema()}
         with closing(server().connect()) as connection:

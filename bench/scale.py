@@ -29,7 +29,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import open_project
 from waterclock.planner.plan import Group
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 
 END = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 2 * HOUR  # of all that is done
 SOME = 20  # old labels that are made anew
@@ -120,7 +120,7 @@ def looks(ledger: Ledger, flow: Flow, hours: int) -> dict[str, Callable[[Callabl
     planner = Planner(flow)
 
     def ready() -> Sequence[Group]:
-        return planner.ready(ledger.reads.snapshot(flow), END + HOUR, Request(clock=ledger.now()))
+        return planner.ready(ledger.reads.snapshot(flow), END + HOUR, PlanRequest(clock=ledger.now()))
 
     def newest(seconds: Callable[[], float]) -> tuple[float, float]:
         spent, count = Spent(seconds), 0

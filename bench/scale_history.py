@@ -24,7 +24,7 @@ from waterclock.ledger.store.schema import metadata
 from waterclock.ledger.store.sums import SET_SUMS
 from waterclock.planner.plan import Group
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -130,7 +130,7 @@ def scatter(ledger: Ledger, flow: Flow, clock: Clock, start: datetime, hours: in
     for n in range(1, len(flow.tables) // 10)[:10]:
         label = start + hours * n // 11 * HOUR
         ledger.decisions.request_restate(f"raw.b{n}", [label], "recompute", who="bench")
-        [group] = Planner(flow).ready(ledger.reads.snapshot(flow), now - HOUR, Request(clock=ledger.now()))
+        [group] = Planner(flow).ready(ledger.reads.snapshot(flow), now - HOUR, PlanRequest(clock=ledger.now()))
         record(ledger, take(ledger, flow, group, now), rows=1001)
         run(ledger, flow, now - HOUR)
     run(ledger, flow, now, end)
@@ -139,7 +139,7 @@ def scatter(ledger: Ledger, flow: Flow, clock: Clock, start: datetime, hours: in
 def run(ledger: Ledger, flow: Flow, now: datetime, end: Callable[[Ledger, Claim], None] | None = None) -> int:
     """Make all that is due at `now`, as a runner does but for Spark; give how many batches that was."""
     planner, count = Planner(flow), 0
-    while groups := planner.ready(ledger.reads.snapshot(flow), now, Request(clock=ledger.now())):
+    while groups := planner.ready(ledger.reads.snapshot(flow), now, PlanRequest(clock=ledger.now())):
         for group in groups:
             (end or record)(ledger, take(ledger, flow, group, now))
             count += len(group.batches)

@@ -21,7 +21,7 @@ from urllib.request import Request, urlopen
 from tests.systems import HERE, setting_of, unit_of
 from waterclock.connectors.interface import Connector, Setting
 from waterclock.connectors.rest.asking import Api
-from waterclock.connectors.rest.collection import Reading
+from waterclock.connectors.rest.collection import RestSource
 from waterclock.connectors.rest.connector import CONNECTOR as REST
 from waterclock.connectors.rest.connector import RestCollector
 from waterclock.connectors.rest.declared import resource_of
@@ -74,10 +74,10 @@ class Space:
     def setting(self, folder: Path, **options: Value) -> Setting:
         return setting_of("api", folder, **{"url": self.url, "timeout": 20, **options})
 
-    def reading(self, folder: Path, path: str, options: dict[str, Value], **of_connection: Value) -> Reading:
+    def reading(self, folder: Path, path: str, options: dict[str, Value], **of_connection: Value) -> RestSource:
         setting = self.setting(folder, **of_connection)
         unit = unit_of("api", path, **options)
-        return Reading(patient(setting), setting, unit, resource_of(setting.options, path, options))
+        return RestSource(patient(setting), setting, unit, resource_of(setting.options, path, options))
 
 
 class ApiSystem:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.postgres import Server, server
 from waterclock.connectors.change_collector import ChangeRequest
-from waterclock.connectors.postgres.database import Database
+from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.following import Following, confirm
 from waterclock.connectors.postgres.slots import Slot, begun
 from waterclock.connectors.postgres.table_facts import facts_of
@@ -44,7 +44,7 @@ class Follower:
         self.at, self.plugin = at or server(), plugin
         self.schema = self.at.fresh_schema()
         self.at.run(f"CREATE SCHEMA {self.schema}")
-        self.database = Database(self.at.url, "here", "here", self.schema)
+        self.database = PostgresDatabase(self.at.url, "here", "here", self.schema)
         self.sql(f"CREATE TABLE t ({columns})")
         if "b text" in columns:
             self.sql("ALTER TABLE t ALTER b SET STORAGE EXTERNAL")

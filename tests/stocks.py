@@ -19,7 +19,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import open_project
 from waterclock.planner.plan import Group
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.storage.lake import Lake
 
 NOW = datetime(2026, 11, 21, 1, 30, tzinfo=UTC)
@@ -127,7 +127,7 @@ class Stocks:
             planner = Planner(flow)
             left: set[str] = set()
             while True:
-                ready = planner.ready(ledger.reads.snapshot(flow), at, Request(clock=ledger.now()))
+                ready = planner.ready(ledger.reads.snapshot(flow), at, PlanRequest(clock=ledger.now()))
                 groups = [part for group in ready if group.table not in left for part in self._parts(group)]
                 if not groups:
                     return
@@ -178,7 +178,7 @@ COLLECT raw.a PARTITIONED (sku STRING, at TIMESTAMP) FROM erp.a EVERY 15 MINUTES
     with shop.ledger() as ledger:
         ledger.declared.apply(declared, who="ann", now=NOW, runner="vm:1:a")
         ready = Planner(declared).ready(
-            ledger.reads.snapshot(declared), NOW, Request(clock=ledger.now(), cap=count, group_cap=count)
+            ledger.reads.snapshot(declared), NOW, PlanRequest(clock=ledger.now(), cap=count, group_cap=count)
         )
         group = Group("raw.a", tuple(batch for each in ready for batch in each.batches)[:count])
         ledger.claims.record_failed(

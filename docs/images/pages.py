@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 
 from tests import sales, slices, stocks
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.storage.lake import Lake
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import Served, serving
@@ -82,7 +82,7 @@ def made_anew(shop: stocks.Stocks) -> tuple[int, int]:
     with shop.ledger() as ledger:
         first = ledger.past.audit(TABLE, LABEL).cell.current_claim or 0
         ledger.decisions.request_restate(TABLE, [LABEL], "recompute", who="ann")
-        asked = Request(only=[TABLE], clock=ledger.now())
+        asked = PlanRequest(only=[TABLE], clock=ledger.now())
         group = Planner(flow).ready(ledger.reads.snapshot(flow), stocks.NOW, asked)[0]
         second = stocks.take(ledger, shop.project, group, stocks.NOW)
         stocks.record(ledger, second, group)

@@ -34,7 +34,7 @@ _CHUNK = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FileInfo:
     """A file below a folder: its path relative to the folder, its size in bytes, and its last change (UTC)."""
 
     path: str
@@ -102,14 +102,14 @@ def written(path: Path) -> Iterator[IO[bytes]]:
         os.fsync(file.fileno())
 
 
-def look(path: str | Path) -> Found:
+def look(path: str | Path) -> FileInfo:
     """Return a file's name, size and last change. Raises  FileNotFoundError where it does not exist."""
     store = store_of(path)
     if store is None:
         stat = os.stat(path)  # noqa: PTH116 - tens of thousands of Paths
-        return Found(os.path.basename(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))  # noqa: PTH119
+        return FileInfo(os.path.basename(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))  # noqa: PTH119
     meta = objects.about(store, _key(store, path))
-    return Found(meta["path"].rpartition("/")[2], meta["size"], meta["last_modified"])
+    return FileInfo(meta["path"].rpartition("/")[2], meta["size"], meta["last_modified"])
 
 
 def is_there(path: str | Path) -> bool:
@@ -400,7 +400,7 @@ def each_of(things: Sequence[_T], work: Callable[[_T], _R], *, at: str | Path) -
         return list(threads.map(work, things))
 
 
-def files_below(folder: Path, begin: str = "") -> Iterator[Found]:
+def files_below(folder: Path, begin: str = "") -> Iterator[FileInfo]:
     """Yield all files below a folder whose relative paths start with `begin`; none if the folder does not exist.
 
     Cost: a listing of each folder; in an object store a request for a thousand files.
@@ -408,14 +408,14 @@ def files_below(folder: Path, begin: str = "") -> Iterator[Found]:
     store = store_of(folder)
     if store is not None:
         for inner, meta in objects.objects_below(store, _key(store, folder), begin):
-            yield Found(inner, meta["size"], meta["last_modified"])
+            yield FileInfo(inner, meta["size"], meta["last_modified"])
         return
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):
             stat = path.stat()
             inner = path.relative_to(folder).as_posix()
             if inner.startswith(begin) and path.is_file():
-                yield Found(inner, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+                yield FileInfo(inner, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
 
 
 def _key(store: Store, path: str | Path) -> str:

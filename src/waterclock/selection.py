@@ -40,7 +40,7 @@ _FORMS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class LabelPoint:
     """One end of a range as it was written; the instants it means depend on the zone."""
 
     text: str
@@ -77,13 +77,13 @@ class Point:
 class Labels:
     """A range of labels that includes both ends. An end that is None is open; `Labels()` means all labels."""
 
-    low: Point | None = None
-    high: Point | None = None
+    low: LabelPoint | None = None
+    high: LabelPoint | None = None
 
     @classmethod
     def between(cls, first: datetime, last: datetime) -> Labels:
         """Return the range of labels from `first` to `last`."""
-        return cls(Point(label_of(first), "label"), Point(label_of(last), "label"))
+        return cls(LabelPoint(label_of(first), "label"), LabelPoint(label_of(last), "label"))
 
     def __str__(self) -> str:
         low, high = (self.low.text if self.low else ""), (self.high.text if self.high else "")
@@ -244,12 +244,12 @@ def _children(flow: Flow) -> dict[str, set[str]]:
     return children
 
 
-def _point(text: str, at: int) -> tuple[Point | None, int]:
+def _point(text: str, at: int) -> tuple[LabelPoint | None, int]:
     match = _POINT.match(text, at)
     if match is None:
         return None, at
     kind = str(match.lastgroup)
-    point = Point(match[0], kind)
+    point = LabelPoint(match[0], kind)
     try:
         point.span("UTC")
     except (WaterclockError, ValueError) as refusal:

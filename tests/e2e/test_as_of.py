@@ -12,7 +12,7 @@ import waterclock as wc
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.facts import FOLLOW
 from waterclock.engine.opening import apply_flow
-from waterclock.engine.query.query import Answer, query
+from waterclock.engine.query.query import AnsweredQuery, query
 from waterclock.engine.query.ticks import AsOf, Gap
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
@@ -60,7 +60,7 @@ def tiny(asked_alone: Tiny, tmp_path: Path) -> Tiny:
     return asked_alone.copied(tmp_path / "three_days")
 
 
-def asked(tiny: Tiny, sql: str, tick: str, **more: Any) -> Answer:
+def asked(tiny: Tiny, sql: str, tick: str, **more: Any) -> AnsweredQuery:
     with tiny.opened() as work:
         return query(work, sql, limit=100, as_of=AsOf(tick, **more))
 

@@ -24,7 +24,7 @@ from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner
 from waterclock.planner.prerequisites import ToMake
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.planner.starts import starts_to_write
 from waterclock.selection import Labels
 from waterclock.timelabel.window import Window
@@ -138,9 +138,9 @@ class Driver:
         self.books.look(self.now)
         snapshot, group_cap = self.snapshot(), self.random.choice((1, 3, 50))
         if self.random.random() < 0.9:
-            request = Request(cap=self.random.choice((2, 50)), group_cap=group_cap)
+            request = PlanRequest(cap=self.random.choice((2, 50)), group_cap=group_cap)
             return list(self.planner.ready(snapshot, self.now, request))
-        request = Request(cap=10_000, group_cap=group_cap)
+        request = PlanRequest(cap=10_000, group_cap=group_cap)
         groups = self.planner.ready(snapshot, self.now, request)
         assert groups == self.planner.plan(snapshot, self.now, request).groups
         return list(groups)
@@ -225,7 +225,7 @@ class Driver:
                 name: frozenset(label for label in labels if not covered[name].covers_instant(label))
                 for name, labels in needed.force.items()
             }
-            groups = self.planner.ready(snapshot, self.now, Request(only=spans, labels=spans, force=force))
+            groups = self.planner.ready(snapshot, self.now, PlanRequest(only=spans, labels=spans, force=force))
             if not groups:
                 break
             self.take_off(self.random.choice(groups))

@@ -22,7 +22,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import NEEDS_SOMEBODY, TO_BE_RELEASED, Batch, Group, ReadScope, Status
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
 from waterclock.timelabel.window import Window
 
@@ -158,7 +158,7 @@ class Life:
         facts = snapshot.of(name)
         others = {other: it for other, it in facts.troubles.items() if other != label}
         free = replace(snapshot, tables={**snapshot.tables, name: replace(facts, troubles=others)})
-        asked = Request(only=(name,), labels=Labels.between(label, label), force={name: frozenset({label})})
+        asked = PlanRequest(only=(name,), labels=Labels.between(label, label), force={name: frozenset({label})})
         plan = self.planner.plan(free, self.now, asked)
         found = [it for it in plan.batches if (it.table, it.label, it.status) == (name, label, Status.READY)]
         return Group(name, (replace(found[0], verb=RELEASE, reason="fine"),)) if found else None
@@ -254,7 +254,7 @@ class Life:
                     self.check()
 
     def groups(self) -> tuple[Group, ...]:
-        return self.planner.ready(self.snapshot(), self.now, Request(group_cap=self.random.choice((1, 3))))
+        return self.planner.ready(self.snapshot(), self.now, PlanRequest(group_cap=self.random.choice((1, 3))))
 
     def look(self) -> bool:
         """Claim something that is ready; whether anything was."""

@@ -29,7 +29,7 @@ from waterclock.planner.closings import Books, by_hand
 from waterclock.planner.late_rows import closed_by, early_from, made_again, may_open
 from waterclock.planner.plan import Batch, Group, ReadScope, Status
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.window import Window
 
 EVE = datetime(2020, 1, 1, tzinfo=UTC)
@@ -304,7 +304,7 @@ class Life:
 
     def take_off(self) -> bool:
         """Claim something that is ready, on the rows of this moment; whether anything was."""
-        groups = self.planner.ready(self.snapshot(), self.now, Request(group_cap=self.random.choice((1, 4))))
+        groups = self.planner.ready(self.snapshot(), self.now, PlanRequest(group_cap=self.random.choice((1, 4))))
         if not groups:
             return False
         group = self.random.choice(groups)

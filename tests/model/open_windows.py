@@ -23,10 +23,10 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.closings import by_hand
-from waterclock.planner.open_windows import Shown, states_asked
+from waterclock.planner.open_windows import VisibleWindows, states_asked
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.window import Window
 
 EVE = datetime(2020, 1, 1, tzinfo=UTC)
@@ -187,7 +187,7 @@ class Life:
                 name: frozenset(label for label in labels if not snapshot.of(name).covered.covers_instant(label))
                 for name, labels in (force or {}).items()
             }
-            request = Request(only=names, group_cap=self.random.choice((1, 4)), force=undone)
+            request = PlanRequest(only=names, group_cap=self.random.choice((1, 4)), force=undone)
             groups = self.planner.ready(snapshot, self.now, request)
             if not groups:
                 return
@@ -268,7 +268,7 @@ class Life:
         """Return where windows were closed."""
         return self.ledger.reads.closed_ticks(table, EVE)
 
-    def shown(self, table: str, shown: Shown, tick: datetime, at: datetime | None) -> list[Row]:
+    def shown(self, table: str, shown: VisibleWindows, tick: datetime, at: datetime | None) -> list[Row]:
         """Return the rows that a view shows, by the rule of `engine.query.view_rows`, of what was committed by then."""
         length, windows = TABLES[table][0], {window.start for window in shown.windows}
         rows: list[Row] = []
@@ -295,7 +295,7 @@ class Life:
             start += length
         return sorted(rows)
 
-    def expected_now(self, table: str, shown: Shown) -> list[Row]:
+    def expected_now(self, table: str, shown: VisibleWindows) -> list[Row]:
         """Return what a view must show of what is there now: all that is done, and the rest as it was at a boundary."""
         closings, done, slices = self.closings(table), self.slices(None, table), self.slices(None)
         rows = [(start, id_, True) for start in done for id_ in of_window(table, start, closings[start], slices)]

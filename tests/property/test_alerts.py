@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.alerts.telling import APART, MOST, WITHIN, Found, decide, is_meant
-from waterclock.batches.alerts import Acknowledged, Alert, KnownAlerts, Message, Telling, Trouble, TroubleKind
-from waterclock.flow.alerts import Alerting, AlertRule, Quiet, Severity, Target, TargetKind
+from waterclock.alerts.telling import APART, MOST, WITHIN, AlertInput, decide, is_meant
+from waterclock.batches.alerts import Acknowledged, Alert, KnownAlerts, Message, RootCause, Telling, TroubleKind
+from waterclock.flow.alerts import Alerting, AlertRule, QuietHours, Severity, Target, TargetKind
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TABLES = ("raw.a", "raw.b", "marts.c")
@@ -25,10 +25,10 @@ rules = st.builds(
     severity=st.sampled_from(Severity),
     targets=st.sets(st.sampled_from(TARGETS), min_size=1).map(lambda names: tuple(sorted(names))),
     repeat=st.sampled_from([None, timedelta(hours=1), timedelta(hours=7)]),
-    quiet=st.sampled_from([None, Quiet(22 * 60, 7 * 60, "Europe/Berlin"), Quiet(60, 13 * 60, "UTC")]),
+    quiet=st.sampled_from([None, QuietHours(22 * 60, 7 * 60, "Europe/Berlin"), QuietHours(60, 13 * 60, "UTC")]),
 )
 causes = st.builds(
-    lambda key, kind, table, held: Trouble(
+    lambda key, kind, table, held: RootCause(
         key, kind, key, {table: frozenset({START})}, blocks={} if held is None else {held: 3}
     ),
     st.sampled_from("abcdefgh"),
@@ -43,8 +43,8 @@ class Look:
     """What becomes true before a look: how long after the one before, what stands, what came and went, who is lost."""
 
     minutes: float
-    standing: dict[str, Trouble]
-    passed: dict[str, Trouble]
+    standing: dict[str, RootCause]
+    passed: dict[str, RootCause]
     retried: set[str]
     acknowledged: set[str]
     lost: set[str]
@@ -86,7 +86,7 @@ class World:
         )
         passed = [each for key, each in look.passed.items() if key not in look.standing]
         unsettled = lambda trouble: trouble.batches if trouble.key in look.retried else {}  # noqa: E731
-        come = decide(known, Found(list(look.standing.values()), passed, unsettled), self.alerting, self.now)
+        come = decide(known, AlertInput(list(look.standing.values()), passed, unsettled), self.alerting, self.now)
         self.alerts |= {alert.number: alert for alert in come.changed}
         self._check(look, before, come.messages)
         self.made += [(self.now, message) for message in come.messages]
@@ -160,7 +160,7 @@ def test_each_cause_is_told_once_and_once_that_it_is_over_whatever_is_lost(
 def test_what_stands_is_repeated_as_often_as_is_said(hours: int, every: int, *, ends: bool) -> None:
     rule = AlertRule("r", frozenset(TABLES), Severity.WARNING, ("ops",), timedelta(hours=every))
     world = World(Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True))
-    cause = Trouble("a", TroubleKind.FAILED, "a", {"raw.a": frozenset({START})})
+    cause = RootCause("a", TroubleKind.FAILED, "a", {"raw.a": frozenset({START})})
     for _ in range(hours):
         world.look(Look(60, {"a": cause}, {}, set(), set(), set()))
     if ends:

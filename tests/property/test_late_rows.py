@@ -22,16 +22,18 @@ from tests.model.late_rows import (
     sessions,
     watermarks,
 )
-from waterclock.flow.watermarks import Mark, Watermark, advance, is_late
+from waterclock.flow.watermarks import Watermark, WatermarkMark, advance, is_late
 
 HISTORIES = 1000
 STEP = 5
 
 
-def marks_of(slices: Slices, said: Watermark, *, first: Mark | None = None, begin: int = 0) -> list[Mark]:
+def marks_of(
+    slices: Slices, said: Watermark, *, first: WatermarkMark | None = None, begin: int = 0
+) -> list[WatermarkMark]:
     """Carry the rule on from slice to slice."""
-    marks: list[Mark] = []
-    mark = first or Mark()
+    marks: list[WatermarkMark] = []
+    mark = first or WatermarkMark()
     for window, rows in enumerate(slices, begin):
         newest: dict[str, int] = {}
         for row in rows:
@@ -54,7 +56,7 @@ def test_the_watermark_is_a_function_of_the_slices(by_part: bool) -> None:
         marks = marks_of(slices, said)
         wanted = watermarks(slices, lateness, silent_after, by_part=by_part)
         assert [mark.at for mark in marks] == [None if at is None else instant(at) for at in wanted], seed
-        before = [Mark(), *marks]
+        before = [WatermarkMark(), *marks]
         kept = [
             [row for row in rows if not is_late(instant(row.at), before[window])] for window, rows in enumerate(slices)
         ]

@@ -24,7 +24,7 @@ from tests.unit.engine.fakes import collect, group
 from waterclock.batches.records import Claim
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.sqlite.connector import CONNECTOR
-from waterclock.engine.collect.looks import NEVER, Look, look_back
+from waterclock.engine.collect.looks import NEVER, ChangeScan, look_back
 from waterclock.flow.declarations import Table, Unit
 from waterclock.flow.lookbacks import Changed
 from waterclock.ledger.refusals import ClaimRefused
@@ -113,7 +113,7 @@ class World:
         yield
         self.commit(attempt, label, look, read, at)
 
-    def look(self, label: int) -> tuple[Look, int]:
+    def look(self, label: int) -> tuple[ChangeScan, int]:
         done = {of for of in self.held if label - BACK <= of < label}
         look = look_back(self.work, self.table, group("shop.orders", label), _no_spark)
         for piece in look.again:
@@ -131,7 +131,7 @@ class World:
         """Tell whether what is held of a day is as new as its source."""
         return all(self.held[of].get(key, -1) >= version for key, version in self.there(of).items())
 
-    def commit(self, attempt: Attempt, label: int, look: Look, read: dict[int, Rows], at: int) -> None:
+    def commit(self, attempt: Attempt, label: int, look: ChangeScan, read: dict[int, Rows], at: int) -> None:
         assert attempt.claim is not None
         committed = {of: rows for of, rows in read.items() if of == label or rows != self.held[of]}
         self.desk.ledger.claims.record_done(

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.alerts.late import late_troubles
-from waterclock.alerts.telling import Found
-from waterclock.batches.alerts import LONGEST, Batches, Trouble, TroubleKind, Warned, cause_key
+from waterclock.alerts.telling import AlertInput
+from waterclock.batches.alerts import LONGEST, Batches, RootCause, TroubleKind, Warned, cause_key
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.kept_logs import Stands
 from waterclock.errors import WaterclockError, rendered_parts
@@ -44,7 +44,7 @@ _WAITS = frozenset({Status.BLOCKED, Status.WAITING})
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedBatch:
     """A refusal that no claim records: of some batches of a table, or of the whole project ("")."""
 
     table: str
@@ -63,7 +63,7 @@ class SilentSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class CheckInput:
     """The input of an alert check.
 
     `plan` is of all tables. `of_run`: the tables for which `refused` and `silent` are complete; None if no run checked
@@ -75,7 +75,7 @@ class Looked:
     flow: Flow
     snapshot: LedgerSnapshot
     plan: Plan
-    refused: Sequence[Refused] = ()
+    refused: Sequence[RefusedBatch] = ()
     silent: Sequence[SilentSource] = ()
     of_run: frozenset[str] | None = None
     warned: Sequence[Warned] = ()
@@ -85,7 +85,7 @@ class Looked:
     logs: Sequence[HeldLog] = ()
 
 
-def found_at(looked: Looked) -> Found:
+def found_at(looked: CheckInput) -> AlertInput:
     """Return the current root causes, and a function for batches of known causes that are not fixed yet."""
     troubles = _together(
         (
@@ -100,15 +100,15 @@ def found_at(looked: Looked) -> Found:
     )
     standing = {trouble.key for trouble in troubles}
     passed = [trouble for trouble in _together(_warned_before(looked)) if trouble.key not in standing]
-    return Found(troubles, passed, _Unsettled(looked, troubles))
+    return AlertInput(troubles, passed, _Unsettled(looked, troubles))
 
 
 @dataclass(slots=True)
 class _Unsettled:
     """Finds the batches of a known cause that are not fixed yet, although no current cause contains them."""
 
-    looked: Looked
-    troubles: Sequence[Trouble]
+    looked: CheckInput
+    troubles: Sequence[RootCause]
     _left: Mapping[tuple[str, datetime], Status] = field(init=False)
     _caused: frozenset[tuple[str, datetime]] = field(init=False)
 
@@ -122,7 +122,7 @@ class _Unsettled:
             for label in labels
         )
 
-    def __call__(self, trouble: Trouble) -> Batches:
+    def __call__(self, trouble: RootCause) -> Batches:
         if trouble.kind in _TOLD_BESIDE:
             return {}
         if trouble.of_run:
@@ -133,7 +133,7 @@ class _Unsettled:
         }
         return {name: labels for name, labels in left.items() if labels}
 
-    def _was_looked_at(self, trouble: Trouble) -> bool:
+    def _was_looked_at(self, trouble: RootCause) -> bool:
         if self.looked.of_run is None:
             return False
         gone = {name for name in trouble.batches if name and name not in self.looked.flow.tables}
@@ -152,15 +152,15 @@ class _Unsettled:
         return not is_told_of
 
 
-def _together(troubles: Iterable[Trouble]) -> list[Trouble]:
+def _together(troubles: Iterable[RootCause]) -> list[RootCause]:
     """Merge those with the same cause into one."""
-    alike: dict[str, list[Trouble]] = {}
+    alike: dict[str, list[RootCause]] = {}
     for trouble in troubles:
         alike.setdefault(trouble.key, []).append(trouble)
     return [_merged(each) if len(each) > 1 else each[0] for each in alike.values()]
 
 
-def _merged(alike: Sequence[Trouble]) -> Trouble:
+def _merged(alike: Sequence[RootCause]) -> RootCause:
     """Return the first of some causes with the batches of all, and the batches that wait for these."""
     batches: dict[str, set[datetime]] = {}
     blocks: Counter[str] = Counter()
@@ -171,7 +171,7 @@ def _merged(alike: Sequence[Trouble]) -> Trouble:
     return replace(alike[0], batches={name: frozenset(labels) for name, labels in batches.items()}, blocks=dict(blocks))
 
 
-def _stopped(looked: Looked) -> Iterable[Trouble]:
+def _stopped(looked: CheckInput) -> Iterable[RootCause]:
     blocked: dict[tuple[str, datetime], Counter[str]] = {}
     for batch in looked.plan.batches:
         if batch.status is Status.BLOCKED and batch.causes:
@@ -182,12 +182,12 @@ def _stopped(looked: Looked) -> Iterable[Trouble]:
             yield _of_batch(looked, batch, blocked.get((batch.table, batch.label), Counter()))
 
 
-def _of_batch(looked: Looked, batch: Batch, blocks: Mapping[str, int]) -> Trouble:
+def _of_batch(looked: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> RootCause:
     trouble = looked.snapshot.of(batch.table).troubles.get(batch.label)
     parts = rendered_parts(batch.reason if trouble is None else trouble.error)
     code, what = _code_of(parts["what"])
     kind = TroubleKind.DAMAGED if code in _DAMAGE else _KINDS[batch.status]
-    return Trouble(
+    return RootCause(
         key=key_of(kind, code, what, batch.table),
         kind=kind,
         what=what[:LONGEST],
@@ -199,11 +199,11 @@ def _of_batch(looked: Looked, batch: Batch, blocks: Mapping[str, int]) -> Troubl
     )
 
 
-def _refused(looked: Looked) -> Iterable[Trouble]:
+def _refused(looked: CheckInput) -> Iterable[RootCause]:
     for refused in looked.refused:
         error = refused.error
         kind = TroubleKind.DAMAGED if error.code in _DAMAGE else TroubleKind.STOPPED
-        yield Trouble(
+        yield RootCause(
             key=key_of(kind, error.code, error.what, refused.table),
             kind=kind,
             what=error.what[:LONGEST],
@@ -216,9 +216,9 @@ def _refused(looked: Looked) -> Iterable[Trouble]:
         )
 
 
-def _silent(looked: Looked) -> Iterable[Trouble]:
+def _silent(looked: CheckInput) -> Iterable[RootCause]:
     for silent in looked.silent:
-        yield Trouble(
+        yield RootCause(
             key=cause_key(TroubleKind.SILENT, silent.source),
             kind=TroubleKind.SILENT,
             what=f"{silent.source} {silent.behind}",
@@ -229,12 +229,12 @@ def _silent(looked: Looked) -> Iterable[Trouble]:
         )
 
 
-def _empty(looked: Looked) -> Iterable[Trouble]:
+def _empty(looked: CheckInput) -> Iterable[RootCause]:
     """Yield the sources that deliver no rows, each with all tables that collect from it."""
     for silence in looked.empty:
         source = looked.flow.tables[silence.table].source
         name = silence.table if source is None else source.unit.connection
-        yield Trouble(
+        yield RootCause(
             key=cause_key(TroubleKind.EMPTY, name),
             kind=TroubleKind.EMPTY,
             what=silence_words(silence, looked.flow)[:LONGEST],
@@ -243,12 +243,12 @@ def _empty(looked: Looked) -> Iterable[Trouble]:
         )
 
 
-def _held_logs(logs: Iterable[HeldLog]) -> Iterable[Trouble]:
+def _held_logs(logs: Iterable[HeldLog]) -> Iterable[RootCause]:
     """Yield the logs beyond their limits, or lost, the largest first: one cause for each source."""
     for log in sorted(logs, key=lambda each: -each.held):
         if log.is_troubled:
             kind = TroubleKind.HOLDING if log.stands is Stands.SAFE else TroubleKind.LOSING
-            yield Trouble(
+            yield RootCause(
                 key=cause_key(kind, log.connection),
                 kind=kind,
                 what=log.words()[:LONGEST],
@@ -257,7 +257,7 @@ def _held_logs(logs: Iterable[HeldLog]) -> Iterable[Trouble]:
             )
 
 
-def _waiting_for(looked: Looked, table: str) -> Mapping[str, int]:
+def _waiting_for(looked: CheckInput, table: str) -> Mapping[str, int]:
     """Count by table the batches that wait for one that is not claimed."""
     return Counter(
         batch.table
@@ -266,19 +266,19 @@ def _waiting_for(looked: Looked, table: str) -> Mapping[str, int]:
     )
 
 
-def _warned_now(looked: Looked) -> Iterable[Trouble]:
+def _warned_now(looked: CheckInput) -> Iterable[RootCause]:
     for warned in looked.newest.values():
         yield from _of_warned(warned)
 
 
-def _warned_before(looked: Looked) -> Iterable[Trouble]:
+def _warned_before(looked: CheckInput) -> Iterable[RootCause]:
     for warned in looked.warned:
         yield from _of_warned(warned)
 
 
-def _of_warned(warned: Warned) -> Iterable[Trouble]:
+def _of_warned(warned: Warned) -> Iterable[RootCause]:
     for text in warned.texts:
-        yield Trouble(
+        yield RootCause(
             key=cause_key(TroubleKind.WARNED, warned.table, likeness(text)),
             kind=TroubleKind.WARNED,
             what=text[:LONGEST],

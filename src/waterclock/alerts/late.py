@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from waterclock.batches.alerts import LONGEST, Trouble, TroubleKind, cause_key
+from waterclock.batches.alerts import LONGEST, RootCause, TroubleKind, cause_key
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadline_words import gathered, stand_words
 from waterclock.operations.deadlines import Due, Stand
@@ -16,7 +16,7 @@ _KINDS = {Stand.MISSED: TroubleKind.MISSED, Stand.NEAR: TroubleKind.NEAR, Stand.
 _IS_STOPPED = NEEDS_SOMEBODY | {Status.PAUSED}
 
 
-def late_troubles(flow: Flow, found: Sequence[Due]) -> Iterator[Trouble]:
+def late_troubles(flow: Flow, found: Sequence[Due]) -> Iterator[RootCause]:
     """Yield the causes of missed deadlines and long runtimes.
 
     Batches of all tables that wait for a stopped batch are one cause, named by that batch. Batches that are merely slow
@@ -54,9 +54,9 @@ def _behind(flow: Flow, slow: Iterable[Sequence[Due]]) -> dict[tuple[str, Stand]
     return found
 
 
-def _trouble(flow: Flow, alike: Sequence[Due], cause: str, blocks: Mapping[str, int] | None = None) -> Trouble:
+def _trouble(flow: Flow, alike: Sequence[Due], cause: str, blocks: Mapping[str, int] | None = None) -> RootCause:
     due, kind = alike[0], _KINDS[alike[0].stand]
-    return Trouble(
+    return RootCause(
         key=cause_key(kind, cause),
         kind=kind,
         what=stand_words(alike, flow)[:LONGEST],

@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.alerts.causes import Looked, Refused, SilentSource, found_at
-from waterclock.alerts.sending import Lost, Sent, send
+from waterclock.alerts.causes import CheckInput, RefusedBatch, SilentSource, found_at
+from waterclock.alerts.sending import Lost, SendResult, send
 from waterclock.alerts.telling import decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import AlertsNow, KnownAlerts, TroubleKind
@@ -18,7 +18,7 @@ from waterclock.operations.deadlines import deadlines_of, with_deadlines
 from waterclock.operations.held_logs import held_logs
 from waterclock.operations.silence import silences
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class RunSaid:
     """Information from a run that the ledger does not have; for the tables `of_run` it is complete."""
 
     of_run: frozenset[str] | None = None
-    refused: Sequence[Refused] = ()
+    refused: Sequence[RefusedBatch] = ()
     silent: Sequence[SilentSource] = ()
 
 
@@ -46,7 +46,7 @@ class LookOutcome:
     """The result of an alert check: the changed alerts with their messages, and all messages that were sent."""
 
     now: AlertsNow = field(default_factory=AlertsNow)
-    sent: Sent = field(default_factory=Sent)
+    sent: SendResult = field(default_factory=SendResult)
 
 
 def tell(
@@ -71,7 +71,7 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
     since = ledger.alerts.warned_since_look(snapshot.sequence, list(_warned_tables(ledger)))
     if since.since > snapshot.sequence:
         return None
-    plan = Planner(project.flow).plan(snapshot, now, Request(clock=ledger.now()))
+    plan = Planner(project.flow).plan(snapshot, now, PlanRequest(clock=ledger.now()))
     late = deadlines_of(
         project.flow, snapshot, plan, ledger.past, ledger.now(), with_deadlines(project.flow, project.flow.tables)
     )
@@ -79,7 +79,7 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
     gone = [record.name for record in ledger.reads.tables() if record.name not in project.flow.tables]
     logs = held_logs(project.flow, ledger.past, project.flow.tables, gone)
     found = found_at(
-        Looked(
+        CheckInput(
             project.flow,
             snapshot,
             plan,
@@ -125,7 +125,7 @@ def tell_after(work: Workplace, outcome: RunOutcome, only: Sequence[str] | None,
 def tell_of_stop(work: Workplace, error: WaterclockError, now: datetime) -> None:
     """Send an alert that a run could not continue at all."""
     if work.project.alerts.is_on:
-        _tell(work, now, RunSaid(frozenset(), (Refused("", frozenset(), error),)))
+        _tell(work, now, RunSaid(frozenset(), (RefusedBatch("", frozenset(), error),)))
 
 
 def _tell(work: Workplace, now: datetime, said: RunSaid) -> None:
@@ -145,12 +145,12 @@ def lost_words(lost: Lost) -> str:
     return f"target {lost.target} was not reached ({lost.why}); what it is to be told waits, and is sent later"
 
 
-def _refused(outcome: RunOutcome) -> Iterator[Refused]:
+def _refused(outcome: RunOutcome) -> Iterator[RefusedBatch]:
     for table, report in outcome.unclaimed.items():
         if report.error is not None:
-            yield Refused(table, frozenset(batch.label for batch in report.group.batches), report.error)
+            yield RefusedBatch(table, frozenset(batch.label for batch in report.group.batches), report.error)
     for error in (*outcome.unsettled, *(() if outcome.away is None else (outcome.away,))):
-        yield Refused("", frozenset(), error)
+        yield RefusedBatch("", frozenset(), error)
 
 
 def _silent(flow: Flow, outcome: RunOutcome) -> Iterator[SilentSource]:

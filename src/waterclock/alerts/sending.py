@@ -26,14 +26,14 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SendResult:
     """The result of sending: the number of delivered messages, and the targets that failed."""
 
     messages: int = 0
     lost: tuple[Lost, ...] = ()
 
 
-def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> Sent:
+def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> SendResult:
     """Send the pending messages to every target that may be tried now. A target's first failure ends its turn.
 
     A message may arrive twice if a runner dies after sending and before recording it. Cost: up to some seconds for each
@@ -55,4 +55,4 @@ def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> Sent:
                 break
             ledger.alerts.note_sent(message.number)
             sent += 1
-    return Sent(sent, tuple(lost))
+    return SendResult(sent, tuple(lost))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from waterclock.batches.alerts import Alert, Batches, KnownAlerts, Message, Telling, Told, Trouble
+from waterclock.batches.alerts import Alert, Batches, KnownAlerts, Message, Notification, RootCause, Telling
 from waterclock.flow.alerts import Alerting, AlertRule
 
 MOST, WITHIN, APART = 3, timedelta(minutes=10), timedelta(seconds=30)
@@ -19,7 +19,7 @@ MOST, WITHIN, APART = 3, timedelta(minutes=10), timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AlertInput:
     """The result of the search for causes.
 
     `troubles`: the current root causes, each key once. `passed`: those that were recorded since the last check and are
@@ -27,9 +27,9 @@ class Found:
     are being retried or were not checked.
     """
 
-    troubles: Sequence[Trouble] = ()
-    passed: Sequence[Trouble] = ()
-    unsettled: Callable[[Trouble], Batches] = lambda _: {}
+    troubles: Sequence[RootCause] = ()
+    passed: Sequence[RootCause] = ()
+    unsettled: Callable[[RootCause], Batches] = lambda _: {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Decision:
     messages: tuple[Message, ...] = ()
 
 
-def decide(known: KnownAlerts, found: Found, alerting: Alerting, now: datetime) -> Decision:
+def decide(known: KnownAlerts, found: AlertInput, alerting: Alerting, now: datetime) -> Decision:
     """Update the alerts with the found causes, and decide on the messages for each target."""
     before = {alert.number: alert for alert in known.alerts}
     alerts = {alert.number: alert for alert in _followed(known, found, now)}
@@ -56,7 +56,7 @@ def decide(known: KnownAlerts, found: Found, alerting: Alerting, now: datetime) 
     return Decision(tuple(alert for alert in ended if alert != before.get(alert.number)), tuple(messages))
 
 
-def _followed(known: KnownAlerts, found: Found, now: datetime) -> Iterator[Alert]:
+def _followed(known: KnownAlerts, found: AlertInput, now: datetime) -> Iterator[Alert]:
     """Yield the current alerts: known ones that continue or are over, new ones, and those that came and went."""
     standing = {trouble.key: trouble for trouble in found.troubles}
     number = known.next_number
@@ -98,12 +98,12 @@ def _due(
     return sorted(due, key=lambda each: (each[0].is_of_end, each[1].trouble.severity.rank, each[1].number))
 
 
-def is_meant(rule: AlertRule, trouble: Trouble) -> bool:
+def is_meant(rule: AlertRule, trouble: RootCause) -> bool:
     """Return whether a rule matches a root cause. A cause that affects the whole project matches each of its tables."""
     return trouble.severity.rank <= rule.severity.rank and ("" in trouble.tables or bool(trouble.tables & rule.tables))
 
 
-def _telling(alert: Alert, told: Told | None, repeat: timedelta | None, now: datetime) -> Telling | None:
+def _telling(alert: Alert, told: Notification | None, repeat: timedelta | None, now: datetime) -> Telling | None:
     if told is None:
         return Telling.FIRING if alert.is_open else Telling.PASSED
     if not alert.is_open:
@@ -133,11 +133,13 @@ def _bundled(target: str, due: Sequence[tuple[Telling, Alert]], slots: int) -> l
 def _noted(alert: Alert, target: str, telling: Telling, now: datetime) -> Alert:
     told = alert.told.get(target)
     is_end = telling.is_of_end
-    noted = Told(now, now, of_end=is_end) if told is None else Told(told.first, now, told.times + 1, is_end)
+    noted = (
+        Notification(now, now, of_end=is_end) if told is None else Notification(told.first, now, told.times + 1, is_end)
+    )
     return replace(alert, told=_with(alert.told, target, noted))
 
 
-def _with(told: Mapping[str, Told], target: str, noted: Told) -> Mapping[str, Told]:
+def _with(told: Mapping[str, Notification], target: str, noted: Notification) -> Mapping[str, Notification]:
     return {**told, target: noted}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waterclock.batches.alerts import Alert, Message, Telling, Trouble, TroubleKind
+from waterclock.batches.alerts import Alert, Message, RootCause, Telling, TroubleKind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.words import count_words, local_range, number_words, seconds_words
 from waterclock.timelabel.label import label_of
@@ -70,11 +70,11 @@ class Words:
             lines += [f"and {number_words(more)} more: `waterclock alerts`"] if more > 0 else []
         return "\n\n".join([*told, *(["\n".join(lines)] if lines else [])])
 
-    def line(self, trouble: Trouble) -> str:
+    def line(self, trouble: RootCause) -> str:
         """Return one line that describes the problem and its place."""
         return f"{self.where(trouble)} {_VERBS[trouble.kind]}: {trouble.what}{_coded(trouble)}".strip()
 
-    def where(self, trouble: Trouble) -> str:
+    def where(self, trouble: RootCause) -> str:
         """Return the batches that a cause stopped: of many the first, and the count of the others."""
         names = sorted(trouble.batches)
         labels = trouble.batches[names[0]]
@@ -107,7 +107,7 @@ class Words:
             lines.append(f"It has stood for {since}.")
         return "\n".join([*lines, f"`waterclock alerts acknowledge {alert.number} --why '…'` ends its repeats."])
 
-    def blocks(self, trouble: Trouble) -> str:
+    def blocks(self, trouble: RootCause) -> str:
         """Return how many batches of which tables wait for the cause, or an empty text if none does."""
         names = sorted(trouble.blocks, key=lambda name: (-trouble.blocks[name], name))
         if not names:
@@ -159,7 +159,7 @@ def test_alert(text: str, now: datetime) -> Mapping[str, Any]:
     }
 
 
-def _coded(trouble: Trouble) -> str:
+def _coded(trouble: RootCause) -> str:
     return f" ({trouble.code})" if trouble.code else ""
 
 

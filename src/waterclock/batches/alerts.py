@@ -62,7 +62,7 @@ _SEVERITIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class RootCause:
     """A root cause as found by one check.
 
     `key` identifies the cause. `batches` are the batches that the cause itself stopped. `blocks` counts, by table, the
@@ -90,7 +90,7 @@ class Trouble:
         """The affected tables: those with stopped batches and those with batches that wait for them."""
         return frozenset((*self.batches, *self.blocks))
 
-    def with_batches(self, more: Batches) -> Trouble:
+    def with_batches(self, more: Batches) -> RootCause:
         """Return the same cause with further batches added."""
         names = dict.fromkeys((*self.batches, *more))
         return replace(
@@ -113,7 +113,7 @@ class Trouble:
         }
 
     @classmethod
-    def of_dict(cls, said: Mapping[str, Any]) -> Trouble:
+    def of_dict(cls, said: Mapping[str, Any]) -> RootCause:
         """Build a root cause from the dictionary that `to_dict` returned."""
         return cls(
             key=said["key"],
@@ -134,7 +134,7 @@ def cause_key(*parts: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Notification:
     """The notifications that one target has received about an alert: first, last, how often, and whether of its end."""
 
     first: datetime
@@ -161,11 +161,11 @@ class Alert:
     """
 
     number: int
-    trouble: Trouble
+    trouble: RootCause
     opened: datetime
     resolved: datetime | None = None
     acknowledged: Acknowledged | None = None
-    told: Mapping[str, Told] = field(default_factory=dict)
+    told: Mapping[str, Notification] = field(default_factory=dict)
     is_finished: bool = False
 
     @property

@@ -147,7 +147,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunRecord:
     """One call of the project: its user, its command and its logical now."""
 
     run: str
@@ -236,7 +236,7 @@ class RunClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RunnerClaim:
     """An open claim of a runner: labels of one table, the start of the claim, and the end of its lease."""
 
     claim: int
@@ -261,7 +261,7 @@ class RunnerSeen:
     started_at: datetime
     seen_at: datetime | None
     alive_until: datetime
-    held: tuple[Held, ...]
+    held: tuple[RunnerClaim, ...]
 
 
 RULE_NOTED = "rule noted"

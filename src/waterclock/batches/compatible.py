@@ -8,7 +8,7 @@ from datetime import date, datetime
 from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.errors import WaterclockError
 from waterclock.flow.column_types import type_of
-from waterclock.flow.compatibility import Broken, SchemaColumn, TableSchema, broken_by
+from waterclock.flow.compatibility import CompatibilityViolation, SchemaColumn, TableSchema, broken_by
 from waterclock.flow.declarations import Column, Table
 from waterclock.timelabel.label import label_of
 
@@ -28,7 +28,7 @@ def table_schema(columns: Mapping[str, str]) -> TableSchema:
 
 def broken_promises(
     table: Table, columns: Mapping[str, str], versions: Sequence[SchemaVersion], code: str
-) -> list[tuple[Broken, WaterclockError]]:
+) -> list[tuple[CompatibilityViolation, WaterclockError]]:
     """Return an error for each change of a table's columns that COMPATIBLE forbids."""
     if table.compatible is None:
         return []
@@ -38,7 +38,7 @@ def broken_promises(
     return [(each, _refusal(table, each, kept[each.back], code)) for each in reversed(newest.values())]
 
 
-def _refusal(table: Table, broken: Broken, version: SchemaVersion, code: str) -> WaterclockError:
+def _refusal(table: Table, broken: CompatibilityViolation, version: SchemaVersion, code: str) -> WaterclockError:
     since = f"version {version.number} (since {label_of(version.label)})"
     who = (
         f"rows of {since} are read with the columns of today"

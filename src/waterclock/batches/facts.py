@@ -87,7 +87,7 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class FailedBatch:
     """A batch whose last claim did not commit, or whose audit failed. `due_again` is set where a retry is scheduled.
 
     `is_outdated`: the inputs of a held batch have changed since, so it cannot be released.
@@ -223,7 +223,7 @@ class TableFacts:
 
     start: datetime | None = None
     covered: IntervalSet = field(default_factory=IntervalSet)
-    troubles: Mapping[datetime, Trouble] = field(default_factory=dict)
+    troubles: Mapping[datetime, FailedBatch] = field(default_factory=dict)
     open_claims: tuple[OpenClaim, ...] = ()
     requested: Mapping[datetime, str] = field(default_factory=dict)
     following: frozenset[datetime] = frozenset()
@@ -282,7 +282,7 @@ _NOTHING = TableFacts()
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RevisionFact:
     """One revision of a batch, recorded `at`, that covers `[low, high)`. `weight` is its part of a content sum."""
 
     claim: int
@@ -303,7 +303,7 @@ class TableHistory:
 
     mode: Mode
     covered: IntervalSet = field(default_factory=IntervalSet)
-    made: Mapping[datetime, tuple[Made, ...]] = field(default_factory=dict)
+    made: Mapping[datetime, tuple[RevisionFact, ...]] = field(default_factory=dict)
     read: Mapping[datetime, Mapping[int, tuple[InputFact, ...]]] = field(default_factory=dict)
 
 

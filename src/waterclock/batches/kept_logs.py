@@ -25,7 +25,7 @@ class Stands(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetainedLog:
     """The log that a source retains under a name: `held` bytes that it cannot discard, of which `behind` were not read.
 
     `most` is the limit in bytes above which the source discards log, whether it was read or not. It is None where the
@@ -42,9 +42,9 @@ class Kept:
         return {"name": name, "stands": self.stands.value, "held": self.held, "behind": self.behind, "most": self.most}
 
 
-def kept_of(noted: Mapping[str, Any]) -> Kept:
+def kept_of(noted: Mapping[str, Any]) -> RetainedLog:
     """Build the state from the ledger's entry."""
-    return Kept(Stands(noted["stands"]), int(noted["held"]), int(noted["behind"]), noted["most"])
+    return RetainedLog(Stands(noted["stands"]), int(noted["held"]), int(noted["behind"]), noted["most"])
 
 
 def is_followed(table: Table, connection: str | None = None) -> bool:

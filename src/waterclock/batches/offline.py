@@ -16,7 +16,7 @@ NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class OfflineRun:
     """The newest offline measurement of a table: its instant, the declaration it used, and its outcome.
 
     `labels` is how many labels it measured. `error` is why it failed. `taken_until` is set while a runner is measuring.
@@ -73,14 +73,14 @@ def merges(table: Table) -> bool:
     return is_several and table.mode is not Mode.REPLACE and not table.is_snapshot
 
 
-def next_look(table: Table, look: Look | None) -> datetime:
+def next_look(table: Table, look: OfflineRun | None) -> datetime:
     """Return the instant from which a table is to be measured again; `NEVER` if a measurement is due at once."""
     if table.offline is None or look is None or look.looked_at == NEVER or look.code != table.offline.code:
         return NEVER
     return cadence_of(table).next(cadence_of(table).floor(look.looked_at))
 
 
-def is_due(table: Table, look: Look | None, now: datetime) -> bool:
+def is_due(table: Table, look: OfflineRun | None, now: datetime) -> bool:
     """Return whether an offline measurement of a table is due."""
     return table.offline is not None and next_look(table, look) <= now
 

@@ -25,7 +25,7 @@ Columns = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class ViewDialect:
     """How a database writes parts of a view in SQL: names, a NULL of a type, and a label."""
 
     quoted: Callable[[str], str]
@@ -59,7 +59,7 @@ def kept_since(unit: Unit, now: datetime) -> datetime:
     return parse_duration(str(unit.options.get("keep", _KEPT))).before(now, "UTC")
 
 
-def query_of(parts: Mapping[str, tuple[str, Columns]], writing: Writing) -> str:
+def query_of(parts: Mapping[str, tuple[str, Columns]], writing: ViewDialect) -> str:
     """Return the query of a view over tables. `parts` maps their SQL names to label ("" for a version) and columns.
 
     A column is NULL for tables without it. The label is a literal, so a query that filters by label reads only the

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from waterclock.batches.kept_logs import Kept
+from waterclock.batches.kept_logs import RetainedLog
 from waterclock.connectors.interface import Collected, Collector
 from waterclock.flow.declarations import Columns, Unit
 
@@ -92,6 +92,6 @@ class ChangeCollector(Collector, Protocol):
 class LogKeeper(ChangeCollector, Protocol):
     """A source of changes that can report how much of its log it keeps for each collect."""
 
-    def kept(self, unit: Unit, names: Sequence[str]) -> Mapping[str, Kept]:
+    def kept(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
         """Return the state of the log that is kept under each name. Cost: one query, whatever the number of names."""
         ...

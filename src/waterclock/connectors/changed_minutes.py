@@ -31,7 +31,7 @@ The newest time ignores times after the clock, unless all are after it.
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MinuteAggregation:
     """An aggregation that a server must compute. Times are numbers, in the unit in which the server counts its columns.
 
     Rows are grouped by their own time in steps of `step`, and by the number of `limits`, which ascend, that their
@@ -51,7 +51,7 @@ class ChangedIn:
     by_window: WindowFilter
     change: WindowFilter
     times: Times
-    ask: Callable[[Asked], Iterable[Row]]
+    ask: Callable[[MinuteAggregation], Iterable[Row]]
 
     def tally(self, bounds: Bounds) -> Tallies:
         """Aggregate the changes of each window at or above its bound."""
@@ -72,12 +72,12 @@ class ChangedIn:
             counting.add(starts[place], int(rows), int(total or 0), int(unsaid), newest, tick)
         return counting.done()
 
-    def _asked(self, bounds: Bounds, limits: tuple[int, ...]) -> Asked:
+    def _asked(self, bounds: Bounds, limits: tuple[int, ...]) -> MinuteAggregation:
         step = _MINUTE // (EPOCH_UNITS[self.times.epoch] if self.by_window.is_number else _MICROSECOND)
         oldest = min((bound for bound in bounds.values() if bound is not None), default=None)
         # for an index; a day wider, as local times do not ascend where a clock is set back: the limits are exact
         since = None if oldest is None or None in bounds.values() else oldest - _DAY
-        return Asked(limits, since, self._count(datetime.now(UTC)), step)
+        return MinuteAggregation(limits, since, self._count(datetime.now(UTC)), step)
 
     def _instant(self, count: int, of: WindowFilter) -> datetime:
         """Convert a time that the server counted to an instant; times without a zone are counted as if in UTC."""

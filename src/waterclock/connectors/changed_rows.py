@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from waterclock.connectors.interface import Looked, LookRequest
+from waterclock.connectors.interface import ChangedWindows, LookRequest
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.window import Window
@@ -46,7 +46,7 @@ Bounds = Mapping[datetime, datetime | None]
 """By window start, the time from which changes count; None: from the beginning."""
 
 
-def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]) -> Looked:
+def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]) -> ChangedWindows:
     """Compare the tallies above the bounds of the marks with the recorded ones, and record those above a newer bound.
 
     `tally` is called twice, and sees the same rows both times.
@@ -67,7 +67,7 @@ def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], 
     above = tally(dict.fromkeys(bounds, bound))
     noted = {"newest": newest and newest.isoformat(), "from": bound and bound.isoformat()}
     of_window = {at: [*each, at in above.unended] for at, each in above.of.items() if each != _NONE}
-    return Looked(changed, noted, of_window)
+    return ChangedWindows(changed, noted, of_window)
 
 
 def change_column_of(name: str, known: Sequence[str], unit: Unit) -> str:

@@ -13,7 +13,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SourceColumn:
     """A column of a source. `type` is Spark SQL text, None if the source declares none."""
 
     name: str
@@ -38,7 +38,7 @@ class Matched:
     left_out: tuple[str, ...]
 
 
-def match(columns: Columns, found: Sequence[Found], *, where: str) -> Matched:
+def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Matched:
     """Match a column list with the columns of a source.
 
     A declared name matches exactly, or else in any case. In a name that a Delta table does not allow, blanks and
@@ -80,7 +80,7 @@ def misfit(taken: Taken, value: str, where: str) -> WaterclockError:
     )
 
 
-def seen_of(found: Iterable[Found]) -> dict[str, str]:
+def seen_of(found: Iterable[SourceColumn]) -> dict[str, str]:
     """Return the columns of a source with their types, in its order."""
     return {column.name: column.type or "STRING" for column in found}
 
@@ -93,7 +93,7 @@ def may_go(column: Column, columns: Columns) -> bool:
     return columns.on_change not in {None, OnSchemaChange.FAIL} and not is_needed
 
 
-def _taken(source: Found, name: str, declared: str | None, columns: Columns) -> Taken:
+def _taken(source: SourceColumn, name: str, declared: str | None, columns: Columns) -> Taken:
     is_text = columns.on_change is OnSchemaChange.TEXT and (source.type or "").upper() != "BINARY"
     said = declared or ("STRING" if is_text else None)
     return Taken(source.name, name, said or source.type or "STRING", is_typed=said is not None)
@@ -110,8 +110,8 @@ def no_time_column(time_column: str, known: Sequence[str], *, where: str) -> Wat
     )
 
 
-def _clean(found: Iterable[Found], where: str) -> dict[str, Found]:
-    clean: dict[str, Found] = {}
+def _clean(found: Iterable[SourceColumn], where: str) -> dict[str, SourceColumn]:
+    clean: dict[str, SourceColumn] = {}
     lower: dict[str, str] = {}
     for place, column in enumerate(found, 1):
         name = column_name(column.name) or f"column_{place}"

@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, suppress
 from typing import Generic, TypeVar
 
 from waterclock.connectors.behind import is_behind, refuse_kind, whole
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
-from waterclock.connectors.delivery_record import Record, no_record
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
+from waterclock.connectors.delivery_record import DeliveryRecord, no_record
 from waterclock.connectors.overwrites import refuse_changed
-from waterclock.connectors.parts import Tables, begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.connectors.parts import ViewTables, begin_part, drop_labels, drop_old_versions, labels_there, show
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Unit
@@ -48,7 +48,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         """Create the record of deliveries if there is none, and wait until no other runner delivers the publish."""
 
     @abstractmethod
-    def _record(self, connection: _Connection) -> Record:
+    def _record(self, connection: _Connection) -> DeliveryRecord:
         """Return the record of deliveries."""
 
     @abstractmethod
@@ -56,7 +56,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         """Return whether there is a record of deliveries."""
 
     @abstractmethod
-    def _tables(self, connection: _Connection) -> Tables:
+    def _tables(self, connection: _Connection) -> ViewTables:
         """Return the tables and views of the database."""
 
     @abstractmethod
@@ -162,7 +162,7 @@ class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connecti
         record = self._record(connection)
         newest = record.newest(delivery.project, delivery.publish)
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
-            delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+            delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
         else:
             refuse_kind(unit, delivery, self._tables(connection).kind_at(unit), newest)
             if is_behind(unit):

@@ -14,7 +14,7 @@ from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import Unit
 
 
-class Outcome(StrEnum):
+class DeliveryOutcome(StrEnum):
     """The outcome of a claim at a destination. The first outcome of a claim is final."""
 
     DELIVERED = "delivered"
@@ -86,7 +86,7 @@ class Delivered:
     """
 
     claim: int
-    outcome: Outcome
+    outcome: DeliveryOutcome
     label_text: str
     rows: int
     deleted: int = 0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -21,7 +21,7 @@ _COLUMNS = "project, claim, publish, label, outcome, mode, row_count, deleted_co
 _READ = f"SELECT claim, outcome, label, row_count, deleted_count, note FROM {DELIVERIES}"
 
 
-class Answer(Protocol):
+class DeliveryAnswer(Protocol):
     """The result of a statement."""
 
     def fetchone(self) -> Any:
@@ -32,10 +32,10 @@ class Answer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DeliveryRecord:
     """The record in an open transaction. `execute` runs a statement; `place` is the placeholder of a value."""
 
-    execute: Callable[[str, Sequence[Any]], Answer]
+    execute: Callable[[str, Sequence[Any]], DeliveryAnswer]
     place: str
 
     def find(self, project: str, claim: int) -> tuple[Delivered, ...]:
@@ -48,7 +48,7 @@ class Record:
         at = self.place
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
         sql = f"{_READ} WHERE {which} ORDER BY label DESC, claim DESC LIMIT 1"
-        row = self.execute(sql, (project, publish, Outcome.DELIVERED.value)).fetchone()
+        row = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchone()
         return _delivered(row) if row else None
 
     def put(self, delivery: Delivery, delivered: Delivered) -> None:
@@ -62,8 +62,8 @@ class Record:
         stands = self.find(project, claim)
         if stands:
             return stands[-1]
-        self._insert(project, claim, publish, "", Outcome.KILLED.value, "", 0, 0, "")
-        return Delivered(claim, Outcome.KILLED, "", 0)
+        self._insert(project, claim, publish, "", DeliveryOutcome.KILLED.value, "", 0, 0, "")
+        return Delivered(claim, DeliveryOutcome.KILLED, "", 0)
 
     def lost(
         self, unit: Unit, table: str, project: str, publish: str, claim: int, there: Mapping[str, str]
@@ -80,12 +80,12 @@ class Record:
             f" WHERE project = {self.place} AND claim = {self.place} ORDER BY label DESC LIMIT 1"
         )
         row = self.execute(sql, (project, claim)).fetchone()
-        if row is None or row[0] == Outcome.KILLED.value:
+        if row is None or row[0] == DeliveryOutcome.KILLED.value:
             return no_record(claim)
         outcome, mode, label, brought = row
         if not there:
             return f"the table {unit.path} is gone"
-        if outcome == Outcome.OLDER.value:
+        if outcome == DeliveryOutcome.OLDER.value:
             return None
         if mode == Mode.APPEND.value and TIMELABEL in there:
             counted = f"SELECT count(*) FROM {self._said(table)} WHERE {self._said(there[TIMELABEL])} = {self.place}"
@@ -100,7 +100,7 @@ class Record:
         row = self.execute(
             f"SELECT project FROM {DELIVERIES} WHERE publish = {at} AND project <> {at} AND outcome = {at}"
             f" AND NOT (mode = {at} AND mode LIKE {at}) LIMIT 1",
-            (delivery.publish, delivery.project, Outcome.DELIVERED.value, delivery.mode_words, "% where"),
+            (delivery.publish, delivery.project, DeliveryOutcome.DELIVERED.value, delivery.mode_words, "% where"),
         ).fetchone()
         return row[0] if row else None
 
@@ -109,7 +109,7 @@ class Record:
         at = self.place
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
         sql = f"SELECT DISTINCT label FROM {DELIVERIES} WHERE {which} ORDER BY label"
-        rows = self.execute(sql, (project, publish, Outcome.DELIVERED.value)).fetchall()
+        rows = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchall()
         return [str(label) for (label,) in rows]
 
     def versions(self, project: str, publish: str) -> list[tuple[int, Any]]:
@@ -117,7 +117,7 @@ class Record:
         at = self.place
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
         sql = f"SELECT claim, delivered_at FROM {DELIVERIES} WHERE {which} ORDER BY delivered_at, claim"
-        rows = self.execute(sql, (project, publish, Outcome.DELIVERED.value)).fetchall()
+        rows = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchall()
         return [(claim, delivered) for claim, delivered in rows]
 
     def _said(self, name: str) -> str:
@@ -136,4 +136,4 @@ def no_record(claim: int) -> str:
 
 def _delivered(row: Sequence[Any]) -> Delivered:
     claim, outcome, label, rows, deleted, note = row
-    return Delivered(claim, Outcome(outcome), label, rows, deleted, note, is_repeat=True)
+    return Delivered(claim, DeliveryOutcome(outcome), label, rows, deleted, note, is_repeat=True)

@@ -162,7 +162,7 @@ class LookRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ChangedWindows:
     """The windows that changed since their marks, each with a short reason, and the new marks, as in `Mark`.
 
     No later scan may miss rows that arrived after this one, so a scan reports too many windows rather than too few.
@@ -350,7 +350,7 @@ class Looking(Collector, Protocol):
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
-    ) -> Looked:
+    ) -> ChangedWindows:
         """Scan the source as of one moment. The cost grows with the changes, in bounded memory; no rows are collected.
 
         A batch that reads a window after the scan finds at least the rows that the scan saw. `spark` is called only

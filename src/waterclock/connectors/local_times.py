@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.misfits import FIRST_MICROS, LAST_MICROS, Misfit
+from waterclock.connectors.misfits import FIRST_MICROS, LAST_MICROS, TypeMismatch
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import nominal_zone
 
@@ -52,7 +52,7 @@ def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64
         found[of_year] = local[of_year] - np.array(offsets, dtype="int64")[at]
     beyond = (found < FIRST_MICROS) | (found > LAST_MICROS)
     if beyond.any():
-        raise Misfit(str(local[beyond][0].astype("datetime64[us]")))
+        raise TypeMismatch(str(local[beyond][0].astype("datetime64[us]")))
     return found
 
 

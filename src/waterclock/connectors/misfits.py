@@ -13,7 +13,7 @@ FIRST_MICROS, LAST_MICROS = (
 """The first and the last instant that Python's datetime can represent, in microseconds since 1970."""
 
 
-class Misfit(ValueError):
+class TypeMismatch(ValueError):
     """A value does not fit its column's type; `value` is the first such value."""
 
     def __init__(self, value: object) -> None:

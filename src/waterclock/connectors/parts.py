@@ -14,7 +14,7 @@ from waterclock.flow.declarations import Unit
 Shown = tuple[Unit, Columns]
 
 
-class Tables(Protocol):
+class ViewTables(Protocol):
     """Access to the tables and views of a database, in one open transaction."""
 
     def kind_at(self, unit: Unit) -> str:
@@ -36,7 +36,7 @@ class Tables(Protocol):
         """Drop a table, if it exists."""
 
 
-def begin_part(tables: Tables, unit: Unit, delivery: Delivery) -> tuple[Unit, bool]:
+def begin_part(tables: ViewTables, unit: Unit, delivery: Delivery) -> tuple[Unit, bool]:
     """Return the table that a delivery fills, and whether it is ours. Raises  E829 for a version that exists."""
     if delivery.is_by_label:
         part = part_of(unit, part_name(unit, label=delivery.label_text))
@@ -47,7 +47,7 @@ def begin_part(tables: Tables, unit: Unit, delivery: Delivery) -> tuple[Unit, bo
     return part, True
 
 
-def show(tables: Tables, unit: Unit, delivery: Delivery, part: Unit) -> None:
+def show(tables: ViewTables, unit: Unit, delivery: Delivery, part: Unit) -> None:
     """Make the view show the version, or all labels including this one."""
     if not delivery.is_by_label:
         tables.show(unit, {"": (part, tables.columns([part])[part.path])})
@@ -56,12 +56,12 @@ def show(tables: Tables, unit: Unit, delivery: Delivery, part: Unit) -> None:
     tables.show(unit, _there(tables, unit, sorted(labels)))
 
 
-def labels_there(tables: Tables, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
+def labels_there(tables: ViewTables, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
     """Return the labels that have a table behind the view."""
     return tuple(_there(tables, unit, tables.labels(project, publish)))
 
 
-def drop_labels(tables: Tables, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
+def drop_labels(tables: ViewTables, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
     """Drop the tables of labels, and make the view show the others; return the number of dropped tables."""
     there = _there(tables, unit, tables.labels(project, publish))
     gone = [label for label in labels if label in there]
@@ -72,7 +72,7 @@ def drop_labels(tables: Tables, unit: Unit, project: str, publish: str, labels: 
     return len(gone)
 
 
-def drop_old_versions(tables: Tables, unit: Unit, project: str, publish: str) -> None:
+def drop_old_versions(tables: ViewTables, unit: Unit, project: str, publish: str) -> None:
     """Drop the versions that were replaced longer ago than they are kept."""
     since = kept_since(unit, datetime.now(UTC))
     for (claim, _), (_, replaced) in pairwise(tables.versions(project, publish)):
@@ -80,7 +80,7 @@ def drop_old_versions(tables: Tables, unit: Unit, project: str, publish: str) ->
             tables.drop(part_of(unit, part_name(unit, claim=claim)))
 
 
-def _there(tables: Tables, unit: Unit, labels: Sequence[str]) -> dict[str, Shown]:
+def _there(tables: ViewTables, unit: Unit, labels: Sequence[str]) -> dict[str, Shown]:
     parts = {label: part_of(unit, part_name(unit, label=label)) for label in labels}
     columns = tables.columns(list(parts.values()))
     return {label: (part, columns[part.path]) for label, part in parts.items() if part.path in columns}

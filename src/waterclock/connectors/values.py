@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.local_times import instants_in
-from waterclock.connectors.misfits import FIRST_MICROS, LAST_MICROS, Misfit
+from waterclock.connectors.misfits import FIRST_MICROS, LAST_MICROS, TypeMismatch
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import nominal_zone
@@ -108,7 +108,7 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
     try:
         return pa.array(converted, type=wanted)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        raise Misfit(_first_refused(values, converted, wanted)) from None
+        raise TypeMismatch(_first_refused(values, converted, wanted)) from None
 
 
 def instant_of(value: object, times: Times) -> datetime | None:
@@ -153,7 +153,7 @@ def _read_at_once(values: Sequence[Any], wanted: pa.DataType, times: Times) -> p
         if not pa.types.is_string(found.type):
             return None
         read = _cast(found, wanted, times)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, Misfit):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeMismatch):
         return None
     return read if _is_of_the_calendar(read) else None
 
@@ -191,7 +191,7 @@ def _converted(convert: Callable[[Any], Any], value: object) -> Any:
     except (ValueError, TypeError, ArithmeticError, InvalidOperation):
         converted = None
     if converted is None:
-        raise Misfit(value)
+        raise TypeMismatch(value)
     return converted
 
 

@@ -10,7 +10,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.builtins import STRINGS, arguments
 from waterclock.dpl.query.hidden_columns import hiding_of
-from waterclock.dpl.query.names_in_query import Found, FoundTable
+from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
 from waterclock.dpl.query.references import find_references
 from waterclock.dpl.query.spark_functions import CALLS_OF_CODE, MOST_ARGUMENTS
 from waterclock.dpl.resolve.views import nearest_table
@@ -125,7 +125,7 @@ def _unknown(table: FoundTable, flow: Flow, known: Collection[str]) -> Watercloc
     return table.span.refuse("E213", f"unknown table {table.name}", fix=fix)
 
 
-def _flat_views(found: Found, flow: Flow) -> Iterator[WaterclockError]:
+def _flat_views(found: QueryNames, flow: Flow) -> Iterator[WaterclockError]:
     for table in found.tables:
         view = flow.views.get(table.name)
         flats = flats_of(view.query) if view else ()
@@ -159,7 +159,7 @@ def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[Wate
             )
 
 
-def _windows(found: Found, source: SourceText) -> Iterator[WaterclockError]:
+def _windows(found: QueryNames, source: SourceText) -> Iterator[WaterclockError]:
     for value in found.values:
         yield source.span(value.start, value.end).refuse(
             "E216",

@@ -28,7 +28,7 @@ _SOURCES = ("dpl", "flow", "temporal", "timelabel")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedProject:
     """A compiled project without its source texts: the patterns that find its files, and the digest of these files."""
 
     patterns: tuple[str, ...]
@@ -56,18 +56,18 @@ def _digest(parts: Iterable[str]) -> bytes:
     return digest.digest()
 
 
-def remembered(root: Path, env: str, key: bytes) -> Kept | None:
+def remembered(root: Path, env: str, key: bytes) -> CachedProject | None:
     """Return the cached project with this `key`; None if there is none."""
     with suppress(Exception):  # if the cached file cannot be read, the project is compiled from its files
         with _path(root, env).open("rb") as file:
             if os.fstat(file.fileno()).st_uid != os.getuid() or file.read(len(key)) != key:
                 return None
             kept = pickle.load(file)  # noqa: S301 - this user's own file, written below
-        return kept if isinstance(kept, Kept) else None
+        return kept if isinstance(kept, CachedProject) else None
     return None
 
 
-def remember(root: Path, env: str, key: bytes, kept: Kept, tables: int) -> None:
+def remember(root: Path, env: str, key: bytes, kept: CachedProject, tables: int) -> None:
     """Cache a large project in place of its older entry; a project that cannot be cached is skipped silently."""
     if tables < _WORTH_IT:
         return

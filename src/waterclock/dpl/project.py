@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.cache import Kept, digest_of, key_of, remember, remembered
+from waterclock.dpl.cache import CachedProject, digest_of, key_of, remember, remembered
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project_files import read_project_file, read_sources, undecodable
 from waterclock.errors import ProjectErrors, WaterclockError
@@ -24,7 +24,7 @@ from waterclock.secrets import SecretPlaces, Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.config.model import Config, SecretSaid, SparkSaid
-    from waterclock.dpl.resolve.schemas import Known
+    from waterclock.dpl.resolve.schemas import KnownColumns
     from waterclock.dpl.syntax.statements import Statement
 
 WORK = ".waterclock"
@@ -92,7 +92,7 @@ def load_project(
     *,
     env: str | None = None,
     capabilities: Mapping[str, Capabilities],
-    known: Known | None = None,
+    known: KnownColumns | None = None,
 ) -> Project:
     """Read and check the project under `root`.
 
@@ -111,7 +111,7 @@ def check_project(
     *,
     env: str | None = None,
     capabilities: Mapping[str, Capabilities],
-    known: Known | None = None,
+    known: KnownColumns | None = None,
 ) -> tuple[Project | None, tuple[WaterclockError, ...]]:
     """Read and check the project under `root`; return the project, or None, and all errors."""
     root = root.resolve()
@@ -145,7 +145,7 @@ def _check(
     root: Path,
     env: str | None,
     capabilities: Mapping[str, Capabilities],
-    known: Known | None,
+    known: KnownColumns | None,
 ) -> tuple[Project | None, tuple[WaterclockError, ...]]:
     try:
         text = read_project_file(root)
@@ -160,7 +160,7 @@ def _check(
         return project, ()
     project, patterns, errors = _read_anew(root, text, env, capabilities, known)
     if project is not None and key and not any(name.endswith(".py") for name in project.sources):
-        kept = Kept(patterns, digest_of(project.sources), replace(project, sources={}))
+        kept = CachedProject(patterns, digest_of(project.sources), replace(project, sources={}))
         remember(root, env or "", key, kept, len(project.flow.tables))
     return project, _sorted(errors)
 
@@ -187,7 +187,7 @@ def _secrets_of(project: Project) -> Iterator[str]:
 
 
 def _read_anew(
-    root: Path, text: str, env: str | None, capabilities: Mapping[str, Capabilities], known: Known | None
+    root: Path, text: str, env: str | None, capabilities: Mapping[str, Capabilities], known: KnownColumns | None
 ) -> tuple[Project | None, tuple[str, ...], list[WaterclockError]]:
     """Read a project from all of its files; return it, the patterns of its files, and all errors."""
     from waterclock.dpl.config.model import read_config
@@ -225,7 +225,7 @@ def _compiled(
     config: Config,
     sources: Mapping[str, str],
     capabilities: Mapping[str, Capabilities],
-    known: Known | None,
+    known: KnownColumns | None,
     errors: list[WaterclockError],
 ) -> Flow | None:
     from waterclock.dpl.resolve.compile import compile_flow

@@ -16,7 +16,7 @@ from waterclock.engine.connections import connections_of
 from waterclock.engine.earlier_starts import reading_back
 from waterclock.engine.ledger_export import export_ledger, heads
 from waterclock.engine.ledger_opening import lake_of, make_ledger, open_ledger
-from waterclock.engine.progress import Listener, Silent
+from waterclock.engine.progress import Listener, SilentListener
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
@@ -71,7 +71,7 @@ def open_workplace(
             own,
             connections_of(project),
             settings or RunSettings(),
-            listener or Silent(),
+            listener or SilentListener(),
         )
     finally:
         ledger.close()

@@ -67,7 +67,7 @@ class Listener(Protocol):
         """Receive a message for the user: an ignored file, a takeover, a retry."""
 
 
-class Silent:
+class SilentListener:
     """A listener that ignores all events."""
 
     def tick(self, now: datetime) -> None:

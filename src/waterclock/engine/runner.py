@@ -28,7 +28,7 @@ from waterclock.ledger.refusals import REOPENED_SINCE
 from waterclock.planner.open_windows import states_asked
 from waterclock.planner.plan import Batch, Group, Plan, Status
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
@@ -139,8 +139,8 @@ class Runner:
         }
         return self._planner.plan(snapshot, now, self._request(undone))
 
-    def _request(self, force: Mapping[str, frozenset[datetime]]) -> Request:
-        return Request(
+    def _request(self, force: Mapping[str, frozenset[datetime]]) -> PlanRequest:
+        return PlanRequest(
             only=self._only,
             labels=self._labels,
             cap=self._work.settings.catch_up,

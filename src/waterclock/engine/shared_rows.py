@@ -19,7 +19,7 @@ _COLON = "~"  # replaces the colons of a runner's name in a folder name
 
 
 @dataclass(slots=True)
-class _Rows:
+class _SharedRows:
     is_settled: threading.Event = field(default_factory=threading.Event)
     folder: str = ""
     schema: str | None = None
@@ -31,7 +31,7 @@ class SharedRows:
     def __init__(self, storage: str, runner: str) -> None:
         self._storage = storage
         self._own = runner.replace(":", _COLON)
-        self._rows: dict[str, _Rows] = {}
+        self._rows: dict[str, _SharedRows] = {}
         self._lock = threading.Lock()
         self.made = self.used = 0
 
@@ -46,7 +46,7 @@ class SharedRows:
         """
         with self._lock:
             own = [key for key in dict.fromkeys(keys) if key not in self._rows]
-            self._rows |= {key: _Rows() for key in own}
+            self._rows |= {key: _SharedRows() for key in own}
             wanted = [self._rows[key] for key in keys]
             self.used += len(set(keys)) - len(own)
         if own:

@@ -46,7 +46,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
+class QuietHours:
     """Daily hours without messages, in minutes since midnight in a zone. They may extend over midnight."""
 
     begin: int
@@ -74,7 +74,7 @@ class AlertRule:
     severity: Severity
     targets: tuple[str, ...]
     repeat: timedelta | None
-    quiet: Quiet | None = None
+    quiet: QuietHours | None = None
 
 
 @dataclass(frozen=True, slots=True)

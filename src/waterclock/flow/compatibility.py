@@ -74,7 +74,7 @@ class TableSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class Incompatibility:
     """The reason why a reader cannot read a writer's rows: the path of the column or field, and the cause."""
 
     path: str
@@ -85,15 +85,15 @@ class Misfit:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class CompatibilityViolation:
     """A misfit between a new schema and the kept version `back` steps ago (0: the newest), as reader or as writer."""
 
     back: int
-    misfit: Misfit
+    misfit: Incompatibility
     reads_old: bool
 
 
-def can_read(reader: TableSchema, writer: TableSchema) -> tuple[Misfit, ...]:
+def can_read(reader: TableSchema, writer: TableSchema) -> tuple[Incompatibility, ...]:
     """Return the reasons why a reader cannot read all rows of a writer, or nothing if it can.
 
     Names are compared ignoring case. A rename counts as a removed and a new column, unless the reader declares the
@@ -102,15 +102,15 @@ def can_read(reader: TableSchema, writer: TableSchema) -> tuple[Misfit, ...]:
     return tuple(_misfits(reader, writer))
 
 
-def broken_by(said: Compatibility, new: TableSchema, kept: Sequence[TableSchema]) -> tuple[Broken, ...]:
+def broken_by(said: Compatibility, new: TableSchema, kept: Sequence[TableSchema]) -> tuple[CompatibilityViolation, ...]:
     """Return the violations of a COMPATIBLE clause by new columns; `kept` are the earlier versions, newest first."""
     against = kept if said.is_transitive else kept[:1]
-    found: list[Broken] = []
+    found: list[CompatibilityViolation] = []
     for back, old in enumerate(against):
         if said.mode is not Compatible.FORWARD:
-            found += [Broken(back, misfit, reads_old=True) for misfit in can_read(new, old)]
+            found += [CompatibilityViolation(back, misfit, reads_old=True) for misfit in can_read(new, old)]
         if said.mode is not Compatible.BACKWARD:
-            found += [Broken(back, misfit, reads_old=False) for misfit in can_read(old, new)]
+            found += [CompatibilityViolation(back, misfit, reads_old=False) for misfit in can_read(old, new)]
     return tuple(found)
 
 
@@ -127,7 +127,7 @@ def wider(one: str, other: str) -> str:
     return other if is_widening(first, second) else one if is_widening(second, first) else "STRING"
 
 
-def _misfits(reader: TableSchema, writer: TableSchema) -> Iterator[Misfit]:
+def _misfits(reader: TableSchema, writer: TableSchema) -> Iterator[Incompatibility]:
     theirs = writer.signatures
     for name, signature in reader.signatures.items():
         if theirs.get(name) == signature:
@@ -136,10 +136,12 @@ def _misfits(reader: TableSchema, writer: TableSchema) -> Iterator[Misfit]:
         written = _written(mine, writer)
         if written is None:
             if not (mine.is_nullable or mine.has_default):
-                yield Misfit(mine.name, "is missing where it is read, may not be null there, and has no default")
+                yield Incompatibility(
+                    mine.name, "is missing where it is read, may not be null there, and has no default"
+                )
             continue
         if written.is_nullable and not mine.is_nullable:
-            yield Misfit(mine.name, "may be null as it is written, and may not where it is read")
+            yield Incompatibility(mine.name, "may be null as it is written, and may not where it is read")
         yield from _unlike(mine.type, written.type, mine.name)
     yield from _otherwise_keyed(reader, writer)
 
@@ -149,18 +151,20 @@ def _written(mine: SchemaColumn, writer: TableSchema) -> SchemaColumn | None:
     return next((found for name in names if (found := writer.by_name.get(name.lower())) is not None), None)
 
 
-def _otherwise_keyed(reader: TableSchema, writer: TableSchema) -> Iterator[Misfit]:
+def _otherwise_keyed(reader: TableSchema, writer: TableSchema) -> Iterator[Incompatibility]:
     for what, mine, theirs in (
         ("the key", reader.keys, writer.keys),
         ("the partition", reader.partitioned_by, writer.partitioned_by),
     ):
         if [name.lower() for name in mine] != [name.lower() for name in theirs]:
-            yield Misfit(what, f"is ({', '.join(theirs)}) as it is written, and ({', '.join(mine)}) where it is read")
+            yield Incompatibility(
+                what, f"is ({', '.join(theirs)}) as it is written, and ({', '.join(mine)}) where it is read"
+            )
     for rule in sorted(reader.rules - writer.rules):
-        yield Misfit(f"the rule {rule}", "is asked where it is read, and was not where it is written")
+        yield Incompatibility(f"the rule {rule}", "is asked where it is read, and was not where it is written")
 
 
-def _unlike(mine: ColumnType, theirs: ColumnType, path: str) -> Iterator[Misfit]:
+def _unlike(mine: ColumnType, theirs: ColumnType, path: str) -> Iterator[Incompatibility]:
     """Yield the reasons why values of type `theirs` cannot be read as `mine`, also within nested types."""
     if mine == theirs:
         return
@@ -171,30 +175,32 @@ def _unlike(mine: ColumnType, theirs: ColumnType, path: str) -> Iterator[Misfit]
         yield from _unlike(mine.element, theirs.element, f"{path}[]")
     elif isinstance(mine, Dictionary) and isinstance(theirs, Dictionary):
         if mine.key != theirs.key:
-            yield Misfit(f"the key of {path}", f"is {text_of_type(theirs.key)}, and must stay {text_of_type(mine.key)}")
+            yield Incompatibility(
+                f"the key of {path}", f"is {text_of_type(theirs.key)}, and must stay {text_of_type(mine.key)}"
+            )
         yield from _nulls(f"a value of {path}", mine, theirs)
         yield from _unlike(mine.value, theirs.value, f"{path}.value")
     elif not (isinstance(mine, str) and isinstance(theirs, str) and _widens(theirs, mine)):
-        yield Misfit(path, f"is {text_of_type(theirs)}, which cannot be read as {text_of_type(mine)}")
+        yield Incompatibility(path, f"is {text_of_type(theirs)}, which cannot be read as {text_of_type(mine)}")
 
 
-def _unlike_members(mine: Struct, theirs: Struct, path: str) -> Iterator[Misfit]:
+def _unlike_members(mine: Struct, theirs: Struct, path: str) -> Iterator[Incompatibility]:
     written = {member.name.lower(): member for member in theirs.members}
     for member in mine.members:
         at = f"{path}.{member.name}" if path else member.name
         found = written.get(member.name.lower())
         if found is None:
             if not member.is_nullable:
-                yield Misfit(at, "is missing where it is read, and may not be null there")
+                yield Incompatibility(at, "is missing where it is read, and may not be null there")
             continue
         if found.is_nullable and not member.is_nullable:
-            yield Misfit(at, "may be null as it is written, and may not where it is read")
+            yield Incompatibility(at, "may be null as it is written, and may not where it is read")
         yield from _unlike(member.type, found.type, at)
 
 
-def _nulls(what: str, mine: Array | Dictionary, theirs: Array | Dictionary) -> Iterator[Misfit]:
+def _nulls(what: str, mine: Array | Dictionary, theirs: Array | Dictionary) -> Iterator[Incompatibility]:
     if theirs.holds_nulls and not mine.holds_nulls:
-        yield Misfit(what, "may be null as it is written, and may not where it is read")
+        yield Incompatibility(what, "may be null as it is written, and may not where it is read")
 
 
 def _widens(have: str, wanted: str) -> bool:

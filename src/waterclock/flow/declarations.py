@@ -20,11 +20,11 @@ from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
-from waterclock.flow.measures import Comparison, Measure, Offline
+from waterclock.flow.measures import Measure, MeasureComparison, Offline
 from waterclock.flow.published import MadeAs
 from waterclock.flow.references import Reference
 from waterclock.flow.schema_changes import OnSchemaChange
-from waterclock.flow.steps import Step
+from waterclock.flow.steps import StatefulStep
 from waterclock.flow.watermarks import Watermark
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
@@ -62,7 +62,7 @@ class Rule:
     place: Place = field(compare=False)
     variables: tuple[str, ...] = ()
     ladder: Ladder = ()
-    comparison: Comparison | None = None
+    comparison: MeasureComparison | None = None
     of: str = ""
 
     @property
@@ -316,7 +316,7 @@ class PythonFunction:
     source: str
     place: Place = field(compare=False)
     fingerprint: str = ""
-    step: Step | None = None
+    step: StatefulStep | None = None
     shapes: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 

@@ -15,7 +15,7 @@ _INDENT = "    "  # no-break spaces: Graphviz drops others
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class FlatPart:
     """The columns that one table adds to a flat read, and how its row was chosen; `join` is None for the table itself.
 
     `role` is the whole suffix, including those of the parents below it. `of_versions`: the table that is read keeps
@@ -42,7 +42,7 @@ class Brought:
         return "when each version begins" if self.of_versions else "at the same time"
 
 
-def brought_together(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> tuple[Brought, ...]:
+def brought_together(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> tuple[FlatPart, ...]:
     """Return the columns that each table adds to a flat read: its own first, then those of its parents, depth first."""
     return tuple(_brought(flat, flow, known, None, "", 0, of_versions=flat.is_temporal))
 
@@ -70,7 +70,7 @@ def _brought(
     depth: int,
     *,
     of_versions: bool,
-) -> Iterator[Brought]:
+) -> Iterator[FlatPart]:
     name = flat.read.table
     table = flow.tables[name]
     record = RECORD if join and flat.is_temporal else ()
@@ -78,7 +78,7 @@ def _brought(
     fields = fields_of(table, known.get(name, {}))
     columns = tuple((each.name + suffix, each) for each in fields if each.name.lower() not in behind)
     is_open = table.columns.is_open and name not in known
-    yield Brought(
+    yield FlatPart(
         name,
         depth,
         columns,
@@ -92,7 +92,7 @@ def _brought(
         yield from _brought(above.parent, flow, known, above, longer, depth + 1, of_versions=of_versions)
 
 
-def _heading(each: Brought, join: FlatJoin) -> str:
+def _heading(each: FlatPart, join: FlatJoin) -> str:
     role = f" as {join.role}" if join.role else ""
     said = f"{escape(each.table)}{escape(role)}"
     how = font(f"{', '.join(join.columns)} · {each.chosen}", QUIET)
@@ -103,7 +103,7 @@ def _heading(each: Brought, join: FlatJoin) -> str:
     )
 
 
-def _row(each: Brought, name: str, field: Field) -> str:
+def _row(each: FlatPart, name: str, field: Field) -> str:
     shown = marked(name, is_key=field.is_key and each.join is None, refers=field.references is not None)
     return (
         f'<tr><td align="left">{_INDENT * each.depth}{shown}</td><td align="left">{font(field.type, QUIET)}</td></tr>'

@@ -64,11 +64,11 @@ def flat_of(
             )
         )
         return None
-    return _Follower(tables, errors, is_exact=is_exact).flat(name, ())
+    return _ParentFollower(tables, errors, is_exact=is_exact).flat(name, ())
 
 
 @dataclass(frozen=True, slots=True)
-class _Follower:
+class _ParentFollower:
     tables: Mapping[str, Referring]
     errors: list[WaterclockError]
     is_exact: bool

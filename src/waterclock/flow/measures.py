@@ -71,7 +71,7 @@ class Offline:
         return next((measure.name for measure in self.measures if _plain(measure.expression) == plain), None)
 
 
-class Source(StrEnum):
+class ComparedSource(StrEnum):
     """The source of a value in a comparison."""
 
     OWN = "own"
@@ -87,14 +87,14 @@ class Compared:
     `scales`: for `usual`, how many spreads are added. `days`: for `trend`, how many days back it compares.
     """
 
-    source: Source
+    source: ComparedSource
     aggregate: str
     scales: float = 0.0
     days: int = 0
 
     def __str__(self) -> str:
         """Return the text as it is written in the rule."""
-        if self.source is Source.OWN:
+        if self.source is ComparedSource.OWN:
             return self.aggregate
         second = self.days or self.scales
         more = f", {second:g}" if second else ""
@@ -102,7 +102,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MeasureComparison:
     """A rule of the batch that compares it with earlier ones: its text in pieces, with a value between each two."""
 
     pieces: tuple[str, ...]

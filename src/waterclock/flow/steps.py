@@ -9,7 +9,7 @@ ROWS, STATE, BEFORE, AFTER = "rows", "state", "before", "after"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StatefulStep:
     """Which of the two tables of a step its function computes: that of the state, or that of the results.
 
     The rows of a key are grouped with the state's rows of that key.

@@ -33,7 +33,7 @@ class Watermark:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class PartState:
     """The state of a part: its newest time, and for how many windows it has been silent."""
 
     newest: datetime
@@ -41,25 +41,25 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class WatermarkMark:
     """The watermark after a window, None before the first row, and the state to compute the next one."""
 
     at: datetime | None = None
-    parts: Mapping[str, Heard] = field(default_factory=dict)
+    parts: Mapping[str, PartState] = field(default_factory=dict)
 
 
-def advance(mark: Mark, newest: Mapping[str, datetime], end: datetime, said: Watermark) -> Mark:
+def advance(mark: WatermarkMark, newest: Mapping[str, datetime], end: datetime, said: Watermark) -> WatermarkMark:
     """Return the mark after a window that ends at `end`, given the newest time of each part with rows in its slice."""
-    parts = {part: Heard(heard.newest, heard.quiet + 1) for part, heard in mark.parts.items()}
+    parts = {part: PartState(heard.newest, heard.quiet + 1) for part, heard in mark.parts.items()}
     for part, at in newest.items():
         before = parts.get(part)
-        parts[part] = Heard(at if before is None else max(at, before.newest))
+        parts[part] = PartState(at if before is None else max(at, before.newest))
     speaking = [heard.newest for heard in parts.values() if heard.quiet < said.silent_after]
     reached = [min(end, min(speaking) - said.lateness)] if speaking else []
-    return Mark(max([*reached, *([mark.at] if mark.at else [])], default=None), parts)
+    return WatermarkMark(max([*reached, *([mark.at] if mark.at else [])], default=None), parts)
 
 
-def is_late(at: datetime, before: Mark) -> bool:
+def is_late(at: datetime, before: WatermarkMark) -> bool:
     """Return whether a row is too late, given the mark before its slice."""
     return before.at is not None and at < before.at
 

@@ -36,7 +36,7 @@ from waterclock.ledger.read import schemas as past_schemas
 from waterclock.ledger.read.closings import closings_in
 from waterclock.ledger.read.snapshot import snapshot
 from waterclock.ledger.section import Section, on_its_database
-from waterclock.ledger.store.database import Clock, Database, open_database
+from waterclock.ledger.store.database import Clock, LedgerDatabase, open_database
 from waterclock.ledger.store.looking import look
 from waterclock.ledger.write import (
     alerts,
@@ -59,7 +59,7 @@ from waterclock.ledger.write import (
 R = TypeVar("R")
 
 
-class Declared(Section):
+class DeclaredSection(Section):
     """The last applied declarations."""
 
     apply = on_its_database(applying.apply)
@@ -167,7 +167,7 @@ class Alerts(Section):
     warned_since_look = on_its_database(known_alerts.warned_since_look)
 
 
-class Lineage(Section):
+class LineageSection(Section):
     """The column lineage of Python transforms."""
 
     of_code = on_its_database(known_lineage.code_lineages)
@@ -199,7 +199,7 @@ class OpenLineage(Section):
     begin_again = on_its_database(openlineage.begin_again)
 
 
-class Past(Section):
+class PastSection(Section):
     """The history of batches, runs and events."""
 
     grid = on_its_database(status.grid)
@@ -246,16 +246,16 @@ class Ledger:
     They raise E423 (transient) where its server is unavailable, and E425 where the ledger was moved.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: LedgerDatabase) -> None:
         self._database = database
-        self.declared = Declared(database)
+        self.declared = DeclaredSection(database)
         self.claims = Claims(database)
         self.runners = Runners(database)
         self.decisions = Decisions(database)
         self.reads = Reads(database)
-        self.past = Past(database)
+        self.past = PastSection(database)
         self.alerts = Alerts(database)
-        self.lineage = Lineage(database)
+        self.lineage = LineageSection(database)
         self.offline = OfflineMeasures(database)
         self.openlineage = OpenLineage(database)
         self.keeping = Keeping(database)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -15,7 +15,7 @@ R = TypeVar("R")
 class on_its_database(Generic[P, R]):  # noqa: N801 - it reads as what it is: a method that is a function of a database
     """A method of a ledger section: a function whose first argument is the ledger's database."""
 
-    def __init__(self, function: Callable[Concatenate[Database, P], R]) -> None:
+    def __init__(self, function: Callable[Concatenate[LedgerDatabase, P], R]) -> None:
         self._function = function
 
     def __get__(self, section: Section, _: type[Section]) -> Callable[P, R]:
@@ -25,5 +25,5 @@ class on_its_database(Generic[P, R]):  # noqa: N801 - it reads as what it is: a 
 class Section:
     """One group of the ledger's methods. Each call is one transaction, retried where it broke."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: LedgerDatabase) -> None:
         self.database = database

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.actions.plan import Planned, planned
-from waterclock.cli.actions.run import Asked, Ran, carried_out
+from waterclock.cli.actions.run import Ran, RunOptions, carried_out
 from waterclock.cli.project_folder import project_above
 from waterclock.cli.views.check import Checked, checked, print_checked
-from waterclock.cli.views.status import Seen, behind, print_behind_now, print_status, see, status_json
+from waterclock.cli.views.status import StatusInput, behind, print_behind_now, print_status, see, status_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
@@ -81,7 +81,7 @@ class PlanResult(Shown):
 class StatusResult(Shown):
     """The grid of tables and timelabels, or the lag of each table."""
 
-    seen: Seen
+    seen: StatusInput
     zone: str
 
     @property
@@ -180,7 +180,7 @@ def run(
     """
     loaded = open_project(_folder(project), env)
     found, by_table = selected(loaded.flow, list(selection), labels)
-    wish = Asked(
+    wish = RunOptions(
         command="run",
         only=found.tables if selection else None,
         labels=by_table,

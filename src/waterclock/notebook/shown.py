@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.views.query import print_answer, value_text
 from waterclock.cli.views.theme import make_console, theme
-from waterclock.operations.answers import Answered, count_line, is_number_type, moment_lines
+from waterclock.operations.answers import AnsweredQuestion, count_line, is_number_type, moment_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ class Shown(ABC):
 class QueryResult(Shown):
     """The rows of a query's result: iterate over them, or display them as a table."""
 
-    told: Answered
+    told: AnsweredQuestion
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.project_folder import project_above
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.interface import Collected, SnapshotCollector, nothing_held
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.resolve.connections import Systems
@@ -191,7 +191,7 @@ def _delivered(
         if error.code in _IN_PART:  # no later run sends the remaining rows
             error.fix = "what was accepted stays there: write again only the rows that were not"
         raise
-    if delivered.outcome is not Outcome.DELIVERED:
+    if delivered.outcome is not DeliveryOutcome.DELIVERED:
         why = "somebody else wrote there at the same time, and theirs is the newer"
         raise _not_so(f"{unit} was not written", why, "write again")
     return delivered

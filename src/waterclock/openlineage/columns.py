@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from waterclock.dpl.project import Project
-from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, Made
+from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, TracedColumn
 from waterclock.dpl.query.column_uses import FILTER, GROUP, JOIN, SORT, VALUE, WINDOW, uses_of
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.errors import WaterclockError
@@ -118,7 +118,7 @@ class ColumnFacets:
                     yield column_lineage_dataset.InputField(self.namespace, read, column, [how])
 
 
-def _subtype(made: Made, of: ColumnOf, name: str) -> str:
+def _subtype(made: TracedColumn, of: ColumnOf, name: str) -> str:
     if made.how:
         return {COPIED: "IDENTITY", AGGREGATED: "AGGREGATION"}.get(made.how, "TRANSFORMATION")
     plain = made.expression.rpartition(".")[2].strip().lower()

@@ -36,7 +36,7 @@ _MOST_REFUSED = 20  # events that may be skipped before a server counts as rejec
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class LineageSendResult:
     """The result of sending: the delivered events, and why the next failed. `is_busy`: another process is sending.
 
     `left_out` events were rejected although later ones were accepted. The ledger records them, and they block nothing.
@@ -59,7 +59,7 @@ def sink_error(project: Project) -> WaterclockError | None:
     )
 
 
-def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_once: bool = False) -> Sent:
+def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_once: bool = False) -> LineageSendResult:
     """Send pending events, for at most `seconds`. `at_once`: also if the sink's pause after a failure is not over.
 
     Cost: a query to the ledger for each 200 events, the sink's time for each event, and some milliseconds at the first
@@ -70,7 +70,7 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
         raise error
     after = ledger.openlineage.take(LEASE, at_once=at_once)
     if after is None:
-        return Sent(is_busy=True)
+        return LineageSendResult(is_busy=True)
     from waterclock.openlineage.events import Events
 
     sending = _Sending(
@@ -84,7 +84,7 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
     finally:
         if not sending.lost:
             ledger.openlineage.give_back()
-    return Sent(sending.count, sending.lost, left_out=sending.left_out)
+    return LineageSendResult(sending.count, sending.lost, left_out=sending.left_out)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.engine.opening import open_workplace
-from waterclock.engine.query.query import Answer, preview, query
+from waterclock.engine.query.query import AnsweredQuery, preview, query
 from waterclock.engine.query.ticks import AsOf, Gap, Moment
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import open_project, zone_of
@@ -26,10 +26,10 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredQuestion:
     """An answer, ready to be shown. `can_make`: missing or stale inputs of the answer can be made first."""
 
-    answer: Answer
+    answer: AnsweredQuery
     zone: str = "UTC"
     can_make: bool = False
 
@@ -58,22 +58,22 @@ def asked(
     known_at: str | None = None,
     partial: bool = False,
     sessions: Sessions | None = None,
-) -> Answered:
+) -> AnsweredQuestion:
     """Run a query of a project's tables, as they are now or as of a tick. Given `sessions` are left open."""
     with open_workplace(project, sessions=sessions, is_question=True) as work:
         zone = zone_of(work.flow)
         known = None if known_at is None else parse_instant(known_at, zone)
         moment = None if as_of is None else AsOf(as_of, known, zone, is_partial=partial)
-        return Answered(query(work, sql, limit=limit, as_of=moment), zone, can_make=known is None)
+        return AnsweredQuestion(query(work, sql, limit=limit, as_of=moment), zone, can_make=known is None)
 
 
-def some_rows(folder: Path, env: str | None, table: str, limit: int) -> Answered:
+def some_rows(folder: Path, env: str | None, table: str, limit: int) -> AnsweredQuestion:
     """Return some rows of a table's newest label."""
     with open_workplace(open_project(folder, env), is_question=True) as work:
-        return Answered(preview(work, table, limit=limit), zone_of(work.flow))
+        return AnsweredQuestion(preview(work, table, limit=limit), zone_of(work.flow))
 
 
-def count_line(answer: Answer, more: str = "--limit") -> str:
+def count_line(answer: AnsweredQuery, more: str = "--limit") -> str:
     """Format the number of rows, and if the answer is cut, how to get more."""
     count = count_words(len(answer.rows), "row")
     return f"the first {count}; {more} shows more" if answer.is_cut else count

@@ -7,13 +7,13 @@ from typing import Any
 
 from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
 from waterclock.batches.schemas import SchemaVersion, Side
-from waterclock.operations.audit_lookup import Found, Listed
+from waterclock.operations.audit_lookup import AuditTarget, Listed
 from waterclock.operations.json import instant_text
 from waterclock.operations.schema_versions import of_batch
 from waterclock.timelabel.label import label_of
 
 
-def audit_json(found: Found) -> dict[str, Any]:
+def audit_json(found: AuditTarget) -> dict[str, Any]:
     """Return the history of one batch for scripts."""
     return {
         "table": found.table,
@@ -44,7 +44,7 @@ def audit_json(found: Found) -> dict[str, Any]:
     }
 
 
-def _versions(found: Found) -> dict[Side, SchemaVersion]:
+def _versions(found: AuditTarget) -> dict[Side, SchemaVersion]:
     claim = found.audit.cell.current_claim
     return {} if claim is None else of_batch(found.schemas, claim)
 

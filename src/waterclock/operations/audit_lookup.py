@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import closing_of
 from waterclock.operations.kept_back import kept_back, stage_of
-from waterclock.operations.opening import Reading, labels_known
+from waterclock.operations.opening import OpenedProject, labels_known
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels
@@ -22,7 +22,7 @@ from waterclock.timelabel.label import label_of
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AuditTarget:
     """One batch: its record, its window, its upstream and downstream batches, and the pauses of its table.
 
     `held` is the sealed result that waits for a release, stored below `stage`. If `is_outdated`, the batch can only be
@@ -55,7 +55,9 @@ class Listed:
     pauses: tuple[PauseEvent, ...] = ()
 
 
-def look_up(at: Reading, name: str, labels: Labels | None, *, depth: int | None, last: int) -> Found | Listed:
+def look_up(
+    at: OpenedProject, name: str, labels: Labels | None, *, depth: int | None, last: int
+) -> AuditTarget | Listed:
     """Return one batch, or the newest batches of the table if `labels` is None or selects several.
 
     Raises  E513 where no label of the table is selected, E516 for a batch of which nothing is stored
@@ -89,7 +91,7 @@ def _how_it_stands(now: LabelState | None) -> str:
     return f"it is {now.reason}" if is_told else f"it is {now.status}{f': {now.reason}' if now.reason else ''}"
 
 
-def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found:
+def _one(at: OpenedProject, table: Table, label: datetime, depth: int | None) -> AuditTarget:
     end = table.cadence.next(label)
     stored = [] if at.ledger is None else at.ledger.past.grid([table.name], label, end)
     state = label_states(at.planner, at.snapshot, at.now, stored, (label, end), only=[table.name])[table.name]
@@ -108,7 +110,7 @@ def _one(at: Reading, table: Table, label: datetime, depth: int | None) -> Found
     if current is not None:
         up = at.ledger.past.upstream(table.name, label, depth=depth)
         down = at.ledger.past.downstream(table.name, label, depth=depth)
-    return Found(
+    return AuditTarget(
         table=table.name,
         label=label,
         end=end,

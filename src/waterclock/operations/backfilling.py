@@ -10,17 +10,17 @@ from itertools import islice
 
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import Reading, selected
+from waterclock.operations.opening import OpenedProject, selected
 from waterclock.operations.restating import refuse_more_than
 from waterclock.planner.open_windows import states_asked
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select
 
 _NO_CAP = 1 << 30
 Found = Mapping[str, frozenset[datetime]]
 
 
-def missing_labels(at: Reading, selection: str, labels: str | None, most: int | None = None) -> Found:
+def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
     """Return the due labels of a selection that are neither done nor skipped, have not failed, and are not running.
 
     Of a snapshot source only the newest label is returned.
@@ -38,7 +38,7 @@ def missing_labels(at: Reading, selection: str, labels: str | None, most: int | 
     return {name: of_table for name, of_table in missing.items() if of_table}
 
 
-def snapshot_for(at: Reading, asked: Found) -> LedgerSnapshot:
+def snapshot_for(at: OpenedProject, asked: Found) -> LedgerSnapshot:
     """Return the snapshot for planning requested batches. States of open windows also need older closings."""
     asking = states_asked(at.flow, asked)
     if not asking or at.ledger is None:
@@ -48,10 +48,10 @@ def snapshot_for(at: Reading, asked: Found) -> LedgerSnapshot:
     return replace(at.snapshot, tables={**at.snapshot.tables, **beside})
 
 
-def made_besides(at: Reading, asked: Found) -> Found:
+def made_besides(at: OpenedProject, asked: Found) -> Found:
     """Find the batches needed only for the requested ones. Cost: two plans of the due batches there and upstream."""
     listed = select(at.flow, *(f"+`{name}`" for name in asked)).tables if asked else ()
-    asking = (Request(cap=_NO_CAP, listed=listed, force=force) for force in ({}, asked))
+    asking = (PlanRequest(cap=_NO_CAP, listed=listed, force=force) for force in ({}, asked))
     snapshot = snapshot_for(at, asked)
     plans = [at.planner.plan(snapshot, at.now, each) for each in asking]
     before, after = ({(batch.table, batch.label) for batch in plan.batches} for plan in plans)
@@ -62,7 +62,7 @@ def made_besides(at: Reading, asked: Found) -> Found:
     return {name: frozenset(labels) for name, labels in besides.items()}
 
 
-def _missing(at: Reading, table: Table, labels: Labels | None, start: datetime) -> Iterator[datetime]:
+def _missing(at: OpenedProject, table: Table, labels: Labels | None, start: datetime) -> Iterator[datetime]:
     end, facts = table.cadence.last_due(at.now), at.snapshot.of(table.name)
     low, high = (start, max(start, end)) if labels is None else labels.within(table, start, end)
     if table.is_snapshot:

@@ -15,7 +15,7 @@ from waterclock.planner.closings import closed_words, part_words
 from waterclock.planner.plan import Batch, Plan
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import Reading
+    from waterclock.operations.opening import OpenedProject
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def open_books(plan: Plan, flow: Flow) -> dict[str, OpenBooks]:
     }
 
 
-def closing_of(at: Reading, table: Table, label: datetime) -> Closing | None:
+def closing_of(at: OpenedProject, table: Table, label: datetime) -> Closing | None:
     """Return the closing of a window, or None if no condition closes it."""
     if table.closes is None or at.ledger is None:
         return None

@@ -29,7 +29,7 @@ from waterclock.timelabel.zone import parse_instant
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
+class ListedFile:
     """A file of a table: its path for other engines, its folder in the table, its size in bytes and its label.
 
     `label` is None for a file without a single label: of a MERGE or TEMPORAL state, or joined by OPTIMIZE.
@@ -49,7 +49,7 @@ class DataFiles:
     """
 
     table: Table
-    files: tuple[DataFile, ...]
+    files: tuple[ListedFile, ...]
     labels: tuple[str, ...] = ()
     moment: Moment | None = None
 
@@ -94,7 +94,7 @@ def partitions(found: DataFiles, folder: str) -> dict[str, str]:
             why="only the labels of a PARTITIONED table lie in folders of their own",
             fix=f"`waterclock files {found.table.name}` lists its files",
         )
-    by_label: dict[str, list[DataFile]] = {}
+    by_label: dict[str, list[ListedFile]] = {}
     for file in found.files:
         by_label.setdefault(file.label or "", []).append(file)
     return {label: _only_folder(found.table, folder, label, files) for label, files in by_label.items()}
@@ -120,7 +120,7 @@ def _labels(work: Workplace, table: Table) -> tuple[str, ...]:
     return tuple(sorted({label_of(label) for label in slices}))
 
 
-def _live(work: Workplace, table: Table) -> tuple[DataFile, ...]:
+def _live(work: Workplace, table: Table) -> tuple[ListedFile, ...]:
     folder = work.folder(table)
     if not table_exists(folder):
         return ()
@@ -129,9 +129,9 @@ def _live(work: Workplace, table: Table) -> tuple[DataFile, ...]:
         return _listed(folder, list(shown.files.values()))
 
 
-def _listed(folder: str, files: Sequence[LiveFile]) -> tuple[DataFile, ...]:
+def _listed(folder: str, files: Sequence[LiveFile]) -> tuple[ListedFile, ...]:
     found = [
-        DataFile(absolute(folder, file.path), file.path.rpartition("/")[0], file.size, _label(file)) for file in files
+        ListedFile(absolute(folder, file.path), file.path.rpartition("/")[0], file.size, _label(file)) for file in files
     ]
     return tuple(sorted(found, key=lambda file: (file.label or "", file.path)))
 
@@ -142,7 +142,7 @@ def _label(file: LiveFile) -> str | None:
     return label_of_hive_path(file.path) if file.path.startswith(f"{STAGE}/") else None
 
 
-def _sealed(work: Workplace, found: Resolved) -> tuple[DataFile, ...]:
+def _sealed(work: Workplace, found: Resolved) -> tuple[ListedFile, ...]:
     """Return the files of the sealed slices that make up a table as of a tick."""
     folder = work.lake.folder(found.table)
     files = []
@@ -155,11 +155,11 @@ def _sealed(work: Workplace, found: Resolved) -> tuple[DataFile, ...]:
             if not is_there(at(folder, file.path)):
                 raise _not_kept(found, f"a file of the slice of {label_of(step.label)} is gone")
             label = label_of(step.label)
-            files.append(DataFile(absolute(folder, file.path), step.slice_path, file.size, label))
+            files.append(ListedFile(absolute(folder, file.path), step.slice_path, file.size, label))
     return tuple(files)
 
 
-def _of_state(work: Workplace, table: Table, found: Resolved) -> tuple[DataFile, ...]:
+def _of_state(work: Workplace, table: Table, found: Resolved) -> tuple[ListedFile, ...]:
     """Return the files of the version that contains a MERGE or TEMPORAL table's state as of a tick."""
     folder = work.folder(table)
     if not found.steps:
@@ -171,10 +171,10 @@ def _of_state(work: Workplace, table: Table, found: Resolved) -> tuple[DataFile,
     if made is None:
         raise _not_kept(found, "no version that is kept holds the state, and nobody had it made again")
     written = (file for file in files_below(made) if file.path.endswith(".parquet"))
-    return tuple(DataFile(str(made / file.path), str(made), file.size, None) for file in written)
+    return tuple(ListedFile(str(made / file.path), str(made), file.size, None) for file in written)
 
 
-def _only_folder(table: Table, folder: str, label: str, files: Sequence[DataFile]) -> str:
+def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFile]) -> str:
     """Return the single folder of a label's files, if it contains no other Parquet files.
 
     Raises  E434 where there is no such folder

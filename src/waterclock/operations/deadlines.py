@@ -21,13 +21,13 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.reached import Reached, needed_end, reached_by, reached_words
 from waterclock.operations.ways import Root, Ways, with_upstream
 from waterclock.planner.plan import Plan, Status
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
-    from waterclock.ledger.ledger import Past
-    from waterclock.operations.opening import Reading
+    from waterclock.ledger.ledger import PastSection
+    from waterclock.operations.opening import OpenedProject
 
 _NOTHING = timedelta(0)
 
@@ -97,7 +97,7 @@ class Deadlines:
 NO_DEADLINES = Deadlines(Flow(project="", tables={}))
 
 
-def deadlines(at: Reading, names: Collection[str]) -> Deadlines:
+def deadlines(at: OpenedProject, names: Collection[str]) -> Deadlines:
     """Return the windows of some tables that missed their deadlines or are near them, upstream first, oldest first.
 
     Cost: nothing if no table has a deadline. Otherwise a plan of these tables and all upstream of them, and up to four
@@ -106,7 +106,7 @@ def deadlines(at: Reading, names: Collection[str]) -> Deadlines:
     meant = with_deadlines(at.flow, names)
     if not meant or at.ledger is None:
         return NO_DEADLINES
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=_looked_at(at.flow, meant), clock=at.ledger.now()))
+    plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=_looked_at(at.flow, meant), clock=at.ledger.now()))
     found = deadlines_of(at.flow, at.snapshot, plan, at.ledger.past, at.ledger.now(), meant)
     return Deadlines(at.flow, found)
 
@@ -123,7 +123,7 @@ def _looked_at(flow: Flow, names: Collection[str]) -> set[str]:
 
 
 def deadlines_of(
-    flow: Flow, snapshot: LedgerSnapshot, plan: Plan, past: Past, clock: datetime, names: Collection[str]
+    flow: Flow, snapshot: LedgerSnapshot, plan: Plan, past: PastSection, clock: datetime, names: Collection[str]
 ) -> tuple[Due, ...]:
     """Return the result of `deadlines` for a plan of the tables and all upstream. `clock` is the ledger's real time."""
     if not names:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.declarations import Rule, Source, Table
 from waterclock.flow.ladders import words
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.timelabel.label import TIMELABEL
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSaid:
+class ColumnDescription:
     """The description of one column: its type after the last run, or else as declared, and its declared properties."""
 
     name: str
@@ -21,7 +21,7 @@ class ColumnSaid:
     comment: str
 
 
-def columns_said(at: Reading, table: Table) -> tuple[ColumnSaid, ...]:
+def columns_said(at: OpenedProject, table: Table) -> tuple[ColumnDescription, ...]:
     """Return the columns of a table as its last batch left them, or else as they are declared."""
     stored = _stored_columns(at, table)
     said = {column.name.lower(): column for column in table.columns.named}
@@ -31,13 +31,15 @@ def columns_said(at: Reading, table: Table) -> tuple[ColumnSaid, ...]:
         column = said.get(name.lower())
         if column is None:
             comment = "the batch's label" if name == TIMELABEL else ""
-            found.append(ColumnSaid(name, stored[name], "", comment))
+            found.append(ColumnDescription(name, stored[name], "", comment))
             continue
         says = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []
         says += [f"EXPECT {rule.expression}" for rule in column.rules]
         says += [f"REFERENCES {column.references.table}"] if column.references else []
         says += ["HIDDEN"] if column.is_hidden else []
-        found.append(ColumnSaid(name, stored.get(name) or column.type or "", ", ".join(says), column.comment or ""))
+        found.append(
+            ColumnDescription(name, stored.get(name) or column.type or "", ", ".join(says), column.comment or "")
+        )
     return tuple(found)
 
 
@@ -113,7 +115,7 @@ def _source_pairs(source: Source) -> list[tuple[str, str]]:
     return pairs
 
 
-def _stored_columns(at: Reading, table: Table) -> dict[str, str]:
+def _stored_columns(at: OpenedProject, table: Table) -> dict[str, str]:
     """Return columns and types as the table has them. Empty before its first batch."""
     from waterclock.engine.ledger_opening import lake_of
     from waterclock.storage.log.delta_log import table_exists

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.planner.plan import Plan
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 
 _MOST = 20_000  # batches: some 0.4 s
 
 
-def plan_of_due(at: Reading, names: Collection[str]) -> Plan:
+def plan_of_due(at: OpenedProject, names: Collection[str]) -> Plan:
     """Plan some tables. If there are too many batches, only the oldest of each table are listed, others are counted.
 
     The counts are in `left_out`.
     """
     listed = max(50, min(1000, _MOST // max(1, len(names))))
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=names, cap=listed))
+    plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names, cap=listed))
     left = sum(plan.left_out.values())
     if not 0 < left <= _MOST:
         return plan
-    return at.planner.plan(at.snapshot, at.now, Request(only=names, cap=listed + left))
+    return at.planner.plan(at.snapshot, at.now, PlanRequest(only=names, cap=listed + left))

@@ -13,7 +13,7 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import Reading
+    from waterclock.operations.opening import OpenedProject
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class FirstWindow:
         }
 
 
-def first_windows(at: Reading, names: Collection[str]) -> dict[str, FirstWindow]:
+def first_windows(at: OpenedProject, names: Collection[str]) -> dict[str, FirstWindow]:
     """Return the first window of each of these tables."""
     starts = at.planner.starts(at.snapshot, at.now)
     cadences = {name: at.flow.tables[name].cadence for name in names}
     return {name: FirstWindow(of.window_of(starts[name]), of) for name, of in cadences.items()}
 
 
-def not_begun(at: Reading, names: Collection[str]) -> dict[str, FirstWindow]:
+def not_begun(at: OpenedProject, names: Collection[str]) -> dict[str, FirstWindow]:
     """Return the first windows of the tables without any due window so far."""
     return {name: first for name, first in first_windows(at, names).items() if first.due > at.now}
 

@@ -33,7 +33,7 @@ class GridCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GridRow:
     """One table's cells, one for each column; None where it has no label."""
 
     table: str
@@ -46,7 +46,7 @@ class Grid:
 
     cadence: Cadence
     columns: tuple[datetime, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
 
     @property
     def states(self) -> tuple[State, ...]:
@@ -58,7 +58,7 @@ class Grid:
         """Keep the newest columns."""
         if count >= len(self.columns):
             return self
-        rows = tuple(Row(row.table, row.cells[-count:]) for row in self.rows)
+        rows = tuple(GridRow(row.table, row.cells[-count:]) for row in self.rows)
         return Grid(self.cadence, self.columns[-count:], rows)
 
 
@@ -110,11 +110,11 @@ def make_grid(
     for name in by_schema(flow, states):
         of_table = states[name]
         if any(of_column.told for of_column in of_table):
-            rows.append(Row(name, _cells(name, of_table, warned)))
+            rows.append(GridRow(name, _cells(name, of_table, warned)))
             continue
         if id(of_table) not in shown:
             shown[id(of_table)] = _cells(name, of_table, warned)
-        rows.append(Row(name, shown[id(of_table)]))
+        rows.append(GridRow(name, shown[id(of_table)]))
     return Grid(by, tuple(columns), tuple(rows))
 
 

@@ -7,20 +7,20 @@ from datetime import datetime
 from waterclock.batches.facts import BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import Reading, one_table, selected
+from waterclock.operations.opening import OpenedProject, one_table, selected
 from waterclock.operations.restating import Found
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
 
-def held_of(at: Reading, selection: str, labels: str | None) -> Found:
+def held_of(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Return the held labels of a selection by table, oldest first. Making one again is one way to proceed."""
     meant, by_table = selected(at.flow, [selection], labels)
     found = {name: _held(at, at.flow.tables[name], by_table.get(name)) for name in meant.tables}
     return {name: held for name, held in found.items() if held}
 
 
-def held_labels(at: Reading, which: str) -> tuple[str, tuple[datetime, ...]]:
+def held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...]]:
     """Return a table and its held labels, all or those selected, oldest first.
 
     Raises  E440 where none is held
@@ -53,13 +53,13 @@ def ways_on(table: str, first: str, last: str, *, is_outdated: bool) -> str:
     return f"{looked_at}; waterclock release {table}@{which} --because '…' shows it"
 
 
-def can_be_released(at: Reading, table: str, label: datetime) -> bool:
+def can_be_released(at: OpenedProject, table: str, label: datetime) -> bool:
     """Return whether a held batch can be released as sealed: none of its inputs has changed since."""
     trouble = at.snapshot.of(table).troubles.get(label)
     return trouble is not None and trouble.status is BatchStatus.HELD and not trouble.is_outdated
 
 
-def _held(at: Reading, table: Table, said: Labels | None) -> tuple[datetime, ...]:
+def _held(at: OpenedProject, table: Table, said: Labels | None) -> tuple[datetime, ...]:
     low, high = said.bounds(table.cadence) if said is not None else (None, None)
     troubles = at.snapshot.of(table.name).troubles
     held = sorted(label for label, it in troubles.items() if it.status is BatchStatus.HELD)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.kept_logs import Kept, Stands, is_followed, kept_of, limit_of
+from waterclock.batches.kept_logs import RetainedLog, Stands, is_followed, kept_of, limit_of
 from waterclock.flow.declarations import Flow
 from waterclock.operations.json import instant_text
 from waterclock.operations.words import bytes_words, count_words
 
 if TYPE_CHECKING:
-    from waterclock.ledger.ledger import Past
+    from waterclock.ledger.ledger import PastSection
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class HeldLog:
     connection: str
     name: str
     at: datetime | None
-    kept: Kept
+    kept: RetainedLog
     limit: int
     is_needed: bool = True
 
@@ -88,7 +88,7 @@ class HeldLog:
         }
 
 
-def held_logs(flow: Flow, past: Past, names: Collection[str], gone: Collection[str] = ()) -> list[HeldLog]:
+def held_logs(flow: Flow, past: PastSection, names: Collection[str], gone: Collection[str] = ()) -> list[HeldLog]:
     """Return the logs that sources keep for some tables, and for tables that are `gone`. No source is contacted.
 
     Cost: two queries of the ledger if a log may be kept, otherwise none.
@@ -106,7 +106,7 @@ def held_logs(flow: Flow, past: Past, names: Collection[str], gone: Collection[s
             continue  # the next batch drops it at the source
         noted = seen.get(str(said["table"]))
         is_seen = noted is not None and noted.data["name"] == name
-        stood = Kept(Stands.SAFE) if noted is None or not is_seen else kept_of(noted.data)
+        stood = RetainedLog(Stands.SAFE) if noted is None or not is_seen else kept_of(noted.data)
         at = noted.at if noted is not None and is_seen else None
         limit = limit_of(table if is_needed else None, stood.most)
         found.append(HeldLog(str(said["table"]), str(said["connection"]), name, at, stood, limit, is_needed))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from waterclock.operations.held_logs import HeldLog, held_logs
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import Reading
+    from waterclock.operations.opening import OpenedProject
 
 
-def held_now(at: Reading, names: Collection[str]) -> list[HeldLog]:
+def held_now(at: OpenedProject, names: Collection[str]) -> list[HeldLog]:
     """Return the kept logs of some tables, as runs last saw them. If all tables are given, include removed tables."""
     if at.ledger is None:
         return []

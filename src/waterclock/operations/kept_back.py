@@ -7,10 +7,10 @@ from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 
 
-def kept_back(at: Reading, table: Table, cell: Cell | None) -> BatchResult | None:
+def kept_back(at: OpenedProject, table: Table, cell: Cell | None) -> BatchResult | None:
     """Return the sealed result of a batch's newest attempt if a rule holds it back, or None for any other batch.
 
     Cost: one small file. None is returned too if the sealed slice is gone, so that the other details can still be
@@ -26,7 +26,7 @@ def kept_back(at: Reading, table: Table, cell: Cell | None) -> BatchResult | Non
     return next((it for it in found[1] if it.label == cell.label), None) if found is not None else None
 
 
-def stage_of(at: Reading, table: Table) -> str:
+def stage_of(at: OpenedProject, table: Table) -> str:
     """Return the folder that contains a table's sealed slices. A publish has a separate one."""
     from waterclock.engine.ledger_opening import lake_of
 

@@ -16,10 +16,10 @@ from waterclock.flow.watermarks import mark_of
 from waterclock.operations.freshness import fresh_to, freshness
 from waterclock.operations.json import instant_text
 from waterclock.operations.reached import Reached, parts_of, reached_by, reached_words, says_watermark
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import Reading
+    from waterclock.operations.opening import OpenedProject
 
 MOST = 100
 """The number of a table's newest labels that are considered."""
@@ -92,13 +92,13 @@ class Lag:
         }
 
 
-def lags(at: Reading, names: Collection[str]) -> list[Lag]:
+def lags(at: OpenedProject, names: Collection[str]) -> list[Lag]:
     """Return how far some tables are behind.
 
     Cost: a plan of these tables, one query of the ledger for the newest labels of them and their inputs, and one for
     each table with a WATERMARK.
     """
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
+    plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names))
     found = freshness(at.flow, names, at.snapshot, plan)
     missing = {name: found[name].gaps + found[name].behind for name in names}
     made: Mapping[str, Sequence[MadeLabel]] = {}

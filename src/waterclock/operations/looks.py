@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import Reading
+    from waterclock.operations.opening import OpenedProject
 
 _MOST = 10
 _NEWEST = 16  # newer claims of done labels may have checked nothing, for example those made from kept rows
 
 
-def last_looks(at: Reading, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
+def last_looks(at: OpenedProject, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
     """Return the look-back record of the newest batch of each table with LOOKBACK ... CHANGED.
 
     The source is not contacted. The next batch finds newer changes.

@@ -15,7 +15,7 @@ from waterclock.batches.audit_trail import Counted
 from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule, Table
-from waterclock.flow.measures import GIVEN_UP, ROWS, Measure, Measured, Source, counts_rows, measured_in
+from waterclock.flow.measures import GIVEN_UP, ROWS, ComparedSource, Measure, Measured, counts_rows, measured_in
 from waterclock.flow.usual import LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, Usual, usual
 
 _OF_COLUMN = ("nulls", "distinct", "min", "max")
@@ -23,7 +23,7 @@ _NUMBERS = re.compile(r"(?:tinyint|smallint|int|bigint|float|double|decimal\(.*\
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class MeasurePoint:
     """A measure of one batch. `low` to `high` are the bounds of its rules by the usual value at that time.
 
     `value` is Spark's text, or None for NULL and for missing counts. `number` is None if the value is no number. A side
@@ -39,16 +39,16 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class MeasureSeries:
     """A measure over labels, oldest first, and the names of the rules that use it."""
 
     name: str
     type: str
     rules: tuple[str, ...]
-    points: tuple[Point, ...]
+    points: tuple[MeasurePoint, ...]
 
     @property
-    def newest(self) -> Point | None:
+    def newest(self) -> MeasurePoint | None:
         """The newest point that has a value."""
         return next((point for point in reversed(self.points) if point.value is not None), None)
 
@@ -77,7 +77,7 @@ def labels_back(table: Table, last: datetime, newest: int) -> int:
     return newest + min(table.cadence.count(table.cadence.floor(last - MOST_BACK), last) + 1, MOST_VALUES)
 
 
-def series_of(table: Table, kept: Sequence[Counted], labels: Sequence[datetime]) -> tuple[Series, ...]:
+def series_of(table: Table, kept: Sequence[Counted], labels: Sequence[datetime]) -> tuple[MeasureSeries, ...]:
     """Return the series of a table's row counts and measures over some labels, in the order of declaration.
 
     `kept`: these labels and earlier ones, oldest first; those whose rows were lost are skipped. Measures that are no
@@ -148,7 +148,7 @@ def _scales(table: Table) -> Mapping[str, frozenset[float]]:
     found: dict[str, set[float]] = {}
     for rule in all_rules(table):
         for value in () if rule.comparison is None else rule.comparison.values:
-            if value.source is Source.USUAL:
+            if value.source is ComparedSource.USUAL:
                 found.setdefault(_key(value.aggregate), set()).add(value.scales)
     return {name: frozenset(scales) for name, scales in found.items()}
 
@@ -178,7 +178,7 @@ def _series(
     known: Mapping[datetime, Mapping[str, Measured]],
     labels: Sequence[datetime],
     scales: Collection[float],
-) -> Series:
+) -> MeasureSeries:
     numbers = {label: _number(values.get(name)) for label, values in known.items()}
     history = [(label, value) for label, value in numbers.items() if value is not None] if scales else []
     cadence = table.cadence
@@ -188,9 +188,9 @@ def _series(
         value = None if found is None else found.value
         step = cadence.next(label) - label
         then = usual(history, label, step=step, zone=cadence.zone) if scales else None
-        points.append(Point(label, value, numbers.get(label), *_bounds(then, scales)))
+        points.append(MeasurePoint(label, value, numbers.get(label), *_bounds(then, scales)))
     kinds = (known[label][name].type for label in reversed(labels) if label in known and name in known[label])
-    return Series(name, next(kinds, ""), rules_on(table, name), tuple(points))
+    return MeasureSeries(name, next(kinds, ""), rules_on(table, name), tuple(points))
 
 
 def _bounds(then: Usual | None, scales: Collection[float]) -> tuple[float | None, float | None, float | None]:

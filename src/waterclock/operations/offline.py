@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING, FOREVER
-from waterclock.batches.offline import NEVER, Look, SpanFound, is_due, next_look, to_measure
+from waterclock.batches.offline import NEVER, OfflineRun, SpanFound, is_due, next_look, to_measure
 from waterclock.flow.declarations import Table
 from waterclock.flow.measures import OFFLINE
 from waterclock.operations.json import instant_text
@@ -17,7 +17,7 @@ from waterclock.operations.words import count_words, instant_words, local_range
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import Reading
+    from waterclock.operations.opening import OpenedProject
 
 _MOST_WAITING = 100_000
 _NEWEST_SPANS = 1
@@ -31,7 +31,7 @@ class OfflineStand:
     """
 
     table: Table
-    look: Look | None
+    look: OfflineRun | None
     next_at: datetime | None
     is_due: bool
     waiting: int
@@ -104,7 +104,7 @@ class OfflineStand:
         return instant_words(instant, self.table.cadence.zone)
 
 
-def offline_stands(at: Reading, names: Collection[str]) -> tuple[OfflineStand, ...]:
+def offline_stands(at: OpenedProject, names: Collection[str]) -> tuple[OfflineStand, ...]:
     """Return the offline status of the given tables that are measured offline.
 
     Cost: nothing if there are none; otherwise a statement, and three for each of these tables

@@ -13,7 +13,7 @@ from waterclock.operations.words import count_words, instant_words
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import Reading
+    from waterclock.operations.opening import OpenedProject
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -43,12 +43,12 @@ class OpenWindows:
         return f"{begun}; {view_of(self.table)} shows them as of {instant_words(self.shown, self.zone)}"
 
 
-def open_windows(at: Reading, names: Collection[str]) -> dict[str, OpenWindows]:
+def open_windows(at: OpenedProject, names: Collection[str]) -> dict[str, OpenWindows]:
     """Return the open windows of the tables that keep them. Cost: for each, a computation of its due windows."""
     return {found.table: found for name in names for found in _of(at, name)}
 
 
-def _of(at: Reading, name: str) -> Iterator[OpenWindows]:
+def _of(at: OpenedProject, name: str) -> Iterator[OpenWindows]:
     beside = open_beside(at.flow, name)
     if beside is None:
         return

@@ -25,12 +25,12 @@ from waterclock.timelabel.zone import parse_instant
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
-    from waterclock.dpl.resolve.schemas import Known
+    from waterclock.dpl.resolve.schemas import KnownColumns
     from waterclock.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class OpenedProject:
     """A project opened for reading: no ledger is created if there is none."""
 
     project: Project
@@ -132,12 +132,12 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         return is_folder(at(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log"))
 
 
-def _stored(folder: Path, env: str | None, *, connect: bool) -> Known | None:
+def _stored(folder: Path, env: str | None, *, connect: bool) -> KnownColumns | None:
     """Return the stored columns of the project's tables, before the project has been checked."""
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.project import addresses
     from waterclock.dpl.project_files import read_project_file
-    from waterclock.dpl.resolve.schemas import Known
+    from waterclock.dpl.resolve.schemas import KnownColumns
 
     try:
         config, _ = read_config(read_project_file(folder), env=env)
@@ -147,7 +147,7 @@ def _stored(folder: Path, env: str | None, *, connect: bool) -> Known | None:
         return None
     storage = str(folder / config.environment.storage)
     folders = cache(partial(_folders, addresses(folder, config)[1], connect=connect))
-    return Known(_StoredColumns(storage, folders), _StoredColumns(storage, folders, of_rows=True))
+    return KnownColumns(_StoredColumns(storage, folders), _StoredColumns(storage, folders, of_rows=True))
 
 
 def _folders_of(project: Project) -> Mapping[str, str]:
@@ -170,7 +170,7 @@ def _folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
 
 
 @contextmanager
-def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]:
+def reading(folder: Path, env: str | None, now: str | None) -> Iterator[OpenedProject]:
     """Open a project for reading.
 
     Raises  E421 where its ledger is gone, E422 where it is damaged
@@ -189,7 +189,7 @@ def reading(folder: Path, env: str | None, now: str | None) -> Iterator[Reading]
         if linked_tables(project.flow):
             snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
         snapshot = snapshot if ledger is None else told_of(snapshot, left_claims(ledger, snapshot))
-        yield Reading(project, ledger, Planner(project.flow), snapshot, at)
+        yield OpenedProject(project, ledger, Planner(project.flow), snapshot, at)
     finally:
         if ledger is not None:
             ledger.close()
@@ -246,7 +246,7 @@ def _means_tables(flow: Flow, text: str) -> bool:
         return False
 
 
-def labels_known(at: Reading, table: Table, labels: Labels) -> tuple[datetime, datetime]:
+def labels_known(at: OpenedProject, table: Table, labels: Labels) -> tuple[datetime, datetime]:
     """Return the bounds of selected labels among all that a table has now or had before its START was moved.
 
     Raises  E513 where none is selected, with the nearest

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from waterclock.batches.facts import Pause
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.pauses import tables_meant
 from waterclock.operations.reasons import need_reason_of_pause
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class OfTables:
         return bool(self.names) or self.is_of_all
 
 
-def to_pause(at: Reading, selection: str, labels: str | None) -> OfTables:
+def to_pause(at: OpenedProject, selection: str, labels: str | None) -> OfTables:
     """Return the tables that are not paused by name yet. An empty selection means all.
 
     Raises  E430 where labels are given, E510 to E514 as `selection.select`
@@ -42,7 +42,7 @@ def to_pause(at: Reading, selection: str, labels: str | None) -> OfTables:
     return OfTables(new, pauses=tuple(known for known in found.values() if known is not None))
 
 
-def to_resume(at: Reading, selection: str, labels: str | None) -> OfTables:
+def to_resume(at: OpenedProject, selection: str, labels: str | None) -> OfTables:
     """Return the tables that are paused by name, or whether all is paused. An empty selection means all.
 
     Raises  as `to_pause`
@@ -54,12 +54,12 @@ def to_resume(at: Reading, selection: str, labels: str | None) -> OfTables:
     return OfTables(tuple(name for name in names if name in by_name), pauses=(of_all,) if of_all else ())
 
 
-def due_of(at: Reading, of: OfTables) -> dict[str, list[datetime]]:
+def due_of(at: OpenedProject, of: OfTables) -> dict[str, list[datetime]]:
     """Return by table the due labels of the paused or resumed tables that no runner has started. Cost: a plan."""
     due: dict[str, list[datetime]] = {}
     if of.is_something:
         listed = None if of.is_of_all else of.names
-        for batch in at.planner.plan(at.snapshot, at.now, Request(listed=listed)).batches:
+        for batch in at.planner.plan(at.snapshot, at.now, PlanRequest(listed=listed)).batches:
             if batch.status is not Status.RUNNING and batch.status not in NEEDS_SOMEBODY:
                 due.setdefault(batch.table, []).append(batch.label)
     return due

@@ -21,7 +21,7 @@ from waterclock.flow.graph import late_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import made_besides, missing_labels
 from waterclock.operations.held_batches import can_be_released, held_of
-from waterclock.operations.opening import Reading, nothing_ran, one_table
+from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
 from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
 from waterclock.operations.reasons import need_reason, need_reason_of_release
 from waterclock.operations.replaying import labels_set_aside
@@ -111,7 +111,7 @@ class Proposal:
         return sha256("\n".join([self.verb, *told]).encode()).hexdigest()[:16]
 
 
-def propose(at: Reading, verb: str, selection: str, labels: str | None, most: int | None = None) -> Proposal:
+def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, most: int | None = None) -> Proposal:
     """Compute the effects of an action; changes nothing. For a retry, an empty selection means all failed batches.
 
     Raises  E910 for an unknown verb, E510 to E519 as the command of that name, E525 where more than `most` are
@@ -147,7 +147,7 @@ def propose(at: Reading, verb: str, selection: str, labels: str | None, most: in
     )
 
 
-def decide(at: Reading, proposal: Proposal, *, who: str, why: str) -> None:
+def decide(at: OpenedProject, proposal: Proposal, *, who: str, why: str) -> None:
     """Record a decision, who made it and why. The next planning of a runner carries it out.
 
     Raises  E903 where a skip or a release has no reason, E413 where a batch has changed since, E412 where nothing has
@@ -186,7 +186,7 @@ def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:
     return {name: str(flow.tables[name].destination) for name in proposal.all if flow.tables[name].kind is Kind.PUBLISH}
 
 
-def _retry(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
+def _retry(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
     cleared = troubled(at, selection, labels)
     blocked = blocked_by(plan_of_readers(at, cleared), cleared)
     made = {name: {*cleared.get(name, ()), *blocked.get(name, ())} for name in {*cleared, *blocked}}
@@ -205,24 +205,24 @@ def _retry(at: Reading, selection: str, labels: str | None, most: int | None) ->
     return _Found(_windows(at.flow, cleared), _windows(at.flow, others))
 
 
-def _backfill(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
+def _backfill(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
     missing = missing_labels(at, selection, labels, most)
     return _Found(_windows(at.flow, missing), _windows(at.flow, made_besides(at, missing)))
 
 
-def _recompute(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
+def _recompute(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
     return _restated(at, Verb.RECOMPUTE, done_labels(at, selection, labels, most), most)
 
 
-def _recollect(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
+def _recollect(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
     return _restated(at, Verb.RECOLLECT, labels_of_sources(at, selection, labels, most), most)
 
 
-def _replay(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
+def _replay(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
     return _restated(at, Verb.RECOMPUTE, labels_set_aside(at, selection, labels), most)
 
 
-def _release(at: Reading, selection: str, labels: str | None, _: int | None) -> _Found:
+def _release(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
     """Find held batches and those that wait for them. The next runner makes them visible as sealed.
 
     Batches that cannot be released any more are left out: they must be made again.
@@ -235,7 +235,7 @@ def _release(at: Reading, selection: str, labels: str | None, _: int | None) -> 
     return _Found(_windows(at.flow, held), _windows(at.flow, others))
 
 
-def _restated(at: Reading, verb: Verb, found: Mapping[str, Iterable[datetime]], most: int | None) -> _Found:
+def _restated(at: OpenedProject, verb: Verb, found: Mapping[str, Iterable[datetime]], most: int | None) -> _Found:
     wanted = {name: tuple(labels) for name, labels in found.items() if labels}
     if at.ledger is None or not wanted:
         return _Found({}, {})
@@ -244,7 +244,7 @@ def _restated(at: Reading, verb: Verb, found: Mapping[str, Iterable[datetime]], 
     return _Found(ripple.asked, ripple.following, asking)
 
 
-def _skip(at: Reading, selection: str, labels: str | None, most: int | None) -> _Found:
+def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
     name, behind = one_table(at.flow, selection)
     meant = behind or parse_labels(labels or "")
     table = at.flow.tables[name]
@@ -265,11 +265,13 @@ def _skip(at: Reading, selection: str, labels: str | None, most: int | None) -> 
     return _Found({name: windows}, _windows(at.flow, freed))
 
 
-def _withdrawn(at: Reading, selection: str, labels: str | None, _: int | None) -> _Found:
+def _withdrawn(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
     return _Found(_windows(at.flow, withdrawable(at, selection, labels)), {})
 
 
-def _withdraw(at: Reading, ledger: Ledger, labels: Mapping[str, Collection[datetime]], *, who: str, why: str) -> None:
+def _withdraw(
+    at: OpenedProject, ledger: Ledger, labels: Mapping[str, Collection[datetime]], *, who: str, why: str
+) -> None:
     """Withdraw requests, and the follow requests of older states made only for them."""
     for name, found in labels.items():
         ledger.decisions.withdraw(name, found, who=who, why=why)
@@ -277,12 +279,12 @@ def _withdraw(at: Reading, ledger: Ledger, labels: Mapping[str, Collection[datet
         ledger.decisions.end_following(name, followed, who=who)
 
 
-def _paused(at: Reading, selection: str, labels: str | None, _: int | None) -> _Found:
+def _paused(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
     of = to_pause(at, selection, labels)
     return _Found(_windows(at.flow, due_of(at, of)), {}, None, of)
 
 
-def _resumed(at: Reading, selection: str, labels: str | None, _: int | None) -> _Found:
+def _resumed(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
     of = to_resume(at, selection, labels)
     return _Found(_windows(at.flow, due_of(at, of)), {}, None, of)
 
@@ -316,7 +318,7 @@ def _labels(windows: Iterable[Window]) -> frozenset[datetime]:
     return frozenset(window.start for window in windows)
 
 
-def _is_covered(at: Reading, name: str, label: datetime) -> bool:
+def _is_covered(at: OpenedProject, name: str, label: datetime) -> bool:
     return at.snapshot.of(name).covered.covers_instant(label)
 
 

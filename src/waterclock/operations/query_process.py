@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.engine.opening import sessions_of_queries
 from waterclock.engine.spark.cancelling import cancel_jobs, mark_jobs
 from waterclock.errors import WaterclockError
-from waterclock.operations.answers import Answered, asked
+from waterclock.operations.answers import AnsweredQuestion, asked
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
@@ -40,7 +40,7 @@ _MOST_BYTES = 4 * 1024**3  # of the answer in Python; Spark's own memory has a s
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class QueryRequest:
     """A query of one project, and the maximum number of rows."""
 
     project: Project
@@ -68,12 +68,12 @@ class QueryProcess:
         """Whether the process has ended."""
         return self._process.poll() is not None
 
-    def ask(self, request: Request) -> None:
+    def ask(self, request: QueryRequest) -> None:
         """Send a query to the process. It starts Spark if needed."""
         with self._telling_end():
             self._connection.send(request)
 
-    def answer(self, seconds: float) -> Answered | str | None:
+    def answer(self, seconds: float) -> AnsweredQuestion | str | None:
         """Return the next message of the process, BEGUN or the answer, or None after `seconds` without one.
 
         Raises  the exception of the query; E731 where the process has ended
@@ -82,7 +82,7 @@ class QueryProcess:
             said = self._connection.recv() if self._connection.poll(seconds) else None
         if isinstance(said, BaseException):
             raise said
-        found: Answered | str | None = said
+        found: AnsweredQuestion | str | None = said
         return found
 
     def cancel(self) -> None:
@@ -125,7 +125,7 @@ class _Answering:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._requests: SimpleQueue[Request | None] = SimpleQueue()
+        self._requests: SimpleQueue[QueryRequest | None] = SimpleQueue()
         self._sessions: Sessions | None = None
         self._of: tuple[Any, ...] = ()
 
@@ -149,7 +149,7 @@ class _Answering:
             time.sleep(_SECONDS_TO_END)
             os.killpg(0, signal.SIGKILL)
 
-    def _answer(self, request: Request) -> Answered | BaseException:
+    def _answer(self, request: QueryRequest) -> AnsweredQuestion | BaseException:
         try:
             sessions = self._sessions_of(request.project)
             mark_jobs(sessions.root(), _TAG)
@@ -177,7 +177,7 @@ class _Answering:
         self._sessions.revive()
         return self._sessions
 
-    def _say(self, said: Answered | BaseException | str) -> None:
+    def _say(self, said: AnsweredQuestion | BaseException | str) -> None:
         try:
             data = pickle.dumps(said)
             pickle.loads(data)  # noqa: S301 - our own data; an error with its own arguments may fail to unpickle

@@ -17,7 +17,7 @@ from waterclock.operations.words import instant_words, span_words
 from waterclock.timelabel.cadence import Cadence
 
 if TYPE_CHECKING:
-    from waterclock.ledger.ledger import Past
+    from waterclock.ledger.ledger import PastSection
 
 MOST = 10
 """The number of a mark's newest labels from which the pace of the watermark is computed."""
@@ -85,7 +85,9 @@ def reached_of(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached, ...]
     return tuple(found)
 
 
-def reached_by(flow: Flow, past: Past, names: Collection[str], most: int = MOST) -> dict[str, tuple[Reached, ...]]:
+def reached_by(
+    flow: Flow, past: PastSection, names: Collection[str], most: int = MOST
+) -> dict[str, tuple[Reached, ...]]:
     """Return how far tables with a WATERMARK had come with their newest labels, oldest first.
 
     Tables without a measured mark are left out. Cost: one query of the ledger for each.

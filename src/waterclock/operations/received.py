@@ -12,10 +12,10 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.words import bytes_words, count_words
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import Reading
+    from waterclock.operations.opening import OpenedProject
 
 
-def received(at: Reading, names: Collection[str]) -> dict[str, Waiting]:
+def received(at: OpenedProject, names: Collection[str]) -> dict[str, Waiting]:
     """Return the waiting files for each table that has some, or an active writer. Cost: a listing of each.
 
     No secrets are needed: senders are not authenticated here.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
-from waterclock.operations.opening import Reading, selected
+from waterclock.operations.opening import OpenedProject, selected
 from waterclock.operations.restating import Found, done_labels
 from waterclock.timelabel.label import label_of
 
 
-def labels_set_aside(at: Reading, selection: str, labels: str | None) -> Found:
+def labels_set_aside(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Return the done labels of a selection with rows quarantined by older code than the current one.
 
     The current code would quarantine the same rows again.

@@ -12,7 +12,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.ledger import refusals
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.opening import Reading, selected
+from waterclock.operations.opening import OpenedProject, selected
 from waterclock.operations.words import count_words
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
@@ -21,7 +21,7 @@ Found = Mapping[str, tuple[datetime, ...]]
 Asking = dict[tuple[str, str], frozenset[datetime]]
 
 
-def done_labels(at: Reading, selection: str, labels: str | None, most: int | None = None) -> Found:
+def done_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
     """Return the done labels of a selection, without those that were skipped or never made.
 
     Raises  E510 to E514 as `selection.select`: a label before START or in the future is E513; E518 for one that RETAIN
@@ -30,7 +30,7 @@ def done_labels(at: Reading, selection: str, labels: str | None, most: int | Non
     return _done(at, selection, labels, lambda _table, _code: True, most)
 
 
-def hidden_lines(at: Reading, found: Found) -> list[str]:
+def hidden_lines(at: OpenedProject, found: Found) -> list[str]:
     """Describe labels whose rows RETAIN hides: they can be made again, but no query shows them."""
     lines = []
     for name, labels in found.items():
@@ -46,7 +46,7 @@ def hidden_lines(at: Reading, found: Found) -> list[str]:
     return lines
 
 
-def labels_behind(at: Reading, selection: str, labels: str | None) -> Found:
+def labels_behind(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Return the labels of a selection that are behind: older states whose inputs were restated since."""
     plan = at.planner.plan(at.snapshot, at.now)
     behind = {name: frozenset(of_table) for name, of_table in plan.behind.items()}
@@ -55,7 +55,7 @@ def labels_behind(at: Reading, selection: str, labels: str | None) -> Found:
 
 
 def asking_of(
-    at: Reading, ledger: Ledger, verb: str, found: Found, most: int | None = None
+    at: OpenedProject, ledger: Ledger, verb: str, found: Found, most: int | None = None
 ) -> tuple[Asking, LedgerSnapshot]:
     """Return the requests by verb and table, and a ledger snapshot that counts them as requested.
 
@@ -72,7 +72,7 @@ def asking_of(
     return asking, snapshot.with_following(resting)
 
 
-def taken_late(at: Reading, ledger: Ledger, found: Found) -> Found:
+def taken_late(at: OpenedProject, ledger: Ledger, found: Found) -> Found:
     """Return the batches of late rows whose rows recomputed closed windows may take over, newest last.
 
     A late row is stored in a slice after its window's end: where the books were closed, or later.
@@ -87,12 +87,12 @@ def taken_late(at: Reading, ledger: Ledger, found: Found) -> Found:
     return {name: labels for name, labels in taken.items() if labels}
 
 
-def labels_of_older_code(at: Reading, selection: str, labels: str | None) -> Found:
+def labels_of_older_code(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Return the done labels that ran under other code than the current one."""
     return _done(at, selection, labels, lambda table, code: code != table.fingerprint)
 
 
-def labels_of_sources(at: Reading, selection: str, labels: str | None, most: int | None = None) -> Found:
+def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
     """Return the done labels of the selected collects that can be read from their sources again.
 
     Raises  E519 where nothing is collected, arrivals cannot be read again, or a source only has its current contents;
@@ -113,7 +113,7 @@ def labels_of_sources(at: Reading, selection: str, labels: str | None, most: int
 
 
 def _done(
-    at: Reading,
+    at: OpenedProject,
     selection: str,
     labels: str | None,
     is_meant: Callable[[Table, str | None], bool],
@@ -137,7 +137,7 @@ def refuse_more_than(most: int | None, count: int) -> None:
         raise refusals.more_than(most)
 
 
-def _span(at: Reading, table: Table, labels: Labels | None, start: datetime) -> tuple[datetime, datetime] | None:
+def _span(at: OpenedProject, table: Table, labels: Labels | None, start: datetime) -> tuple[datetime, datetime] | None:
     end, dropped = table.cadence.last_due(at.now), at.snapshot.of(table.name).dropped_before
     if labels is None:
         return (max(start, dropped or start), end) if start < end else None
@@ -153,7 +153,7 @@ def _span(at: Reading, table: Table, labels: Labels | None, start: datetime) -> 
     return low, high
 
 
-def _refuse_unaskable(at: Reading, table: Table, labels: tuple[datetime, ...]) -> None:
+def _refuse_unaskable(at: OpenedProject, table: Table, labels: tuple[datetime, ...]) -> None:
     batching = None if table.source is None else table.source.batching
     if not labels or batching in {Batching.DATA_TIME, Batching.EACH, *LINKED}:
         return

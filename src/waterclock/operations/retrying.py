@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
-from waterclock.operations.opening import Reading, selected
+from waterclock.operations.opening import OpenedProject, selected
 from waterclock.planner.plan import STOPS, Plan, Status
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select
 
 _NO_CAP = 1 << 30
 Found = dict[str, frozenset[datetime]]
 
 
-def troubled(at: Reading, selection: str | None, labels: str | None) -> Found:
+def troubled(at: OpenedProject, selection: str | None, labels: str | None) -> Found:
     """Return the selected failed and held batches. If labels are given and none of them failed, return skipped ones.
 
     A retry of failed batches thus never undoes a skip of other batches by accident.
@@ -32,25 +32,25 @@ def troubled(at: Reading, selection: str | None, labels: str | None) -> Found:
     return {name: of_table for name, of_table in failed.items() if of_table}
 
 
-def _skipped(at: Reading, name: str, meant: Labels) -> frozenset[datetime]:
+def _skipped(at: OpenedProject, name: str, meant: Labels) -> frozenset[datetime]:
     low, high = meant.bounds(at.flow.tables[name].cadence)
     cells = [] if at.ledger is None else at.ledger.past.grid([name], low or BEGINNING, high or FOREVER)
     return frozenset(cell.label for cell in cells if cell.status == BatchStatus.SKIPPED)
 
 
-def _meant(at: Reading, name: str, meant: Labels | None, labels: Iterable[datetime]) -> frozenset[datetime]:
+def _meant(at: OpenedProject, name: str, meant: Labels | None, labels: Iterable[datetime]) -> frozenset[datetime]:
     cadence = at.flow.tables[name].cadence
     return frozenset(label for label in labels if meant is None or meant.contains(label, cadence))
 
 
-def plan_of_readers(at: Reading, names: Iterable[str]) -> Plan:
+def plan_of_readers(at: OpenedProject, names: Iterable[str]) -> Plan:
     """Plan all due batches of these tables and of their downstream tables, without a limit."""
     below = [f"`{name}`+" for name in names]
     listed = select(at.flow, *below).tables if below else ()
-    return at.planner.plan(at.snapshot, at.now, Request(cap=_NO_CAP, listed=listed))
+    return at.planner.plan(at.snapshot, at.now, PlanRequest(cap=_NO_CAP, listed=listed))
 
 
-def gone_without(at: Reading, found: Mapping[str, Iterable[datetime]]) -> Found:
+def gone_without(at: OpenedProject, found: Mapping[str, Iterable[datetime]]) -> Found:
     """Return the done batches that were made without some of these (PARTIAL AFTER), and are completed after them."""
     lacking: defaultdict[str, set[datetime]] = defaultdict(set)
     for name in at.flow.tables:

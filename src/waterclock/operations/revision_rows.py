@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.audit_trail import Attempt, Audit, Revision
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def revisions_of(audit: Audit) -> tuple[Attempt, ...]:
 
 
 def revision_rows(
-    at: Reading,
+    at: OpenedProject,
     table: Table,
     audit: Audit,
     claim: int,
@@ -85,7 +85,7 @@ def revision_rows(
     return RevisionRows(columns, one.rows, tuple(shown[:MOST_SHOWN]), differing, len(compared))
 
 
-def _folder(at: Reading, table: Table) -> str:
+def _folder(at: OpenedProject, table: Table) -> str:
     from waterclock.engine.ledger_opening import lake_of
 
     return lake_of(at.project, at.ledger).folder(table.name)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from waterclock.batches.audit_trail import Settled
 from waterclock.flow.declarations import Table
 from waterclock.operations.grid import GridCell, bounds, by_schema, cell_of
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.states import State
 from waterclock.planner.label_states import StatesIn, count_states
 from waterclock.planner.plan import Batch, Status
@@ -44,7 +44,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RibbonPiece:
     """Adjacent columns of a table in one state.
 
     `count` of its `of` labels are in `state`, the most severe one. The labels start in `[low, high)`. `part`: the share
@@ -68,10 +68,10 @@ class Ribbon:
     """One table over the axis. Columns without a piece have no label."""
 
     table: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RibbonPiece, ...]
 
 
-def ribbons(at: Reading, tables: Sequence[Table], axis: Axis, batches: Sequence[Batch]) -> tuple[Ribbon, ...]:
+def ribbons(at: OpenedProject, tables: Sequence[Table], axis: Axis, batches: Sequence[Batch]) -> tuple[Ribbon, ...]:
     """Return the ribbons of some tables, upstream first and grouped by schema. `batches` are the planned ones.
 
     Cost: three queries of the ledger, a plan of the span, and some microseconds per column and table.
@@ -131,7 +131,7 @@ class _Spans:
 
 def _pieces(
     name: str, spans: _Spans, states: Sequence[StatesIn], warned: Container[At], causes: Mapping[At, At]
-) -> Iterator[Piece]:
+) -> Iterator[RibbonPiece]:
     for index, found in enumerate(states):
         cell = cell_of(name, found, warned)
         first, last = spans.columns[index]
@@ -140,7 +140,7 @@ def _pieces(
         cause = _cause(name, found, causes) if cell.state is State.BLOCKED else None
         low, high = spans.edges[index : index + 2]
         part = _part(cell, spans.due[index])
-        yield Piece(first, last - first, cell.state, cell.count, cell.of, low, high, part, cause)
+        yield RibbonPiece(first, last - first, cell.state, cell.count, cell.of, low, high, part, cause)
 
 
 def _part(cell: GridCell, due: int) -> float:
@@ -151,9 +151,9 @@ def _cause(name: str, found: StatesIn, causes: Mapping[At, At]) -> At | None:
     return next((causes[name, one.label] for one in found.told if (name, one.label) in causes), None)
 
 
-def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
+def _joined(pieces: Iterator[RibbonPiece]) -> Iterator[RibbonPiece]:
     """Join adjacent pieces with the same content. A piece with only some labels in its state stays separate."""
-    alike: list[Piece] = []
+    alike: list[RibbonPiece] = []
     for piece in pieces:
         if alike and not _are_alike(alike[-1], piece):
             yield _one(alike)
@@ -163,7 +163,7 @@ def _joined(pieces: Iterator[Piece]) -> Iterator[Piece]:
         yield _one(alike)
 
 
-def _one(alike: Sequence[Piece]) -> Piece:
+def _one(alike: Sequence[RibbonPiece]) -> RibbonPiece:
     if len(alike) == 1:
         return alike[0]
     return replace(
@@ -175,6 +175,6 @@ def _one(alike: Sequence[Piece]) -> Piece:
     )
 
 
-def _are_alike(one: Piece, other: Piece) -> bool:
+def _are_alike(one: RibbonPiece, other: RibbonPiece) -> bool:
     is_next = one.column + one.columns == other.column and one.state is other.state and one.cause == other.cause
     return is_next and one.count == one.of and other.count == other.of and one.part == other.part == 1.0

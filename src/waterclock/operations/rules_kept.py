@@ -13,12 +13,12 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import Check, Demand, checks_of, every_rule
 from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import words
-from waterclock.operations.opening import Reading, nothing_ran, one_table
+from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
 from waterclock.operations.states import State
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RuleHistory:
     """The result of a rule in one batch: OK, WARNED, FAILED if the rule rejected the batch, DUE if it never ran."""
 
     label: datetime
@@ -34,7 +34,7 @@ class RuleKept:
     rule: str
     expression: str
     action: str
-    answers: tuple[Answer, ...]
+    answers: tuple[RuleHistory, ...]
     note: RuleNote | None = None
 
     @property
@@ -72,12 +72,12 @@ class RuleKept:
         return tuple(answer.label for answer in self.answers if answer.state is State.FAILED)
 
     @property
-    def _asked(self) -> tuple[Answer, ...]:
+    def _asked(self) -> tuple[RuleHistory, ...]:
         """The results of batches in which the rule was evaluated."""
         return tuple(answer for answer in self.answers if answer.state is not State.DUE)
 
 
-def rules_kept(at: Reading, tables: Sequence[Table], newest: int) -> tuple[RuleKept, ...]:
+def rules_kept(at: OpenedProject, tables: Sequence[Table], newest: int) -> tuple[RuleKept, ...]:
     """Return the rules of some tables with their results in the newest batches of each, broken ones first.
 
     Cost: two queries of the ledger for each table that has rules, and one.
@@ -134,7 +134,7 @@ def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
     return tuple(name for name in names if _answer(name, audit.cell, said).state in {State.FAILED, State.WARNED})
 
 
-def note_rule(at: Reading, table: str, rule: str, text: str, who: str) -> None:
+def note_rule(at: OpenedProject, table: str, rule: str, text: str, who: str) -> None:
     """Store a user's note about a rule. An empty text removes the previous note.
 
     Raises  E511 for an unknown table, E910 for a rule that it does not have, E412 where nothing has run yet
@@ -171,11 +171,11 @@ def _asked_of(check: Check) -> str:
     return f"{check.columns[0]} holds {check.text}" if check.demand is Demand.TYPE else f"{check.name} occurs once"
 
 
-def _answer(name: str, cell: Cell, said: Mapping[datetime, Sequence[str]]) -> Answer:
+def _answer(name: str, cell: Cell, said: Mapping[datetime, Sequence[str]]) -> RuleHistory:
     begins = (f"{name}: ", f"{name} is null in ", f"{name} is not unique: ")
     if cell.status in {"failed", "held"}:
         said_within = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, begins))})")
         text = next((line for line in (cell.error or "").splitlines() if said_within.search(line)), "")
-        return Answer(cell.label, State.FAILED if text else State.DUE, text)
+        return RuleHistory(cell.label, State.FAILED if text else State.DUE, text)
     text = next((text for text in said.get(cell.label, ()) if text.startswith(begins)), "")
-    return Answer(cell.label, State.WARNED if text else State.OK, text)
+    return RuleHistory(cell.label, State.WARNED if text else State.OK, text)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from waterclock.batches.audit_trail import RunnerSeen
 from waterclock.engine.runner_name import has_ended
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 
 
 def is_alive(runner: RunnerSeen, now: datetime) -> bool:
@@ -15,7 +15,7 @@ def is_alive(runner: RunnerSeen, now: datetime) -> bool:
     return not has_ended(runner.runner) and until >= now
 
 
-def alive(at: Reading) -> list[RunnerSeen]:
+def alive(at: OpenedProject) -> list[RunnerSeen]:
     """Return the runners that are alive: they work now, or will when something is due."""
     if at.ledger is None:
         return []

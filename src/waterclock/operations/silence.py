@@ -25,8 +25,8 @@ from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
-    from waterclock.ledger.ledger import Past
-    from waterclock.operations.opening import Reading
+    from waterclock.ledger.ledger import PastSection
+    from waterclock.operations.opening import OpenedProject
 
 MOST = 1500
 """The number of a table's newest labels in its history: two weeks of quarters of an hour, two months of hours."""
@@ -81,12 +81,12 @@ class Silent:
 NO_SILENCE = Silent(Flow(project="", tables={}))
 
 
-def silent(at: Reading, names: Collection[str]) -> Silent:
+def silent(at: OpenedProject, names: Collection[str]) -> Silent:
     """Return the result of `silences` for an opened project."""
     return NO_SILENCE if at.ledger is None else Silent(at.flow, silences(at.flow, at.ledger.past, names))
 
 
-def silences(flow: Flow, past: Past, names: Collection[str]) -> tuple[Silence, ...]:
+def silences(flow: Flow, past: PastSection, names: Collection[str]) -> tuple[Silence, ...]:
     """Return the silences of the given tables that are collects.
 
     Only collects are checked, because the rows of other tables depend on them.

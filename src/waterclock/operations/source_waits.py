@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.planner.plan import Batch, Plan, Status
 from waterclock.timelabel.label import label_of
 
@@ -30,7 +30,7 @@ class SourceWait:
         return {"table": self.table, "label": self.label, "at": instant_text(self.at)}
 
 
-def source_waits(at: Reading, plan: Plan) -> list[SourceWait]:
+def source_waits(at: OpenedProject, plan: Plan) -> list[SourceWait]:
     """Return the recorded source waits that still apply to a window of the plan."""
     ready = {batch.table for batch in plan.batches if batch.status is Status.READY}
     names = [name for name in at.flow.order if name in ready and at.flow.tables[name].source is not None]

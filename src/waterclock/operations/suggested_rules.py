@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from waterclock.flow.checks import every_rule
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.words import count_words, number_words
 
 _FEWEST = 5  # the minimum of batches for a suggestion
@@ -20,7 +20,7 @@ _MOST_TABLES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Suggested:
+class SuggestedRule:
     """A rule that all of the newest batches of a table would pass. `text` can be put into its declaration."""
 
     table: str
@@ -34,11 +34,11 @@ def has_rules(table: Table) -> bool:
     return bool(every_rule(table))
 
 
-def suggested_rules(at: Reading, tables: Sequence[Table], newest: int) -> tuple[Suggested, ...]:
+def suggested_rules(at: OpenedProject, tables: Sequence[Table], newest: int) -> tuple[SuggestedRule, ...]:
     """Suggest rules for the first tables that declare none. Cost: a query of the ledger per table, for up to twenty."""
     if at.ledger is None:
         return ()
-    found: list[Suggested] = []
+    found: list[SuggestedRule] = []
     for table in [table for table in tables if not has_rules(table)][:_MOST_TABLES]:
         cells = at.ledger.past.newest(table.name, newest)
         rows = [cell.rows for cell in cells if cell.current_claim is not None and cell.rows is not None]
@@ -46,7 +46,7 @@ def suggested_rules(at: Reading, tables: Sequence[Table], newest: int) -> tuple[
     return tuple(found)
 
 
-def _suggested(table: Table, rows: Sequence[int]) -> Iterator[Suggested]:
+def _suggested(table: Table, rows: Sequence[int]) -> Iterator[SuggestedRule]:
     if len(rows) < _FEWEST or min(rows) == 0:
         return
     low, high = min(rows), max(rows)
@@ -58,10 +58,10 @@ def _suggested(table: Table, rows: Sequence[int]) -> Iterator[Suggested]:
         yield _rule(table, "usual_rows", f"count(*) BETWEEN {least} AND {most}", why)
 
 
-def _rule(table: Table, name: str, expression: str, why: str) -> Suggested:
+def _rule(table: Table, name: str, expression: str, why: str) -> SuggestedRule:
     said = f"{expression} AS {name} ELSE WARN"
     text = f'expect="{said}"' if table.place.file.endswith(".py") else f"EXPECT {said}"
-    return Suggested(table.name, name, text, why)
+    return SuggestedRule(table.name, name, text, why)
 
 
 def _rounded(count: int, *, is_up: bool) -> int:

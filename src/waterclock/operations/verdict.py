@@ -20,7 +20,7 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class VerdictPart:
     """A part of a sentence. `mark` is the state that it is about, for its colour."""
 
     text: str
@@ -31,8 +31,8 @@ class Part:
 class Verdict:
     """The summary: a title, and more details, in parts."""
 
-    title: tuple[Part, ...]
-    more: tuple[Part, ...] = ()
+    title: tuple[VerdictPart, ...]
+    more: tuple[VerdictPart, ...] = ()
 
     @property
     def text(self) -> str:
@@ -45,9 +45,9 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
     names = list(found)
     if not names:
         if flow.tables:
-            return Verdict((Part("No table is meant."),))
+            return Verdict((VerdictPart("No table is meant."),))
         how = "Write a statement into a file of the folder flows, or make an example with `waterclock init`."
-        return Verdict((Part("No table is declared yet."),), (Part(how),))
+        return Verdict((VerdictPart("No table is declared yet."),), (VerdictPart(how),))
     counts = Counter(look_of(batch) for batch in plan.batches)
     pauses = _pauses(flow, plan)
     failed = [batch for batch in plan.batches if batch.status is Status.FAILED]
@@ -61,28 +61,28 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
         waits = (
             f"{count_words(due, 'batch', 'batches')} {'is' if due == 1 else 'are'} due" if due else "nothing is due yet"
         )
-        next_step = (Part("`waterclock run` makes what is due."),) if due else ()
-        return Verdict((Part(f"Nothing was made yet: {waits}."),), (*next_step, *pauses))
+        next_step = (VerdictPart("`waterclock run` makes what is due."),) if due else ()
+        return Verdict((VerdictPart(f"Nothing was made yet: {waits}."),), (*next_step, *pauses))
     late = [name for name in names if found[name].late is not None or found[name].gaps]
     if late:
         title = f"{_first(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
-        return Verdict((Part(title), Part(f"{_listed(late)}.")), more)
-    return Verdict((Part(_all_fresh(flow, found, plan.now)),), more)
+        return Verdict((VerdictPart(title), VerdictPart(f"{_listed(late)}.")), more)
+    return Verdict((VerdictPart(_all_fresh(flow, found, plan.now)),), more)
 
 
-def _pauses(flow: Flow, plan: Plan) -> tuple[Part, ...]:
+def _pauses(flow: Flow, plan: Plan) -> tuple[VerdictPart, ...]:
     """Describe who paused which tables, since when and why. Tables paused together share a sentence."""
     lines = pause_lines(plan, zone_of(flow))
     begun = [line.replace("all is", "All is", 1) if line.startswith("all is ") else line for line in lines]
-    return tuple(Part(f" {line}.", State.PAUSED) for line in begun)
+    return tuple(VerdictPart(f" {line}.", State.PAUSED) for line in begun)
 
 
-def _stopped(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: Plan) -> tuple[Part, ...]:
+def _stopped(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: Plan) -> tuple[VerdictPart, ...]:
     """Describe failed and held batches and how much each kind blocks. The kind that blocks something comes first."""
     blocked = [batch for batch in plan.batches if batch.status is Status.BLOCKED]
     by = {kind: sum(any(cause.status is kind for cause in batch.causes) for batch in blocked) for kind in stops}
     kinds = sorted((kind for kind in stops if stops[kind]), key=lambda kind: not by[kind])
-    parts: list[Part] = []
+    parts: list[VerdictPart] = []
     for kind in kinds:
         batches, mark = stops[kind], State.FAILED if kind is Status.FAILED else State.HELD
         number = _number(len(batches))
@@ -92,14 +92,14 @@ def _stopped(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: Plan) ->
         if parts and not by[kind]:
             be = "" if is_failure else "is " if is_one else "are "
             said = f"; {number.lower()} {'batch' if is_one else 'batches'} {be}"
-            parts += [Part(said), Part("failed" if is_failure else "held", mark), Part(": ")]
+            parts += [VerdictPart(said), VerdictPart("failed" if is_failure else "held", mark), VerdictPart(": ")]
         else:
             noun = ("failure" if is_one else "failures") if is_failure else "held batch" if is_one else "held batches"
             what = count_words(by[kind], "batch", "batches") if by[kind] else "nothing else"
-            parts += [Part(f"; {number.lower()} " if parts else f"{number} "), Part(noun, mark)]
-            parts += [Part(f" {'holds' if is_one else 'hold'} up {what}: ")]
-        parts.append(Part(_places(flow, batches, plan.now)))
-    return (*parts, Part("."))
+            parts += [VerdictPart(f"; {number.lower()} " if parts else f"{number} "), VerdictPart(noun, mark)]
+            parts += [VerdictPart(f" {'holds' if is_one else 'hold'} up {what}: ")]
+        parts.append(VerdictPart(_places(flow, batches, plan.now)))
+    return (*parts, VerdictPart("."))
 
 
 def _places(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
@@ -116,30 +116,36 @@ def _places(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
     return _and(said)
 
 
-def _rest(counts: Counter[State], plan: Plan, told: set[State]) -> tuple[Part, ...]:
+def _rest(counts: Counter[State], plan: Plan, told: set[State]) -> tuple[VerdictPart, ...]:
     """Describe the other states, each once."""
-    clauses: list[tuple[Part, ...]] = []
+    clauses: list[tuple[VerdictPart, ...]] = []
     if running := counts[State.RUNNING]:
-        clauses.append((Part(f"{count_words(running, 'batch is', 'batches are')} "), Part("running", State.RUNNING)))
+        clauses.append(
+            (VerdictPart(f"{count_words(running, 'batch is', 'batches are')} "), VerdictPart("running", State.RUNNING))
+        )
     if stale := counts[State.STALE]:
-        clauses.append((Part(f"{count_words(stale, 'batch is', 'batches are')} "), Part("stale", State.STALE)))
+        clauses.append(
+            (VerdictPart(f"{count_words(stale, 'batch is', 'batches are')} "), VerdictPart("stale", State.STALE))
+        )
     stopped = {batch.table for batch in plan.batches if batch.status in {Status.FAILED, Status.HELD}}
     due = counts[State.DUE] + sum(count for name, count in plan.left_out.items() if name not in stopped)
     if due:
-        clauses.append((Part(f"{count_words(due, 'batch is', 'batches are')} due"),))
+        clauses.append((VerdictPart(f"{count_words(due, 'batch is', 'batches are')} due"),))
     if paused := counts[State.PAUSED]:
-        clauses.append((Part(f"{count_words(paused, 'batch is', 'batches are')} "), Part("paused", State.PAUSED)))
+        clauses.append(
+            (VerdictPart(f"{count_words(paused, 'batch is', 'batches are')} "), VerdictPart("paused", State.PAUSED))
+        )
     if (blocked := counts[State.BLOCKED]) and State.BLOCKED not in told:
-        clauses.append((Part(f"{count_words(blocked, 'batch is', 'batches are')} blocked", State.BLOCKED),))
+        clauses.append((VerdictPart(f"{count_words(blocked, 'batch is', 'batches are')} blocked", State.BLOCKED),))
     if expired := counts[State.EXPIRED]:
-        clauses.append((Part(f"{count_words(expired, 'batch')} can never be made", State.EXPIRED),))
+        clauses.append((VerdictPart(f"{count_words(expired, 'batch')} can never be made", State.EXPIRED),))
     if more := sum(count for name, count in plan.left_out.items() if name in stopped):
-        clauses.append((Part(f"{count_words(more, 'more batch is', 'more batches are')} not there"),))
-    parts: list[Part] = []
+        clauses.append((VerdictPart(f"{count_words(more, 'more batch is', 'more batches are')} not there"),))
+    parts: list[VerdictPart] = []
     for at, clause in enumerate(clauses):
-        parts += [Part(", ")] if at else []
+        parts += [VerdictPart(", ")] if at else []
         parts += clause
-    return (*parts, Part(".")) if parts else ()
+    return (*parts, VerdictPart(".")) if parts else ()
 
 
 def _all_fresh(flow: Flow, found: Mapping[str, Freshness], now: datetime) -> str:

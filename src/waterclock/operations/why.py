@@ -11,7 +11,7 @@ _STOPPED = frozenset({Status.BLOCKED, Status.WAITING, Status.STALE})
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WhyStep:
     """A batch on the way to the cause, with its status and the reason. `is_root` if it waits for no other batch."""
 
     table: str
@@ -21,25 +21,25 @@ class Step:
     is_root: bool = False
 
 
-def way_to_cause(plan: Plan, table: str, label: datetime) -> tuple[Step, ...]:
+def way_to_cause(plan: Plan, table: str, label: datetime) -> tuple[WhyStep, ...]:
     """Return the steps from a planned batch to the root of its wait, itself first. Empty if it is not planned.
 
     Each step is a batch that the previous one reads or must come after. Cost: a scan of the plan.
     """
     planned = {(batch.table, batch.label): batch for batch in plan.batches}
-    found: list[Step] = []
+    found: list[WhyStep] = []
     seen: set[tuple[str, datetime]] = set()
     key: tuple[str, datetime] | None = (table, label)
     while key is not None and key not in seen and (batch := planned.get(key)) is not None:
         seen.add(key)
         following = _next(batch, planned)
         is_root = following is None and not batch.causes
-        found.append(Step(batch.table, batch.label, batch.status, batch.reason, is_root))
+        found.append(WhyStep(batch.table, batch.label, batch.status, batch.reason, is_root))
         if following is None and batch.causes:
             cause = batch.causes[0]
             if (cause.table, cause.window.start) not in planned:
                 detail = cause.detail or cause.status.value
-                found.append(Step(cause.table, cause.window.start, cause.status, detail, is_root=True))
+                found.append(WhyStep(cause.table, cause.window.start, cause.status, detail, is_root=True))
         key = following
     return tuple(found)
 

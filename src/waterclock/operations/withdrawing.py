@@ -7,7 +7,7 @@ from datetime import datetime
 from waterclock.batches.facts import TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.ledger import refusals
-from waterclock.operations.opening import Reading, selected
+from waterclock.operations.opening import OpenedProject, selected
 from waterclock.operations.words import count_words
 from waterclock.timelabel.label import label_of
 
@@ -15,7 +15,7 @@ Found = dict[str, frozenset[datetime]]
 _MOST_NAMED = 3
 
 
-def withdrawable(at: Reading, selection: str, labels: str | None) -> Found:
+def withdrawable(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Return the requested batches that no runner has started, including those before START.
 
     Raises  E510 to E514 as `selection.select`
@@ -29,7 +29,7 @@ def withdrawable(at: Reading, selection: str, labels: str | None) -> Found:
     return {name: of_table for name, of_table in asked.items() if of_table}
 
 
-def nothing_asked(at: Reading, selection: str, labels: str | None) -> WaterclockError:
+def nothing_asked(at: OpenedProject, selection: str, labels: str | None) -> WaterclockError:
     """Build the error for a withdrawal without any request, with the running batches or the existing requests."""
     found, _ = selected(at.flow, [selection], labels)
     everything = {name: asked_for(at.snapshot.of(name)) for name in at.flow.order}

@@ -13,7 +13,7 @@ from waterclock.batches.audit_trail import Cell, Settled
 from waterclock.batches.facts import BatchStatus, LedgerSnapshot, Missing, lacking
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.intervals import IntervalSet
@@ -43,7 +43,7 @@ class LabelState:
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
+class IdleCounts:
     """How many due labels of a table need no batch: no reader needs them, or a later snapshot covers them.
 
     A planned snapshot counts, too: it will cover all labels since the previous one.
@@ -112,7 +112,7 @@ def count_states(
     told = _told(planner, snapshot, now, span, kept, bounds.keys())
     starts = planner.starts(snapshot, now)
     found = {}
-    shared: dict[tuple[Cadence, datetime, tuple[datetime, ...]], _Spans] = {}
+    shared: dict[tuple[Cadence, datetime, tuple[datetime, ...]], _StateSpans] = {}
     for name, of_table in bounds.items():
         cadence, done = planner.graph.nodes[name].table.cadence, settled.done.get(name, ())
         begin = cadence.ceil(min([starts[name], *kept.get(name, ()), *done[:1]]))
@@ -135,7 +135,7 @@ class _Span:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spans:
+class _StateSpans:
     """Consecutive spans, with the states to show where all of their labels are done."""
 
     each: tuple[_Span, ...]
@@ -144,12 +144,12 @@ class _Spans:
     count: int
 
 
-def _spans(cadence: Cadence, begin: datetime, end: datetime, edges: Iterable[datetime]) -> _Spans:
+def _spans(cadence: Cadence, begin: datetime, end: datetime, edges: Iterable[datetime]) -> _StateSpans:
     """Return the spans of windows between neighbouring edges, limited to `begin` to `end`."""
     bounded = ((cadence.ceil(max(low, begin)), cadence.ceil(min(high, end))) for low, high in pairwise(edges))
     each = tuple(_Span(low, high, cadence.count(low, high)) for low, high in bounded)
     done = tuple(StatesIn(counts={Status.DONE: span.count} if span.count else {}) for span in each)
-    return _Spans(each, done, tuple(span.low for span in each), sum(span.count for span in each))
+    return _StateSpans(each, done, tuple(span.low for span in each), sum(span.count for span in each))
 
 
 def _told(
@@ -165,7 +165,7 @@ def _told(
     reported: Mapping[str, Collection[datetime]] = {}
     behind: Mapping[str, Collection[datetime]] = {}
     if span[0] < span[1]:
-        plan = planner.plan(snapshot, now, Request(listed=only, labels=Labels.between(*span), cap=_NO_CAP))
+        plan = planner.plan(snapshot, now, PlanRequest(listed=only, labels=Labels.between(*span), cap=_NO_CAP))
         reported, behind = plan.reported, plan.behind
         for batch in plan.batches:
             planned.setdefault(batch.table, {})[batch.label] = batch
@@ -185,7 +185,9 @@ def _told(
     }
 
 
-def quiet(planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Mapping[str, int]) -> dict[str, Quiet]:
+def quiet(
+    planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Mapping[str, int]
+) -> dict[str, IdleCounts]:
     """Count by table the due labels that are not needed and those that snapshots cover. `planned` counts due labels."""
     starts = planner.starts(snapshot, now)
     found = {}
@@ -204,7 +206,7 @@ def quiet(planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Ma
         else:
             stood = 0
         if left or stood:
-            found[name] = Quiet(not_needed=left, stood_for=stood)
+            found[name] = IdleCounts(not_needed=left, stood_for=stood)
     return found
 
 
@@ -271,7 +273,7 @@ class _Counted:
         self._done_apart = [label for label in sorted({*told.labels, *apart}) if is_in(done, label)]
         self._apart = sorted({*told.labels, *self._done_apart})
 
-    def over(self, spans: _Spans) -> tuple[StatesIn, ...]:
+    def over(self, spans: _StateSpans) -> tuple[StatesIn, ...]:
         """Return the states of each span. Cost: if all unlisted labels are done, only that of the listed labels."""
         first, last = spans.each[0].low, spans.each[-1].high
         apart = _within(self._apart, first, last)

@@ -104,7 +104,7 @@ def _reads(books: Books, window: Window, boundary: datetime, latest: Mapping[str
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VisibleWindows:
     """The open windows that a view shows of the state at `boundary`; None where there is no state.
 
     `ended` are the labels of windows that close exactly there: the state has all of their data.
@@ -137,7 +137,7 @@ class Openings:
             return after
         return self.cadence.next(max(self.closed)) if self.closed else self.start
 
-    def shown_at(self, tick: datetime, done: IntervalSet, *, as_they_were: bool) -> Shown:
+    def shown_at(self, tick: datetime, done: IntervalSet, *, as_they_were: bool) -> VisibleWindows:
         """Return the windows that a view shows of the state at the boundary before a tick.
 
         `as_they_were`: all windows that were open there, including those that are `done` since, but without those that
@@ -155,4 +155,4 @@ class Openings:
             and not (done.covers_instant(window.start) and not (as_they_were and window.start in self.closed))
         )
         ended = frozenset(window.start for window in shown if self.closed.get(window.start) == boundary)
-        return Shown(boundary, shown, ended)
+        return VisibleWindows(boundary, shown, ended)

@@ -11,7 +11,7 @@ from typing import Any
 from waterclock.batches.facts import AT_LAST, RECOMPUTE, RELEASE, Closing, Missing, Pause
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
-from waterclock.planner.sharing import Queries
+from waterclock.planner.sharing import SharedQueries
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
@@ -206,7 +206,7 @@ class Plan:
     reported: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
     following: Mapping[str, int] = field(default_factory=dict)
     behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
-    queries: Mapping[str, Queries] = field(default_factory=dict)
+    queries: Mapping[str, SharedQueries] = field(default_factory=dict)
     paused: Mapping[str, Pause] = field(default_factory=dict)
     paused_all: Pause | None = None
     partial: Mapping[str, Mapping[datetime, tuple[Missing, ...]]] = field(default_factory=dict)

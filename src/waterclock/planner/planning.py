@@ -18,9 +18,9 @@ from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.readiness import Facts, Judge
 from waterclock.planner.readiness_bounds import no_longer_waiting, within_reach
-from waterclock.planner.request import ALL, Request
+from waterclock.planner.request import ALL, PlanRequest
 from waterclock.planner.settlement import awaited, settle, standing_on
-from waterclock.planner.sharing import Queries, most_together, queries_of
+from waterclock.planner.sharing import SharedQueries, most_together, queries_of
 from waterclock.planner.starts import starts_of
 from waterclock.planner.ticks import Ticks
 from waterclock.planner.to_do import ToDo, to_do_by_table
@@ -44,7 +44,7 @@ class Planner:
         """Return the START of every table, as `starts`."""
         return starts_of(self.flow, self.graph, snapshot, now)
 
-    def plan(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> Plan:
+    def plan(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> Plan:
         """Return the plan at `now`; changes nothing."""
         judge = self._judge(snapshot, now, request)
         batches: list[Batch] = []
@@ -92,7 +92,7 @@ class Planner:
             },
         )
 
-    def ready(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> tuple[Group, ...]:
+    def ready(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> tuple[Group, ...]:
         """Return the groups of `plan` that may be claimed now, at a fraction of its cost where many batches wait."""
         judge = replace(self._judge(snapshot, now, request), is_brief=True)
         groups: list[Group] = []
@@ -135,7 +135,7 @@ class Planner:
                 found[name].append(label)
         return {name: tuple(labels) for name, labels in found.items()}
 
-    def books(self, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> tuple[Books, ...]:
+    def books(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> tuple[Books, ...]:
         """Return the closing state of each table with CLOSE WHEN that may run."""
         if not any(node.table.closes for node in self.graph.nodes.values()):
             return ()
@@ -189,7 +189,7 @@ class Planner:
                 asked[name] = tuple(Window(label, cadence.next(label)) for label in sorted(wanted))
         return Ripple(asked, following)
 
-    def _offered(self, judge: Judge, node: Node, to_do: ToDo, request: Request) -> list[Group]:
+    def _offered(self, judge: Judge, node: Node, to_do: ToDo, request: PlanRequest) -> list[Group]:
         """Return the groups of one table that may be claimed. Only windows that may be ready are checked."""
         past = judge.facts.snapshot.of(node.table.name)
         if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name) or past.refused:
@@ -205,7 +205,7 @@ class Planner:
         ready = islice((batch for batch in judged if batch.status is Status.READY), _enough(node, request.cap))
         return _shared(node, past, tuple(ready), most_together(node, request.group_cap))
 
-    def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: Request) -> Judge:
+    def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest) -> Judge:
         starts, force, only, clock = self.starts(snapshot, now), _forced(snapshot, request), request.only, request.clock
         settlement = settle(self.graph, snapshot, force)
         to_do = to_do_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
@@ -215,7 +215,7 @@ class Planner:
         )
         return Judge(facts)
 
-    def _selected(self, judge: Judge, request: Request) -> Iterator[tuple[Node, ToDo]]:
+    def _selected(self, judge: Judge, request: PlanRequest) -> Iterator[tuple[Node, ToDo]]:
         """Yield the selected tables that have something to do, upstream first, with the labels that may run."""
         for name, node in self.graph.nodes.items():
             to_do = judge.facts.to_do[name]
@@ -268,11 +268,13 @@ class Planner:
                 found[name] = waiting
         return found
 
-    def _queries(self, batches: Iterable[Batch], left_out: Mapping[str, int], group_cap: int) -> dict[str, Queries]:
+    def _queries(
+        self, batches: Iterable[Batch], left_out: Mapping[str, int], group_cap: int
+    ) -> dict[str, SharedQueries]:
         """Return by table how many queries write the ready and waiting batches, except those of publishes."""
         counts = Counter(batch.table for batch in batches if batch.status in {Status.READY, Status.WAITING})
         counts.update({name: count for name, count in left_out.items() if counts[name]})
-        found: dict[str, Queries] = {}
+        found: dict[str, SharedQueries] = {}
         for name, node in self.graph.nodes.items():
             if counts[name] and node.table.kind is not Kind.PUBLISH:
                 parents = {read.table for read in node.table.reads if read.table != name}
@@ -293,7 +295,7 @@ class Planner:
         return found
 
 
-def plan(flow: Flow, snapshot: LedgerSnapshot, now: datetime, request: Request = ALL) -> Plan:
+def plan(flow: Flow, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> Plan:
     """Return the plan at `now`, as `Planner.plan` does. Keep a `Planner` to plan more than once."""
     return Planner(flow).plan(snapshot, now, request)
 
@@ -309,7 +311,7 @@ def _late_of(table: Table) -> str | None:
     return None if table.late_rows is None else table.late_rows.of
 
 
-def _forced(snapshot: LedgerSnapshot, request: Request) -> Mapping[str, frozenset[datetime]]:
+def _forced(snapshot: LedgerSnapshot, request: PlanRequest) -> Mapping[str, frozenset[datetime]]:
     """Return the labels to run although no batch needs them: those of the request, and those that users asked for."""
     wanted = {
         name: frozenset(label for label in facts.wanted if not facts.covered.covers_instant(label))

@@ -12,11 +12,11 @@ from waterclock.batches.facts import (
     RELEASE,
     BatchStatus,
     Closing,
+    FailedBatch,
     LedgerSnapshot,
     Missing,
     OpenClaim,
     TableFacts,
-    Trouble,
     lacking,
 )
 from waterclock.flow.choices import ReadKind
@@ -478,7 +478,7 @@ def _urgency(cause: Cause) -> int:
     return 0 if cause.status in STOPS else 1 if cause.status is Status.PAUSED else 2
 
 
-def _is_due_again(trouble: Trouble, clock: datetime) -> bool:
+def _is_due_again(trouble: FailedBatch, clock: datetime) -> bool:
     return trouble.due_again is not None and trouble.due_again <= clock
 
 

@@ -13,7 +13,7 @@ GROUP_CAP = 366
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class PlanRequest:
     """The tables and labels that a plan covers, and its limits. The default covers all of them.
 
     `only`: the tables that may run; all others are checked only as causes. `listed`: the tables whose batches are
@@ -39,4 +39,4 @@ class Request:
         return self.labels.get(table) if isinstance(self.labels, Mapping) else self.labels
 
 
-ALL = Request()
+ALL = PlanRequest()

@@ -17,7 +17,7 @@ MOST_WINDOWS_OF_A_UNION = 31
 
 
 @dataclass(frozen=True, slots=True)
-class Queries:
+class SharedQueries:
     """The number of queries that write some labels.
 
     `least` is reached where Spark can turn each claim's windows into one query. `most` is reached where every window
@@ -32,7 +32,7 @@ class Queries:
         return {"least": self.least, "most": self.most}
 
 
-def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> Queries:
+def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> SharedQueries:
     """Return how many queries write `count` due labels of a table other than a publish.
 
     Python functions and FLATs run window by window; for SQL, Spark decides at run time. `of_parents` is how many
@@ -43,11 +43,11 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> Q
     together = most_together(node, group_cap) if shares else 1
     claims = _parts(count, together)
     if node.table.kind is not Kind.TRANSFORM or together == 1:
-        return Queries(claims, claims)
+        return SharedQueries(claims, claims)
     unions = count // together * _parts(together, MOST_WINDOWS_OF_A_UNION)
     unions += _parts(count % together, MOST_WINDOWS_OF_A_UNION)
     most = max(unions, min(count, of_parents))
-    return Queries(unions if _is_by_window(node.table) else claims, most)
+    return SharedQueries(unions if _is_by_window(node.table) else claims, most)
 
 
 def most_together(node: Node, group_cap: int) -> int:

@@ -17,7 +17,7 @@ from waterclock.batches.facts import (
     History,
     InputFact,
     LedgerSnapshot,
-    Made,
+    RevisionFact,
     TableFacts,
     TableHistory,
     content_sums,
@@ -243,7 +243,7 @@ class Worlds:
         return found
 
     def _changes(
-        self, of_labels: Iterable[tuple[Made, ...]], until: datetime | None
+        self, of_labels: Iterable[tuple[RevisionFact, ...]], until: datetime | None
     ) -> list[tuple[datetime, int, int]]:
         """Return the content changes of some labels up to an instant, newest first."""
         found = []
@@ -263,8 +263,8 @@ class _Undone:
     the logarithm of the number of labels (a Fenwick tree).
     """
 
-    def __init__(self, of_labels: list[tuple[Made, ...]]) -> None:
-        none = Made(_CURRENT, FOREVER, FOREVER, FOREVER, (0, 0))
+    def __init__(self, of_labels: list[tuple[RevisionFact, ...]]) -> None:
+        none = RevisionFact(_CURRENT, FOREVER, FOREVER, FOREVER, (0, 0))
         self._changes = sorted(
             (
                 (made.at, place, made.weight[0] - before.weight[0], made.weight[1] - before.weight[1])
@@ -308,14 +308,14 @@ def _since_when(table: TableHistory, labels: list[datetime]) -> list[datetime]:
     return list(accumulate(lows, min))[::-1]
 
 
-def _at(made: tuple[Made, ...], at: datetime | None) -> Made | None:
+def _at(made: tuple[RevisionFact, ...], at: datetime | None) -> RevisionFact | None:
     """Return the revision that was current at an instant."""
     if at is None:
         return made[-1]
     return next((each for each in reversed(made) if each.at <= at), None)
 
 
-def _standing(may_stand: Iterable[tuple[Made, ...]], fact: InputFact, at: datetime) -> str:
+def _standing(may_stand: Iterable[tuple[RevisionFact, ...]], fact: InputFact, at: datetime) -> str:
     """Return the content of the one batch of a REPLACE table that covered the window read."""
     now = False
     for made in may_stand:

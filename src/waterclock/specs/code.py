@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterator
 
 from waterclock.dpl.project import Project
 from waterclock.flow.declarations import Flow, Place, Query, Table, View
-from waterclock.specs.outcome import Declared
+from waterclock.specs.outcome import DeclaredRule
 
 # strings, names and comments, in which a semicolon does not end a statement
 _PART = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|--[^\n]*|/\*.*?\*/|(?P<end>;)", re.DOTALL)
 
 
-def code_of(project: Project, names: Collection[str]) -> tuple[Declared, ...]:
+def code_of(project: Project, names: Collection[str]) -> tuple[DeclaredRule, ...]:
     """Return the declarations of tables and of their views, in the order of the flow."""
-    found: dict[str, Declared] = {}
+    found: dict[str, DeclaredRule] = {}
     for name in project.flow.order:
         if name in names:
             table = project.flow.tables[name]
@@ -23,17 +23,17 @@ def code_of(project: Project, names: Collection[str]) -> tuple[Declared, ...]:
                 found.setdefault(view.name, _declared(project, view.name, view.place))
             if table.function is not None:
                 text = table.function.source
-                found[name] = Declared(name, str(table.function.place), "python", text.rstrip())
+                found[name] = DeclaredRule(name, str(table.function.place), "python", text.rstrip())
             else:
                 found[name] = _declared(project, name, table.place)
     return tuple(found.values())
 
 
-def _declared(project: Project, name: str, place: Place) -> Declared:
+def _declared(project: Project, name: str, place: Place) -> DeclaredRule:
     lines = project.sources.get(place.file, "").splitlines(keepends=True)
     text = "".join(lines[place.line - 1 :])[_indent(lines, place) :]
     end = next((part.end() for part in _PART.finditer(text) if part["end"]), len(text))
-    return Declared(name, str(place), "sql", text[:end])
+    return DeclaredRule(name, str(place), "sql", text[:end])
 
 
 def _indent(lines: list[str], place: Place) -> int:

@@ -12,7 +12,7 @@ from waterclock.specs.values import are_equal, text_of
 Values = tuple[Any, ...]
 
 
-class Mark(StrEnum):
+class CellMark(StrEnum):
     """The result of comparing one row."""
 
     SAME = "same"
@@ -22,10 +22,10 @@ class Mark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparedRow:
     """One row as expected, as found, or both; `wrong` are the positions of the columns that differ."""
 
-    mark: Mark
+    mark: CellMark
     expected: Values | None
     got: Values | None
     wrong: frozenset[int] = frozenset()
@@ -45,16 +45,18 @@ class Comparison:
     """The compared columns and all lines: the expected rows in their order, then the unexpected ones."""
 
     columns: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ComparedRow, ...]
 
     @property
     def is_same(self) -> bool:
         """Whether nothing differs."""
-        return all(line.mark is Mark.SAME for line in self.lines)
+        return all(line.mark is CellMark.SAME for line in self.lines)
 
     def summary(self) -> str:
         """Return a count of the differences: `1 row missing, 2 changed`."""
-        counts = [(mark, sum(line.mark is mark for line in self.lines)) for mark in Mark if mark is not Mark.SAME]
+        counts = [
+            (mark, sum(line.mark is mark for line in self.lines)) for mark in CellMark if mark is not CellMark.SAME
+        ]
         told = [f"{count} {mark}" for mark, count in counts if count]
         return f"rows differ: {', '.join(told)}" if told else "rows are as expected"
 
@@ -63,14 +65,14 @@ class Comparison:
         rows = [self.columns, *(line.cells() for line in self.lines)]
         widths = [max(len(row[at]) for row in rows) for at in range(len(self.columns))]
         signs = [" ", *(_SIGNS[line.mark] for line in self.lines)]
-        notes = ["", *("" if line.mark is Mark.SAME else f"  {line.mark}" for line in self.lines)]
+        notes = ["", *("" if line.mark is CellMark.SAME else f"  {line.mark}" for line in self.lines)]
         return "\n".join(
             f"{sign} | {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |{note}"
             for sign, row, note in zip(signs, rows, notes, strict=True)
         )
 
 
-_SIGNS = {Mark.SAME: " ", Mark.CHANGED: "~", Mark.MISSING: "-", Mark.UNEXPECTED: "+"}
+_SIGNS = {CellMark.SAME: " ", CellMark.CHANGED: "~", CellMark.MISSING: "-", CellMark.UNEXPECTED: "+"}
 
 
 def compare(
@@ -87,21 +89,21 @@ def compare(
     half of their cells must be equal. `may_be_more`: unexpected rows are not a difference.
     """
     left = list(got)
-    lines: list[Line | None] = []
+    lines: list[ComparedRow | None] = []
     for row in expected:
         at = next((at for at, other in enumerate(left) if not _wrong(row, other)), None)
-        lines.append(None if at is None else Line(Mark.SAME, row, left.pop(at)))
+        lines.append(None if at is None else ComparedRow(CellMark.SAME, row, left.pop(at)))
     places = [list(columns).index(key) for key in keys]
     for index, row in enumerate(expected):
         if lines[index] is not None:
             continue
         at = _partner(row, left, places)
         if at is None:
-            lines[index] = Line(Mark.MISSING, row, None)
+            lines[index] = ComparedRow(CellMark.MISSING, row, None)
         else:
             other = left.pop(at)
-            lines[index] = Line(Mark.CHANGED, row, other, _wrong(row, other))
-    unexpected = () if may_be_more else (Line(Mark.UNEXPECTED, None, row) for row in left)
+            lines[index] = ComparedRow(CellMark.CHANGED, row, other, _wrong(row, other))
+    unexpected = () if may_be_more else (ComparedRow(CellMark.UNEXPECTED, None, row) for row in left)
     return Comparison(tuple(columns), (*filter(None, lines), *unexpected))
 
 

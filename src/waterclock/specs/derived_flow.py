@@ -17,7 +17,7 @@ from waterclock.flow.declarations import Column, Columns, Flow, Place, Query, Re
 from waterclock.flow.graph import order_of
 from waterclock.planner.planning import Planner
 from waterclock.specs.schemas import Schema
-from waterclock.specs.script import Give, Run, Script
+from waterclock.specs.script import Give, Script, ScriptRun
 from waterclock.specs.typed_rows import Typed
 
 CONNECTION = "spec"
@@ -62,7 +62,7 @@ def _begins_too_late(flow: Flow, script: Script) -> Table | None:
     """Return a table that would start only after a label at which it must run, or None."""
     starts = Planner(flow).starts(LedgerSnapshot(), _FAR)
     for action in script.actions:
-        if isinstance(action, Run) and starts[action.table.name] > action.windows[0].start:
+        if isinstance(action, ScriptRun) and starts[action.table.name] > action.windows[0].start:
             return action.table
     return None
 

@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Place
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """One cell of a table, without surrounding blanks."""
 
     text: str
@@ -17,21 +17,21 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class ExampleTable:
     """A table below a step. Its first line names the columns."""
 
-    header: tuple[Cell, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    header: tuple[TableCell, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SpecStep:
     """One step. `is_background`: it comes before every scenario of its feature or rule."""
 
     keyword: str
     text: str
     place: Place
-    grid: Grid | None = None
+    grid: ExampleTable | None = None
     has_text: bool = False
     is_background: bool = False
 
@@ -49,11 +49,11 @@ class Scenario:
     name: str
     place: Place
     tags: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[SpecStep, ...]
     description: str = ""
     outline: str = ""
     example: tuple[tuple[str, str], ...] = ()
-    template: tuple[Step, ...] = ()
+    template: tuple[SpecStep, ...] = ()
 
     @property
     def title(self) -> str:
@@ -67,7 +67,7 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SpecRule:
     """A business rule and its scenarios. Scenarios outside any rule belong to one without a name."""
 
     name: str
@@ -83,7 +83,7 @@ class Feature:
     name: str
     description: str
     tags: tuple[str, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[SpecRule, ...]
 
     @property
     def scenarios(self) -> Iterator[Scenario]:

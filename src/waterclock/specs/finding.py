@@ -15,7 +15,7 @@ FOLDER, ENDING = "specs", ".feature"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SpecFiles:
     """Features with the selected scenarios, and the errors in their files."""
 
     features: tuple[Feature, ...]
@@ -29,7 +29,7 @@ class Found:
 
 def find_features(
     root: Path, files: Sequence[str | Path] = (), *, name: str | None = None, tags: str | None = None
-) -> Found:
+) -> SpecFiles:
     """Find and parse the features of the project at `root`: all of `specs/`, or the given files and folders.
 
     `name`: only scenarios whose feature, rule or name contains this text, or matches it as a pattern with `*`. `tags`:
@@ -56,7 +56,7 @@ def find_features(
     meant = [kept for feature in features if (kept := _meant(feature, name, tags)) is not None]
     if not meant and not errors:
         raise _nothing(features, name, tags)
-    return Found(tuple(meant), tuple(errors))
+    return SpecFiles(tuple(meant), tuple(errors))
 
 
 def _paths(root: Path, files: Sequence[str | Path]) -> list[Path]:

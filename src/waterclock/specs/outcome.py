@@ -9,10 +9,10 @@ from typing import Any
 
 from waterclock.errors import WaterclockError
 from waterclock.specs.comparing import Comparison
-from waterclock.specs.document import Feature, Scenario, Step
+from waterclock.specs.document import Feature, Scenario, SpecStep
 
 
-class Verdict(StrEnum):
+class ScenarioVerdict(StrEnum):
     """The result of a step or scenario. Steps after a failed one are skipped."""
 
     PASSED = "passed"
@@ -24,15 +24,15 @@ class Verdict(StrEnum):
 class StepOutcome:
     """The result of one step. A failed step has differing rows, an error of the engine, or a message."""
 
-    step: Step
-    verdict: Verdict
+    step: SpecStep
+    verdict: ScenarioVerdict
     comparison: Comparison | None = None
     error: WaterclockError | None = None
     said: str = ""
 
     def message(self) -> str:
         """Return the failure message, or an empty text for a step that passed."""
-        if self.verdict is not Verdict.FAILED:
+        if self.verdict is not ScenarioVerdict.FAILED:
             return ""
         if self.comparison is not None:
             return f"{self.comparison.summary()}\n{self.comparison.text()}"
@@ -46,7 +46,7 @@ class StepOutcome:
             "place": str(self.step.place),
             "verdict": str(self.verdict),
         }
-        if self.verdict is Verdict.FAILED:
+        if self.verdict is ScenarioVerdict.FAILED:
             found["said"] = self.comparison.summary() if self.comparison is not None else self.said
             found["error"] = None if self.error is None else self.error.to_dict()
             found["rows"] = None if self.comparison is None else _rows(self.comparison)
@@ -63,15 +63,15 @@ class ScenarioOutcome:
     code: tuple[str, ...] = ()
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ScenarioVerdict:
         """Failed if a step failed."""
-        is_failed = any(step.verdict is Verdict.FAILED for step in self.steps)
-        return Verdict.FAILED if is_failed else Verdict.PASSED
+        is_failed = any(step.verdict is ScenarioVerdict.FAILED for step in self.steps)
+        return ScenarioVerdict.FAILED if is_failed else ScenarioVerdict.PASSED
 
     @property
     def failed(self) -> StepOutcome | None:
         """The first step that failed."""
-        return next((step for step in self.steps if step.verdict is Verdict.FAILED), None)
+        return next((step for step in self.steps if step.verdict is ScenarioVerdict.FAILED), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as a dict for JSON."""
@@ -89,7 +89,7 @@ class ScenarioOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredRule:
     """The source text of a declaration in the project."""
 
     table: str
@@ -106,7 +106,7 @@ class SpecOutcome:
     env: str
     features: tuple[Feature, ...]
     scenarios: tuple[ScenarioOutcome, ...]
-    code: tuple[Declared, ...] = ()
+    code: tuple[DeclaredRule, ...] = ()
     seconds: float = 0.0
     was_stopped: bool = False
     left_out: int = field(default=0)
@@ -119,12 +119,12 @@ class SpecOutcome:
     @property
     def failed(self) -> tuple[ScenarioOutcome, ...]:
         """The scenarios that failed."""
-        return tuple(each for each in self.scenarios if each.verdict is Verdict.FAILED)
+        return tuple(each for each in self.scenarios if each.verdict is ScenarioVerdict.FAILED)
 
     @property
     def passed(self) -> tuple[ScenarioOutcome, ...]:
         """The scenarios that passed."""
-        return tuple(each for each in self.scenarios if each.verdict is Verdict.PASSED)
+        return tuple(each for each in self.scenarios if each.verdict is ScenarioVerdict.PASSED)
 
     def by_feature(self) -> Iterator[tuple[Feature, tuple[ScenarioOutcome, ...]]]:
         """Yield each feature with the results of its scenarios; features without any are left out."""

@@ -12,14 +12,19 @@ from html import escape
 from importlib.resources import files
 from itertools import groupby
 
-from waterclock.specs.comparing import Comparison, Line, Mark
-from waterclock.specs.document import Feature, Grid, Rule, Scenario, Step
-from waterclock.specs.outcome import Declared, ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
+from waterclock.specs.comparing import CellMark, ComparedRow, Comparison
+from waterclock.specs.document import ExampleTable, Feature, Scenario, SpecRule, SpecStep
+from waterclock.specs.outcome import DeclaredRule, ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
 from waterclock.specs.values import NULL, text_of
 
-_GLYPHS = {Verdict.PASSED: "✓", Verdict.FAILED: "✕", Verdict.SKIPPED: "–"}
-_CLASSES = {Verdict.PASSED: "ok", Verdict.FAILED: "fail", Verdict.SKIPPED: "skipped"}
-_MARKS = {Mark.SAME: "", Mark.CHANGED: "≠ changed", Mark.MISSING: "− missing", Mark.UNEXPECTED: "+ unexpected"}
+_GLYPHS = {ScenarioVerdict.PASSED: "✓", ScenarioVerdict.FAILED: "✕", ScenarioVerdict.SKIPPED: "–"}
+_CLASSES = {ScenarioVerdict.PASSED: "ok", ScenarioVerdict.FAILED: "fail", ScenarioVerdict.SKIPPED: "skipped"}
+_MARKS = {
+    CellMark.SAME: "",
+    CellMark.CHANGED: "≠ changed",
+    CellMark.MISSING: "− missing",
+    CellMark.UNEXPECTED: "+ unexpected",
+}
 _CODE = re.compile(r"`([^`]+)`")
 _NUMBER = re.compile(r"-?\d[\d_]*(\.\d+)?(e[+-]?\d+)?")
 
@@ -74,13 +79,13 @@ def _contents(outcome: SpecOutcome) -> str:
 
 
 def _sign(found: Sequence[ScenarioOutcome]) -> str:
-    failed = sum(each.verdict is Verdict.FAILED for each in found)
+    failed = sum(each.verdict is ScenarioVerdict.FAILED for each in found)
     if failed:
         return f'<span class="verdict fail">✕ {failed} of {len(found)} failed</span>'
     return f'<span class="verdict ok">✓ {len(found)} passed</span>'
 
 
-def _of_rule(rule: Rule, found: Iterable[ScenarioOutcome]) -> tuple[ScenarioOutcome, ...]:
+def _of_rule(rule: SpecRule, found: Iterable[ScenarioOutcome]) -> tuple[ScenarioOutcome, ...]:
     meant = set(map(id, rule.scenarios))
     return tuple(each for each in found if id(each.scenario) in meant)
 
@@ -114,12 +119,12 @@ def _feature(number: int, feature: Feature, found: tuple[ScenarioOutcome, ...]) 
     return "\n".join(filter(None, parts)) + "\n</section>"
 
 
-def _background(scenario: Scenario) -> tuple[Step, ...]:
+def _background(scenario: Scenario) -> tuple[SpecStep, ...]:
     return tuple(step for step in scenario.steps if step.is_background)
 
 
-def _before(steps: tuple[Step, ...]) -> str:
-    told = "".join(_step(StepOutcome(step, Verdict.PASSED)) for step in steps)
+def _before(steps: tuple[SpecStep, ...]) -> str:
+    told = "".join(_step(StepOutcome(step, ScenarioVerdict.PASSED)) for step in steps)
     return f'<div class="before"><p class="quiet">Before each example</p>\n{told}</div>' if steps else ""
 
 
@@ -129,7 +134,7 @@ def _examples(found: tuple[ScenarioOutcome, ...], known_tags: tuple[str, ...], l
         return _scenario(found[0], known_tags, level)
     first, is_failed = found[0].scenario, any(each.failed for each in found)
     tags = tuple(tag for tag in first.tags if tag not in known_tags)
-    steps = "".join(_step(StepOutcome(step, Verdict.PASSED)) for step in first.template)
+    steps = "".join(_step(StepOutcome(step, ScenarioVerdict.PASSED)) for step in first.template)
     head = "".join(f'<th class="of" scope="col">{escape(name)}</th>' for name, _ in first.example)
     body = "".join(
         f'<tr><th class="mark {_CLASSES[each.verdict]}" scope="row">{_GLYPHS[each.verdict]} {each.verdict}</th>'
@@ -140,7 +145,7 @@ def _examples(found: tuple[ScenarioOutcome, ...], known_tags: tuple[str, ...], l
         f'<p class="fail">✕ {escape(each.scenario.title)}</p>\n{_step(each.failed)}' for each in found if each.failed
     )
     return (
-        f'<article class="{Verdict.FAILED if is_failed else Verdict.PASSED}">\n'
+        f'<article class="{ScenarioVerdict.FAILED if is_failed else ScenarioVerdict.PASSED}">\n'
         f'<h{level} class="example">{_sign(found)} {escape(first.outline)}</h{level}>\n'
         f"{_tags(tags)}{_paragraphs(first.description)}{steps}"
         f'<p class="step"><span class="word">Examples</span></p>\n'
@@ -157,7 +162,9 @@ def _runs(outcome: ScenarioOutcome) -> str:
 def _scenario(outcome: ScenarioOutcome, known_tags: tuple[str, ...], level: int) -> str:
     scenario, verdict = outcome.scenario, outcome.verdict
     tags = tuple(tag for tag in scenario.tags if tag not in known_tags)
-    steps = [_step(each) for each in outcome.steps if not each.step.is_background or each.verdict is Verdict.FAILED]
+    steps = [
+        _step(each) for each in outcome.steps if not each.step.is_background or each.verdict is ScenarioVerdict.FAILED
+    ]
     return (
         f'<article class="{verdict}">\n'
         f'<h{level} class="example"><span class="verdict {_CLASSES[verdict]}">{_GLYPHS[verdict]} {verdict}</span> '
@@ -170,19 +177,19 @@ def _step(outcome: StepOutcome) -> str:
     step, verdict = outcome.step, outcome.verdict
     note = (
         ""
-        if verdict is Verdict.PASSED
+        if verdict is ScenarioVerdict.PASSED
         else f' <span class="verdict {_CLASSES[verdict]}">{_GLYPHS[verdict]} {verdict}</span>'
     )
     said = f'<p class="step"><span class="word">{escape(step.keyword)}</span> {escape(step.text)}{note}</p>\n'
-    if verdict is Verdict.FAILED and outcome.comparison is not None:
+    if verdict is ScenarioVerdict.FAILED and outcome.comparison is not None:
         differs = f'<p class="differs fail">{escape(outcome.comparison.summary())}</p>\n'
         return said + differs + _compared(outcome.comparison)
     table = _rows(step.grid) if step.grid is not None else ""
-    error = f'<pre class="error">{escape(outcome.message())}</pre>\n' if verdict is Verdict.FAILED else ""
+    error = f'<pre class="error">{escape(outcome.message())}</pre>\n' if verdict is ScenarioVerdict.FAILED else ""
     return said + table + error
 
 
-def _rows(grid: Grid) -> str:
+def _rows(grid: ExampleTable) -> str:
     head = "".join(f'<th class="of" scope="col">{escape(cell.text)}</th>' for cell in grid.header)
     body = "".join(f"<tr>{''.join(_cell(cell.text) for cell in row)}</tr>\n" for row in grid.rows)
     return f'<div class="rows"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
@@ -200,7 +207,7 @@ def _compared(comparison: Comparison) -> str:
     return f'<div class="rows"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
 
 
-def _line(line: Line) -> str:
+def _line(line: ComparedRow) -> str:
     sign = f'<th class="mark" scope="row">{_MARKS[line.mark] or "✓"}</th>'
     if line.expected is None or line.got is None:
         cells = "".join(_cell(text_of(value)) for value in line.expected or line.got or ())
@@ -214,7 +221,7 @@ def _line(line: Line) -> str:
     return f'<tr class="{line.mark}">{sign}{cells}</tr>\n'
 
 
-def _code(code: tuple[Declared, ...]) -> str:
+def _code(code: tuple[DeclaredRule, ...]) -> str:
     if not code:
         return ""
     parts = [

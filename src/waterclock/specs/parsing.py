@@ -11,7 +11,7 @@ from typing import Any
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
-from waterclock.specs.document import Cell, Feature, Grid, Rule, Scenario, Step
+from waterclock.specs.document import ExampleTable, Feature, Scenario, SpecRule, SpecStep, TableCell
 from waterclock.specs.unreadable import empty, mistyped, unreadable
 
 
@@ -80,7 +80,7 @@ class _Written:
                 rule, scenario = self._scenario(pickle)
                 by_rule[rule].append(scenario)
         rules = tuple(
-            Rule(node["name"], _plain(node["description"]), tuple(scenarios))
+            SpecRule(node["name"], _plain(node["description"]), tuple(scenarios))
             for node, scenarios in zip(self.rules, by_rule, strict=True)
             if scenarios
         )
@@ -134,11 +134,11 @@ class _Written:
             template=tuple(map(self._template, node["steps"])) if example else (),
         )
 
-    def _step(self, step: Mapping[str, Any]) -> Step:
+    def _step(self, step: Mapping[str, Any]) -> SpecStep:
         node, is_background = self.steps[step["astNodeIds"][0]]
         argument = step.get("argument") or {}
         grid = self._grid(node, argument["dataTable"]) if "dataTable" in argument else None
-        return Step(
+        return SpecStep(
             node["keyword"].strip(),
             step["text"],
             self._place(node["location"]),
@@ -147,19 +147,19 @@ class _Written:
             is_background,
         )
 
-    def _template(self, node: Mapping[str, Any]) -> Step:
+    def _template(self, node: Mapping[str, Any]) -> SpecStep:
         grid = self._grid(node, node["dataTable"]) if "dataTable" in node else None
-        return Step(node["keyword"].strip(), node["text"], self._place(node["location"]), grid)
+        return SpecStep(node["keyword"].strip(), node["text"], self._place(node["location"]), grid)
 
-    def _grid(self, node: Mapping[str, Any], table: Mapping[str, Any]) -> Grid:
+    def _grid(self, node: Mapping[str, Any], table: Mapping[str, Any]) -> ExampleTable:
         lines = [
             tuple(
-                Cell(cell["value"], self._place(written["location"]))
+                TableCell(cell["value"], self._place(written["location"]))
                 for cell, written in zip(row["cells"], origin["cells"], strict=True)
             )
             for row, origin in zip(table["rows"], node["dataTable"]["rows"], strict=True)
         ]
-        return Grid(lines[0], tuple(lines[1:]))
+        return ExampleTable(lines[0], tuple(lines[1:]))
 
     def _place(self, location: Mapping[str, Any]) -> Place:
         return Place(self.file, location["line"], location.get("column") or 1)

@@ -12,8 +12,8 @@ from waterclock.flow.checks import every_rule, rules_without_expression
 from waterclock.flow.choices import Action as RuleAction
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
-from waterclock.specs.document import Scenario, Step
-from waterclock.specs.script import Action, Give, Run, Script, upstream
+from waterclock.specs.document import Scenario, SpecStep
+from waterclock.specs.script import Action, Give, Script, ScriptRun, upstream
 from waterclock.specs.step_labels import place
 from waterclock.specs.steps import GIVEN, Does, Meaning, meaning_of
 from waterclock.timelabel.label import label_of
@@ -27,7 +27,7 @@ def script_of(scenario: Scenario, flow: Flow) -> tuple[Script | None, tuple[Wate
     Errors: E351, E352 as `meaning_of`; E511 and E706 for a name that is no table to give or run; E512 to E514 for
     labels; E356 and E357 for steps that cannot run in their order
     """
-    reader = _Reader(scenario, flow)
+    reader = _StepReader(scenario, flow)
     reader.read()
     if reader.errors:
         return None, tuple(reader.errors)
@@ -43,7 +43,7 @@ def script_of(scenario: Scenario, flow: Flow) -> tuple[Script | None, tuple[Wate
 
 
 @dataclass(slots=True)
-class _Reader:
+class _StepReader:
     scenario: Scenario
     flow: Flow
     errors: list[WaterclockError] = field(default_factory=list)
@@ -51,8 +51,8 @@ class _Reader:
     actions: list[Action] = field(default_factory=list)
 
     @property
-    def runs(self) -> Iterator[Run]:
-        return (action for action in self.actions if isinstance(action, Run))
+    def runs(self) -> Iterator[ScriptRun]:
+        return (action for action in self.actions if isinstance(action, ScriptRun))
 
     @property
     def given_tables(self) -> frozenset[str]:
@@ -101,7 +101,7 @@ class _Reader:
             if isinstance(action, Give):
                 self._check_given(action, given, ran)
                 given |= {(action.table.name, label) for label in action.labels}
-            elif isinstance(action, Run):
+            elif isinstance(action, ScriptRun):
                 self._check_run(action, {name for name, _ in given})
                 ran |= upstream(self.flow, action.table.name, self.given_tables)
             elif action.table.name not in ran | {name for name, _ in given}:
@@ -109,7 +109,7 @@ class _Reader:
                     action.meaning.step, f"{action.table.name} has not run", f"write: When {action.table.name} runs"
                 )
         does = {meaning.does for meaning in self.meanings}
-        if not any(isinstance(action, Run) for action in self.actions):
+        if not any(isinstance(action, ScriptRun) for action in self.actions):
             self._refuse(self.scenario, "nothing runs in this scenario", "write: When TABLE runs at LABEL")
         if does <= GIVEN | {Does.RUNS}:
             self._refuse(self.scenario, "nothing is expected in this scenario", "write: Then TABLE is")
@@ -128,7 +128,7 @@ class _Reader:
                 f"give what {name} reads; what it held before stands above its first run",
             )
 
-    def _check_run(self, action: Run, given: set[str]) -> None:
+    def _check_run(self, action: ScriptRun, given: set[str]) -> None:
         for name in sorted(upstream(self.flow, action.table.name, self.given_tables)):
             table = self.flow.tables[name]
             is_source = table.kind is Kind.COLLECT or (name in self.given_tables and name != action.table.name)
@@ -144,7 +144,7 @@ class _Reader:
                     )
                 )
 
-    def _refuse(self, at: Step | Scenario, what: str, fix: str) -> None:
+    def _refuse(self, at: SpecStep | Scenario, what: str, fix: str) -> None:
         self.errors.append(WaterclockError("E356", what, where=str(at.place), fix=fix))
 
 

@@ -16,10 +16,10 @@ from waterclock.engine.spark.settings import SparkSettings
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.specs.code import code_of
 from waterclock.specs.document import Feature, Scenario
-from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
+from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
 from waterclock.specs.reading import script_of
 from waterclock.specs.scenario_run import LEDGER, benched
-from waterclock.specs.schemas import Schemas
+from waterclock.specs.schemas import SpecSchemas
 from waterclock.specs.script import Script
 from waterclock.specs.typed_rows import Typed, typed
 
@@ -97,7 +97,7 @@ def _checked(
     if scripts:
         looked = replace(project, storage=str(folder / "look"), ledger=f"sqlite:///{folder / LEDGER}")
         with open_workplace(looked, sessions=sessions) as work:
-            schemas = Schemas(work)
+            schemas = SpecSchemas(work)
             for script in scripts:
                 one, wrong = typed(script, schemas.of)
                 found.extend(wrong)
@@ -126,8 +126,8 @@ def run_one(at: Ready, scenario: Typed, number: int) -> ScenarioOutcome:
     outcomes: list[StepOutcome] = []
     with benched(at.project, scenario, at.sessions, at.folder / f"s{number}", at.folder / LEDGER) as bench:
         for index, action in enumerate(script.actions):
-            if any(each.verdict is Verdict.FAILED for each in outcomes):
-                outcomes.append(StepOutcome(action.meaning.step, Verdict.SKIPPED))
+            if any(each.verdict is ScenarioVerdict.FAILED for each in outcomes):
+                outcomes.append(StepOutcome(action.meaning.step, ScenarioVerdict.SKIPPED))
             else:
                 outcomes.append(bench.step(index))
     exercised = tuple(name for name in at.project.flow.order if name in script.runs | (script.made - script.given))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.progress import GroupReport, Silent
+from waterclock.engine.progress import GroupReport, SilentListener
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner, RunOutcome
@@ -26,8 +26,8 @@ from waterclock.secrets import Secrets
 from waterclock.selection import Labels
 from waterclock.specs.comparing import Comparison, Values, compare
 from waterclock.specs.derived_flow import Derived, derive
-from waterclock.specs.outcome import StepOutcome, Verdict
-from waterclock.specs.script import Action, Expect, Give, Run, upstream
+from waterclock.specs.outcome import ScenarioVerdict, StepOutcome
+from waterclock.specs.script import Action, Expect, Give, ScriptRun, upstream
 from waterclock.specs.source import GivenRows, SpecConnections, given_rows
 from waterclock.specs.steps import Does
 from waterclock.specs.typed_rows import Rows, Typed, keys_of
@@ -66,7 +66,7 @@ def benched(project: Project, typed: Typed, sessions: Sessions, folder: Path, em
 
 
 @dataclass(slots=True)
-class _Heard(Silent):
+class _Heard(SilentListener):
     """The newest result that the engine reported for each finished batch."""
 
     failures: dict[tuple[str, datetime], WaterclockError] = field(default_factory=dict)
@@ -102,19 +102,19 @@ class Bench:
             if isinstance(action, Give):
                 name = self.derived.seeds.get(action.table.name, action.table.name)
                 self.given.give(name, action, self.typed.rows.get(at))
-                return StepOutcome(step, Verdict.PASSED)
-            found = self._run(at, action) if isinstance(action, Run) else self._expect(at, action)
+                return StepOutcome(step, ScenarioVerdict.PASSED)
+            found = self._run(at, action) if isinstance(action, ScriptRun) else self._expect(at, action)
         except Exception as raised:  # noqa: BLE001 - a defect in one scenario is reported there
-            return StepOutcome(step, Verdict.FAILED, error=to_error(raised, where=str(step.place)))
+            return StepOutcome(step, ScenarioVerdict.FAILED, error=to_error(raised, where=str(step.place)))
         if isinstance(found, Comparison):
-            return StepOutcome(step, Verdict.PASSED if found.is_same else Verdict.FAILED, found)
+            return StepOutcome(step, ScenarioVerdict.PASSED if found.is_same else ScenarioVerdict.FAILED, found)
         if isinstance(found, WaterclockError):
-            return StepOutcome(step, Verdict.FAILED, error=found)
-        return StepOutcome(step, Verdict.FAILED if found else Verdict.PASSED, said=found)
+            return StepOutcome(step, ScenarioVerdict.FAILED, error=found)
+        return StepOutcome(step, ScenarioVerdict.FAILED if found else ScenarioVerdict.PASSED, said=found)
 
     # Running tables
 
-    def _run(self, at: int, action: Run) -> WaterclockError | str:
+    def _run(self, at: int, action: ScriptRun) -> WaterclockError | str:
         """Update the table to the end of each window. Return an unexpected failure, or an empty text."""
         name = action.table.name
         made = upstream(self.derived.flow, name, frozenset())
@@ -185,7 +185,7 @@ class Bench:
 
     def _until_next_run(self, at: int) -> Iterator[Action]:
         for action in self.typed.script.actions[at + 1 :]:
-            if isinstance(action, Run):
+            if isinstance(action, ScriptRun):
                 return
             yield action
 

@@ -47,7 +47,7 @@ class Schema:
 
 
 @dataclass(slots=True)
-class Schemas:
+class SpecSchemas:
     """The schemas of a flow's tables, each computed once; `work` is opened on the flow as the user declared it."""
 
     work: Workplace

@@ -23,7 +23,7 @@ class Give:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ScriptRun:
     """Updates a table to the end of each window, one after the other."""
 
     meaning: Meaning
@@ -41,7 +41,7 @@ class Expect:
     high: datetime
 
 
-Action = Give | Run | Expect
+Action = Give | ScriptRun | Expect
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,13 @@ class Script:
     @property
     def runs(self) -> frozenset[str]:
         """The tables that a step runs by name."""
-        return frozenset(action.table.name for action in self.actions if isinstance(action, Run))
+        return frozenset(action.table.name for action in self.actions if isinstance(action, ScriptRun))
 
     @property
     def earliest(self) -> datetime:
         """The start of the first window that is named or implied."""
         given = (label for action in self.actions if isinstance(action, Give) for label in action.labels)
-        run = (window.start for action in self.actions if isinstance(action, Run) for window in action.windows)
+        run = (window.start for action in self.actions if isinstance(action, ScriptRun) for window in action.windows)
         return min([*given, *run])
 
 

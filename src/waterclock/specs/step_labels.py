@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Place
 from waterclock.selection import parse_labels
-from waterclock.specs.script import Action, Expect, Give, Run, names_label
+from waterclock.specs.script import Action, Expect, Give, ScriptRun, names_label
 from waterclock.specs.steps import GIVEN, Does, Meaning
 from waterclock.specs.values import plain_text
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -51,7 +51,7 @@ class _Placing:
         for at, meaning in enumerate(self.meanings):
             table = self.flow.tables[meaning.table]
             if at in runs:
-                self.actions.append(Run(meaning, table, runs[at]))
+                self.actions.append(ScriptRun(meaning, table, runs[at]))
             elif at in gives:
                 self.actions.append(Give(meaning, table, gives[at]))
             else:

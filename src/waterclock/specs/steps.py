@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 
 from waterclock.errors import WaterclockError
-from waterclock.specs.document import Step
+from waterclock.specs.document import SpecStep
 
 
 class Does(StrEnum):
@@ -64,14 +64,14 @@ VOCABULARY: tuple[str, ...] = tuple(shown.format(t="TABLE", at=" at LABEL") for 
 class Meaning:
     """The meaning of a step: its table, its labels as written, and the rule or error code that it expects."""
 
-    step: Step
+    step: SpecStep
     does: Does
     table: str
     labels: str | None = None
     what: str = ""
 
 
-def meaning_of(step: Step) -> Meaning:
+def meaning_of(step: SpecStep) -> Meaning:
     """Parse one step.
 
     Raises  E351 for a text that is no step, with the nearest one
@@ -107,7 +107,7 @@ def _check_grid(meaning: Meaning) -> None:
         raise _refused(step, "this step takes no rows", "remove the table below it")
 
 
-def _refused(step: Step, what: str, fix: str) -> WaterclockError:
+def _refused(step: SpecStep, what: str, fix: str) -> WaterclockError:
     return WaterclockError("E352", what, where=str(step.place), why=f"the step is {step.text!r}", fix=fix)
 
 

@@ -14,7 +14,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.folds import RECORD
 from waterclock.selection import parse_labels
 from waterclock.specs.comparing import Values, doubled
-from waterclock.specs.document import Cell, Grid
+from waterclock.specs.document import ExampleTable, TableCell
 from waterclock.specs.script import Action, Expect, Give, Script
 from waterclock.specs.values import plain_text, value_of
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -67,7 +67,7 @@ def typed(
     for at, action in enumerate(script.actions):
         grid = action.meaning.step.grid
         if grid is not None:
-            reader = _Reader(action, grid, schema_of(action.table.name, extras))
+            reader = _ValueReader(action, grid, schema_of(action.table.name, extras))
             rows[at] = reader.rows()
             errors.extend(reader.errors)
     if errors:
@@ -90,7 +90,7 @@ def keys_of(action: Expect, columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(found) if len(found) == len(keys) else ()
 
 
-def _said_types(grid: Grid, table: Table, errors: list[WaterclockError]) -> Iterator[tuple[str, str]]:
+def _said_types(grid: ExampleTable, table: Table, errors: list[WaterclockError]) -> Iterator[tuple[str, str]]:
     """Yield the columns of a source without declared types, with the type that the step sets, else STRING."""
     declared = {column.name.lower(): column for column in table.columns.named}
     for cell in grid.header:
@@ -117,11 +117,11 @@ def _said_types(grid: Grid, table: Table, errors: list[WaterclockError]) -> Iter
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ValueReader:
     """One step's table of rows."""
 
     action: Action
-    grid: Grid
+    grid: ExampleTable
     schema: Schema
     errors: list[WaterclockError] = field(default_factory=list)
 
@@ -166,14 +166,14 @@ class _Reader:
         """Return whether unknown columns are allowed: for expectations on a table whose columns cannot be inferred."""
         return bool(name) and not self.schema.is_whole and self.action.table.kind is not Kind.COLLECT
 
-    def _value(self, cell: Cell, name: str, type_name: str) -> object:
+    def _value(self, cell: TableCell, name: str, type_name: str) -> object:
         try:
             return self._label(cell) if name == TIMELABEL else value_of(cell, name, type_name)
         except WaterclockError as error:
             self.errors.append(error.at(str(cell.place)))
             return None
 
-    def _label(self, cell: Cell) -> str | None:
+    def _label(self, cell: TableCell) -> str | None:
         """Parse a label as commands do. Return it as the fourteen digits that the column contains, to compare them."""
         text = plain_text(cell)
         if text is None:
@@ -197,5 +197,5 @@ class _Reader:
                 )
             )
 
-    def _refuse(self, cell: Cell, what: str, fix: str, why: str | None = None) -> None:
+    def _refuse(self, cell: TableCell, what: str, fix: str, why: str | None = None) -> None:
         self.errors.append(WaterclockError("E354", what, where=str(cell.place), why=why, fix=fix))

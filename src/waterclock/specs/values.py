@@ -14,10 +14,10 @@ from decimal import Decimal
 from functools import singledispatch
 from typing import Any
 
-from waterclock.connectors.misfits import Misfit
+from waterclock.connectors.misfits import TypeMismatch
 from waterclock.connectors.values import Times, column, is_plain
 from waterclock.errors import WaterclockError
-from waterclock.specs.document import Cell
+from waterclock.specs.document import TableCell
 
 NULL = "NULL"
 _EXAMPLES: Mapping[str, str] = {
@@ -35,7 +35,7 @@ _EXAMPLES: Mapping[str, str] = {
 _NEAR = 1e-9
 
 
-def plain_text(cell: Cell) -> str | None:
+def plain_text(cell: TableCell) -> str | None:
     """Return a cell's text without quotes, or None for no value."""
     text = cell.text
     if text in {"", NULL}:
@@ -43,7 +43,7 @@ def plain_text(cell: Cell) -> str | None:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
-def value_of(cell: Cell, column_name: str, type_name: str) -> Any:
+def value_of(cell: TableCell, column_name: str, type_name: str) -> Any:
     """Return a cell's value in a type; nested values are Python's for JSON.
 
     Raises  E355 for a text that is no value of the type
@@ -53,7 +53,7 @@ def value_of(cell: Cell, column_name: str, type_name: str) -> Any:
         return None
     try:
         return column([text], type_name, Times()).to_pylist()[0] if is_plain(type_name) else json.loads(text)
-    except (Misfit, ValueError):
+    except (TypeMismatch, ValueError):
         example = _EXAMPLES.get(type_name, "" if is_plain(type_name) else 'JSON, such as [1, 2] or {"a": 1}')
         raise WaterclockError(
             "E355",

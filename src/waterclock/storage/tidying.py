@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties
 
-from waterclock.filesystem import Found, at, each_of, look
+from waterclock.filesystem import FileInfo, at, each_of, look
 from waterclock.object_stores import is_remote
 from waterclock.spark_sql import quoted
 from waterclock.storage.commit.write_commit import Change, removes_of, try_commit
@@ -76,7 +76,7 @@ def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: 
     return made[-1] if made else None
 
 
-def unneeded_files(folder: str, hours: int) -> list[Found]:
+def unneeded_files(folder: str, hours: int) -> list[FileInfo]:
     """List the data files outside the stage that no version of the last hours needs."""
     with opened(folder) as table:
         if not table.is_plain:
@@ -85,7 +85,7 @@ def unneeded_files(folder: str, hours: int) -> list[Found]:
     return [file for file in each_of(paths, lambda name: _looked_at(at(folder, unquote(name))), at=folder) if file]
 
 
-def _looked_at(path: Path) -> Found | None:
+def _looked_at(path: Path) -> FileInfo | None:
     """Return the metadata of a file, or None for a folder or a missing file."""
     try:
         return look(path) if is_remote(path) or path.is_file() else None

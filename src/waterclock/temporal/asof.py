@@ -10,21 +10,21 @@ from pyspark.sql import functions as sql
 
 from waterclock.temporal import time_buckets, time_slices
 from waterclock.temporal.columns import stop
-from waterclock.temporal.plans import Plan
+from waterclock.temporal.plans import TemporalPlan
 from waterclock.temporal.stops import OVERLAPPING
 from waterclock.temporal.time_buckets import BUCKET_HASH, Buckets, hash_as_they_compare
 from waterclock.temporal.time_slices import cuts_of, lacking, spread_by
 
 HINTS = {
-    Plan.HASH: "shuffle_hash",
-    Plan.BUCKETS: "shuffle_hash",
-    Plan.SLICES: "shuffle_hash",
-    Plan.SORTED_SLICES: "merge",
+    TemporalPlan.HASH: "shuffle_hash",
+    TemporalPlan.BUCKETS: "shuffle_hash",
+    TemporalPlan.SLICES: "shuffle_hash",
+    TemporalPlan.SORTED_SLICES: "merge",
 }
 
 
 def as_of(
-    child: DataFrame, parent: DataFrame, keys: list[str], plan: Plan, buckets: Buckets | None = None
+    child: DataFrame, parent: DataFrame, keys: list[str], plan: TemporalPlan, buckets: Buckets | None = None
 ) -> DataFrame:
     """Return every row of the child once, with the columns of the version in effect `at` its time, else null.
 
@@ -32,17 +32,17 @@ def as_of(
     version was in effect. `Plan.BUCKETS` needs `buckets`. Without them, or where equal keys may have unequal hashes,
     rows are joined as by `Plan.HASH`.
     """
-    if plan is Plan.WINDOW:
+    if plan is TemporalPlan.WINDOW:
         return _by_window(child, parent, keys)
     if (
-        plan is Plan.BUCKETS
+        plan is TemporalPlan.BUCKETS
         and buckets is not None
         and hash_as_they_compare(child.schema[key].dataType for key in keys)
     ):
         rows = time_buckets.at_moment(child, keys, buckets, "at")
         versions = time_buckets.over_periods(parent, keys, buckets, "eff", "exp")
         return _by_range(rows, versions, [BUCKET_HASH], plan, compared=keys).drop(BUCKET_HASH)
-    if plan in {Plan.SLICES, Plan.SORTED_SLICES}:
+    if plan in {TemporalPlan.SLICES, TemporalPlan.SORTED_SLICES}:
         cuts = cuts_of(parent, keys, is_small=True)
         child = time_slices.at_moment(child, cuts, "at")
         parent = time_slices.over_periods(parent, cuts, "eff", "exp")
@@ -51,10 +51,10 @@ def as_of(
 
 
 def _by_range(
-    child: DataFrame, parent: DataFrame, on: list[str], plan: Plan, *, compared: Sequence[str] = ()
+    child: DataFrame, parent: DataFrame, on: list[str], plan: TemporalPlan, *, compared: Sequence[str] = ()
 ) -> DataFrame:
     theirs = parent.withColumnsRenamed({key: f"p_{key}" for key in (*on, *compared)})
-    hinted = sql.broadcast(theirs) if plan is Plan.BROADCAST else theirs.hint(HINTS[plan])
+    hinted = sql.broadcast(theirs) if plan is TemporalPlan.BROADCAST else theirs.hint(HINTS[plan])
     is_in_effect = (sql.col("at") >= sql.col("eff")) & (sql.col("at") < sql.col("exp"))
     # not written as =, which Spark would use as a join key; neither comparison is true for a null
     same = [(sql.col(key) <= sql.col(f"p_{key}")) & (sql.col(key) >= sql.col(f"p_{key}")) for key in compared]

@@ -27,7 +27,7 @@ from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.instants import instant
 from waterclock.temporal.measure import Numbers
 from waterclock.temporal.overlaps import split
-from waterclock.temporal.plans import Plan, choose
+from waterclock.temporal.plans import TemporalPlan, choose
 from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, beginning, open_end
 from waterclock.temporal.time_buckets import buckets_of
 from waterclock.temporal.time_slices import lacking
@@ -233,7 +233,7 @@ def _reaching_back(versions: DataFrame, keys: list[str]) -> DataFrame:
     return versions.withColumn("eff", sql.when(is_first, beginning()).otherwise(sql.col("eff")))
 
 
-def _plan(versions: DataFrame, numbers: Numbers | None) -> Plan:
+def _plan(versions: DataFrame, numbers: Numbers | None) -> TemporalPlan:
     said = versions.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
     partitions = int(said) if said.isdigit() else 1  # some platforms accept "auto"
     return choose(numbers, row_bytes=sum(map(_bytes_of, versions.schema.fields)), partitions=partitions)

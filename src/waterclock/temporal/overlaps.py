@@ -10,19 +10,19 @@ from pyspark.sql import functions as sql
 
 from waterclock.temporal.asof import HINTS
 from waterclock.temporal.columns import stop
-from waterclock.temporal.plans import Plan
+from waterclock.temporal.plans import TemporalPlan
 from waterclock.temporal.record import beginning, open_end
 from waterclock.temporal.stops import OVERLAPPING
 from waterclock.temporal.time_slices import cuts_of, lacking, over_periods
 
 
-def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list[str], plan: Plan) -> DataFrame:
+def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list[str], plan: TemporalPlan) -> DataFrame:
     """Return spans that tile each child's version, each with the parent's attributes in it, null in gaps.
 
     Both frames have `keys`; the child has `start` and `end`; the parent has `eff`, `exp` and the attributes.
     """
     whole = completed(parent, keys, attributes)
-    if plan in {Plan.BROADCAST, Plan.HASH, Plan.BUCKETS}:
+    if plan in {TemporalPlan.BROADCAST, TemporalPlan.HASH, TemporalPlan.BUCKETS}:
         return _cut(_by_overlap(child, whole, keys, plan))
     return _cut(_in_slices(child, whole, keys, plan))
 
@@ -84,17 +84,17 @@ def _with_holes(starts: DataFrame, keys: list[str], attributes: list[str]) -> Da
     )
 
 
-def _by_overlap(child: DataFrame, whole: DataFrame, on: list[str], plan: Plan) -> DataFrame:
+def _by_overlap(child: DataFrame, whole: DataFrame, on: list[str], plan: TemporalPlan) -> DataFrame:
     theirs = whole.withColumnsRenamed({key: f"p_{key}" for key in on})
-    hinted = sql.broadcast(theirs) if plan is Plan.BROADCAST else theirs.hint(HINTS.get(plan, "merge"))
+    hinted = sql.broadcast(theirs) if plan is TemporalPlan.BROADCAST else theirs.hint(HINTS.get(plan, "merge"))
     meets = (sql.col("start") < sql.col("exp")) & (sql.col("eff") < sql.col("end"))
     pairs = reduce(Column.__and__, (sql.col(key) == sql.col(f"p_{key}") for key in on), meets)
     return child.join(hinted, pairs, "left").drop(*(f"p_{key}" for key in on))
 
 
-def _in_slices(child: DataFrame, whole: DataFrame, keys: list[str], plan: Plan) -> DataFrame:
+def _in_slices(child: DataFrame, whole: DataFrame, keys: list[str], plan: TemporalPlan) -> DataFrame:
     """Join slice by slice; a pair that meets in several slices counts in the first, where one of the two begins."""
-    cuts = cuts_of(whole, keys, is_small=plan in {Plan.SLICES, Plan.SORTED_SLICES})
+    cuts = cuts_of(whole, keys, is_small=plan in {TemporalPlan.SLICES, TemporalPlan.SORTED_SLICES})
     left = over_periods(child, cuts, "start", "end", "is_left_begin")
     right = over_periods(whole, cuts, "eff", "exp", "is_right_begin")
     pairs = _by_overlap(left, right, [*keys, "slice", "part"], plan)

@@ -8,7 +8,7 @@ from enum import Enum
 from waterclock.temporal.measure import Numbers
 
 
-class Plan(Enum):
+class TemporalPlan(Enum):
     """The methods to find the version in effect."""
 
     BROADCAST = "broadcast hash join with a range"
@@ -43,18 +43,18 @@ LIMITS = Limits()
 _BYTES_OF_A_LONG_KEY = 96
 
 
-def choose(numbers: Numbers | None, *, row_bytes: int, partitions: int, limits: Limits = LIMITS) -> Plan:
+def choose(numbers: Numbers | None, *, row_bytes: int, partitions: int, limits: Limits = LIMITS) -> TemporalPlan:
     """Return the plan for a parent with these numbers, whose pruned rows take `row_bytes` each."""
     if numbers is None:
-        return Plan.WINDOW
+        return TemporalPlan.WINDOW
     size = numbers.versions * row_bytes
     fits_task = size <= limits.build * partitions
     if numbers.most_versions <= limits.few_versions and size <= limits.broadcast:
-        return Plan.BROADCAST
+        return TemporalPlan.BROADCAST
     if numbers.most_versions <= limits.few_versions and fits_task:
         # a version is in two buckets on average
         is_bucketed = numbers.versions >= limits.bucketed * numbers.keys and 2 * size <= limits.build * partitions
-        return Plan.BUCKETS if is_bucketed and numbers.first is not None else Plan.HASH
+        return TemporalPlan.BUCKETS if is_bucketed and numbers.first is not None else TemporalPlan.HASH
     if numbers.long_keys * _BYTES_OF_A_LONG_KEY <= limits.cuts:
-        return Plan.SLICES if fits_task else Plan.SORTED_SLICES
-    return Plan.WINDOW
+        return TemporalPlan.SLICES if fits_task else TemporalPlan.SORTED_SLICES
+    return TemporalPlan.WINDOW

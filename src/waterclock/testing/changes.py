@@ -14,7 +14,7 @@ from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, OP, SEQ
 from waterclock.testing.connectors import declared
-from waterclock.testing.demands import Cut, KeepsSecrets, System, cut_midway, refused
+from waterclock.testing.demands import KeepsSecrets, RowCut, System, cut_midway, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ _EVER = datetime(2100, 1, 1, tzinfo=UTC)
 _NEVER = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-class Changing(Cut, Protocol):
+class Changing(RowCut, Protocol):
     """A table of rows with the columns `id` and `note`, keyed by `id`."""
 
     def put(self, rows: Mapping[str, str]) -> None:

@@ -38,7 +38,7 @@ from waterclock.connectors.interface import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Place
-from waterclock.testing.demands import Cut, KeepsSecrets, System, cut_midway, refused, rows_of
+from waterclock.testing.demands import KeepsSecrets, RowCut, System, cut_midway, refused, rows_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
@@ -54,7 +54,7 @@ _MANY = [{"id": f"{at:02}", "note": f"note {at * 7919}"} for at in range(40)]
 _HERE = Place("flows/conformance.dpl", 1, 1)
 
 
-class Arriving(Cut, Protocol):
+class Arriving(RowCut, Protocol):
     """A system in which items arrive. Their rows have the columns `id` and `note`."""
 
     def put(self, stamp: datetime, rows: Sequence[Mapping[str, str]]) -> None:
@@ -66,7 +66,7 @@ class Arriving(Cut, Protocol):
         ...
 
 
-class Timed(Cut, Protocol):
+class TimedSystem(RowCut, Protocol):
     """A system whose rows have the columns `id` (text) and `at`, their data time, which may be missing.
 
     `zone_of_times` is None if the system stores instants, else the zone of its zone-less times.
@@ -79,7 +79,7 @@ class Timed(Cut, Protocol):
         ...
 
 
-class Holding(Cut, Protocol):
+class Holding(RowCut, Protocol):
     """A system that stores rows with the columns `id` (text) and `note`.
 
     `tells_schema`: False if it cannot return its columns without Spark. The default is True.
@@ -262,7 +262,7 @@ class ArrivalConformance(KeepsSecrets):
 class WindowConformance(KeepsSecrets):
     """A collect BY DATA TIME: each row belongs to one window, by its own time."""
 
-    def test_windows_are_half_open_and_take_each_row_once(self, spark: SparkSession, system: Timed) -> None:
+    def test_windows_are_half_open_and_take_each_row_once(self, spark: SparkSession, system: TimedSystem) -> None:
         second = timedelta(seconds=1)
         times = [_DAY, _DAY + _HOUR - second, _DAY + _HOUR, _DAY + 2 * _HOUR - second, _DAY + 2 * _HOUR]
         system.put([(str(at), self._told(system, time)) for at, time in enumerate(times)])
@@ -270,7 +270,7 @@ class WindowConformance(KeepsSecrets):
         first, second_label = (window.label for window in hours(0, 2))
         assert labels == {"0": first, "1": first, "2": second_label, "3": second_label}
 
-    def test_windows_read_together_equal_windows_read_alone(self, spark: SparkSession, system: Timed) -> None:
+    def test_windows_read_together_equal_windows_read_alone(self, spark: SparkSession, system: TimedSystem) -> None:
         times = [_DAY + at * timedelta(minutes=17) for at in range(20)]
         system.put([(str(at), self._told(system, time)) for at, time in enumerate(times)])
         together = self._read(spark, system, hours(0, 4))
@@ -279,30 +279,30 @@ class WindowConformance(KeepsSecrets):
             alone |= self._read(spark, system, [window])
         assert together == alone
 
-    def test_windows_may_have_gaps(self, spark: SparkSession, system: Timed) -> None:
+    def test_windows_may_have_gaps(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([(str(at), self._told(system, _DAY + at * _HOUR)) for at in range(6)])
         windows = [*hours(0, 1), *hours(2, 2), *hours(5, 1)]
         assert set(self._read(spark, system, windows)) == {"0", "2", "3", "5"}
 
-    def test_rows_without_a_time_are_counted(self, spark: SparkSession, system: Timed) -> None:
+    def test_rows_without_a_time_are_counted(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([("a", self._told(system, _DAY)), ("b", None), ("c", None)])
         read = self._collected(spark, system, hours(0, 1))
         assert [row["id"] for row in rows_of(read)] == ["a"]
         assert list(read.set_aside().values()) == [2]
 
-    def test_an_empty_window_has_columns_and_norows_of(self, spark: SparkSession, system: Timed) -> None:
+    def test_an_empty_window_has_columns_and_norows_of(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([("a", self._told(system, _DAY + 5 * _HOUR))])
         read = self._collected(spark, system, hours(0, 1))
         assert rows_of(read) == []
         assert set(read.frame.columns) == {"id", "at", TIMELABEL}
 
-    def test_a_time_column_that_is_not_there_is_named(self, spark: SparkSession, system: Timed) -> None:
+    def test_a_time_column_that_is_not_there_is_named(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([("a", self._told(system, _DAY))])
         collector = _windows(system)
         with pytest.raises(WaterclockError, match="moment"):
             collector.read_windows(spark, system.unit, WindowRequest("moment", hours(0, 1)), declared(), "UTC")
 
-    def test_the_time_column_need_not_be_taken(self, spark: SparkSession, system: Timed) -> None:
+    def test_the_time_column_need_not_be_taken(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([("a", self._told(system, _DAY))])
         request = WindowRequest("at", hours(0, 1))
         closed = declared(("id", None), is_open=False)
@@ -311,7 +311,7 @@ class WindowConformance(KeepsSecrets):
         assert read.left_out == ("at",)
         assert "at" in read.seen
 
-    def test_a_repeated_hour_is_its_first_pass(self, spark: SparkSession, system: Timed) -> None:
+    def test_a_repeated_hour_is_its_first_pass(self, spark: SparkSession, system: TimedSystem) -> None:
         if system.zone_of_times is None:
             pytest.skip("its times are instants")
         zone = "America/New_York"  # 01:00 to 02:00 occurred twice on 2013-11-03, from 05:00Z and from 06:00Z
@@ -323,7 +323,7 @@ class WindowConformance(KeepsSecrets):
         )
         assert [(row["id"], row[TIMELABEL]) for row in rows_of(read)] == [("a", label_of(start))]
 
-    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Timed) -> None:
+    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([("a", self._told(system, _DAY))])
         request = WindowRequest("at", hours(0, 1))
         refused(
@@ -332,29 +332,31 @@ class WindowConformance(KeepsSecrets):
         )
         assert set(self._read(spark, system, hours(0, 1))) == {"a"}
 
-    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(self, spark: SparkSession, system: Timed) -> None:
+    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(
+        self, spark: SparkSession, system: TimedSystem
+    ) -> None:
         system.put([(row["id"], self._told(system, _DAY + at * _MINUTES)) for at, row in enumerate(_MANY)])
         cut_midway(system, _windows(system), declared(), lambda: self._read(spark, system, hours(0, 4)))
         assert sorted(self._read(spark, system, hours(0, 4))) == [row["id"] for row in _MANY]
 
     @staticmethod
-    def _zone(system: Timed) -> str:
+    def _zone(system: TimedSystem) -> str:
         return system.zone_of_times or "UTC"
 
     @staticmethod
-    def _told(system: Timed, instant: datetime) -> datetime:
+    def _told(system: TimedSystem, instant: datetime) -> datetime:
         if system.zone_of_times is None:
             return instant
         from waterclock.timelabel.zone import nominal_zone
 
         return instant.astimezone(nominal_zone(system.zone_of_times)).replace(tzinfo=None)
 
-    def _collected(self, spark: SparkSession, system: Timed, windows: Sequence[Window]) -> Collected:
+    def _collected(self, spark: SparkSession, system: TimedSystem, windows: Sequence[Window]) -> Collected:
         request = WindowRequest("at", windows)
         columns = declared(("at", "STRING"))
         return _windows(system).read_windows(spark, system.unit, request, columns, self._zone(system))
 
-    def _read(self, spark: SparkSession, system: Timed, windows: Sequence[Window]) -> dict[str, str]:
+    def _read(self, spark: SparkSession, system: TimedSystem, windows: Sequence[Window]) -> dict[str, str]:
         rows = rows_of(self._collected(spark, system, windows))
         labels = {row["id"]: row[TIMELABEL] for row in rows}
         assert len(labels) == len(rows), "a row belongs to one window"

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from waterclock.connectors.delivering import Delivered, Deliverer, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Deliverer, Delivery, DeliveryOutcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode
@@ -104,7 +104,7 @@ class DeliveryConformance(KeepsSecrets):
     def test_a_slice_is_delivered_with_its_label(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1), row("b", 2)], Mode.APPEND, is_from_partitioned=True)
         delivered = _deliver(system, delivery)
-        assert (delivered.outcome, delivered.rows, delivered.is_repeat) == (Outcome.DELIVERED, 2, False)
+        assert (delivered.outcome, delivered.rows, delivered.is_repeat) == (DeliveryOutcome.DELIVERED, 2, False)
         assert _sorted(system) == [("a", 1, _FIRST), ("b", 2, _FIRST)]
 
     def test_a_claim_is_delivered_once(self, system: Receiving, slices: Slices) -> None:
@@ -131,8 +131,8 @@ class DeliveryConformance(KeepsSecrets):
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
         deliverer = _deliverer(system)
         killed = deliverer.kill(system.unit, PROJECT, delivery.publish, delivery.claim)
-        assert (killed.outcome, killed.is_repeat) == (Outcome.KILLED, False)
-        assert _deliver(system, delivery).outcome is Outcome.KILLED
+        assert (killed.outcome, killed.is_repeat) == (DeliveryOutcome.KILLED, False)
+        assert _deliver(system, delivery).outcome is DeliveryOutcome.KILLED
         assert _sorted(system) == []
 
     def test_a_kill_after_the_data_finds_the_data(self, system: Receiving, slices: Slices) -> None:
@@ -140,7 +140,7 @@ class DeliveryConformance(KeepsSecrets):
         deliverer = _deliverer(system)
         _deliver(system, delivery)
         stands = deliverer.kill(system.unit, PROJECT, delivery.publish, delivery.claim)
-        assert (stands.outcome, stands.rows, stands.is_repeat) == (Outcome.DELIVERED, 1, True)
+        assert (stands.outcome, stands.rows, stands.is_repeat) == (DeliveryOutcome.DELIVERED, 1, True)
         assert _sorted(system) == [("a", 1, _FIRST)]
 
     def test_what_stands_can_be_asked(self, system: Receiving, slices: Slices) -> None:
@@ -219,7 +219,7 @@ class DeliveryConformance(KeepsSecrets):
         refused(system, lambda wrong: system.connector.deliverer(wrong).deliver(system.unit, [delivery]))
         assert _sorted(system) == []
         stands = _deliverer(system).find(system.unit, PROJECT, slices.publish, delivery.claim)
-        assert stands is None or stands.outcome is Outcome.KILLED, "what was refused was not delivered"
+        assert stands is None or stands.outcome is DeliveryOutcome.KILLED, "what was refused was not delivered"
         _deliver(system, slices.of(_FIRST, [row("a", 2)], Mode.APPEND, is_from_partitioned=True))
         assert _sorted(system) == [("a", 2, _FIRST)]
 
@@ -232,7 +232,7 @@ class DeliveryConformance(KeepsSecrets):
             with pytest.raises(_StruckError), striking(_strike_at(point)):
                 _deliver(system, delivery)
             assert ("a", 1, _FIRST) in _sorted(system)
-            assert _deliver(system, delivery).outcome is Outcome.DELIVERED
+            assert _deliver(system, delivery).outcome is DeliveryOutcome.DELIVERED
             assert _sorted(system) == sorted([("a", 1, _FIRST), ("a", number, _SECOND)])
 
     def test_a_fault_before_the_latch_can_be_killed(self, system: Receiving, slices: Slices) -> None:
@@ -240,7 +240,7 @@ class DeliveryConformance(KeepsSecrets):
         with pytest.raises(_StruckError), striking(_strike_at("deliver.rows")):
             _deliver(system, delivery)
         killed = _deliverer(system).kill(system.unit, PROJECT, delivery.publish, delivery.claim)
-        assert killed.outcome is Outcome.KILLED
+        assert killed.outcome is DeliveryOutcome.KILLED
         assert _sorted(system) == []
 
     def test_replace_brings_the_whole_state(self, system: Receiving, slices: Slices) -> None:
@@ -254,8 +254,8 @@ class DeliveryConformance(KeepsSecrets):
         deliverer = _deliverer(system)
         _deliver(system, slices.of(_THIRD, [row("a", 3)], Mode.REPLACE))
         older = slices.of(_FIRST, [row("a", 1)], Mode.REPLACE)
-        assert _deliver(system, older).outcome is Outcome.OLDER
-        assert _deliver(system, older).outcome is Outcome.OLDER
+        assert _deliver(system, older).outcome is DeliveryOutcome.OLDER
+        assert _deliver(system, older).outcome is DeliveryOutcome.OLDER
         assert _sorted(system) == [("a", 3, None)]
         last = deliverer.last(system.unit, PROJECT, slices.publish)
         assert last is not None

@@ -43,7 +43,7 @@ class System(Protocol):
     secrets: Sequence[str]
 
 
-class Cut(System, Protocol):
+class RowCut(System, Protocol):
     """A system that can fail while it is read."""
 
     def failing_midway(self) -> AbstractContextManager[None] | None:
@@ -124,7 +124,7 @@ def refused(system: System, act: Callable[[Setting], object]) -> None:
         require_hidden({WRONG, *_values(system.setting, system.secrets)}, _texts(error), f"the error of a wrong {name}")
 
 
-def cut_midway(system: Cut, collector: Collector, columns: Columns, read: Callable[[], object]) -> None:
+def cut_midway(system: RowCut, collector: Collector, columns: Columns, read: Callable[[], object]) -> None:
     """Check that `read`, interrupted half-way, raises an error that the collector explains, and returns no rows.
 
     Skip the test of a system that cannot detect the interruption.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from waterclock.connectors.interface import LinkedCollector
 from waterclock.testing.connectors import declared, hours
-from waterclock.testing.demands import Cut, KeepsSecrets, System, cut_midway, rows_of
+from waterclock.testing.demands import KeepsSecrets, RowCut, System, cut_midway, rows_of
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 
@@ -20,7 +20,7 @@ _DAY = datetime(2013, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)
 
 
-class Linked(Cut, Protocol):
+class Linked(RowCut, Protocol):
     """A project with a table of hourly slices, with the columns `id` and `note`. The unit is that table."""
 
     def land(self, label: datetime, rows: Sequence[Mapping[str, str]]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from waterclock.connectors.interface import Looked, Looking, LookRequest, Mark, Setting
+from waterclock.connectors.interface import ChangedWindows, Looking, LookRequest, Mark, Setting
 from waterclock.testing.connectors import declared, hours
 from waterclock.testing.demands import KeepsSecrets, System, refused
 
@@ -92,14 +92,14 @@ def _rows(*at_hours: int) -> list[tuple[str, datetime]]:
     return [(str(at), _DAY + 2 * at * _HALF + _HALF) for at in at_hours]
 
 
-def _look(spark: SparkSession, system: Revised, marks: _Marks, setting: Setting | None = None) -> Looked:
+def _look(spark: SparkSession, system: Revised, marks: _Marks, setting: Setting | None = None) -> ChangedWindows:
     collector = system.connector.collector(setting or system.setting)
     assert isinstance(collector, Looking)
     request = LookRequest("at", system.change_column, _HOURS, marks)
     return collector.look(lambda: spark, system.unit, request, declared(("at", "STRING")), "UTC")
 
 
-def _marks(looked: Looked) -> _Marks:
+def _marks(looked: ChangedWindows) -> _Marks:
     """Return the recorded marks after a round trip through JSON, as they are stored."""
     of_all = json.loads(json.dumps(looked.of_all))
     of_window = {start: json.loads(json.dumps(noted)) for start, noted in looked.of_window.items()}

@@ -12,7 +12,7 @@ from waterclock.connectors.interface import Item, PositionCollector, Positions, 
 from waterclock.engine.collect.positions import require_contiguous
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
-from waterclock.testing.demands import Cut, KeepsSecrets, System, cut_midway, refused
+from waterclock.testing.demands import KeepsSecrets, RowCut, System, cut_midway, refused
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _NEXT = _DAY + timedelta(days=1)
 _ALL = Columns((), is_open=True)
 
 
-class Logging(Cut, Protocol):
+class Logging(RowCut, Protocol):
     """A log, new and empty. Its rows have a column `note`, among others."""
 
     def append(self, notes: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ _DAY = datetime(2013, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)
 
 
-class Written(Arriving, Protocol):
+class WrittenFile(Arriving, Protocol):
     """A system to which writers add rows, in items that are created when it is sealed."""
 
     def write(self, stamp: datetime, rows: Sequence[Mapping[str, str]]) -> None:
@@ -25,10 +25,10 @@ class Written(Arriving, Protocol):
 class SealingConformance(KeepsSecrets):
     """A collect BY ARRIVAL TIME of a source that is its own clock: no rows arrive in a sealed span."""
 
-    def test_an_idle_source_is_complete_up_to_now(self, system: Written) -> None:
+    def test_an_idle_source_is_complete_up_to_now(self, system: WrittenFile) -> None:
         assert _DAY - timedelta(minutes=1) < _sealing(system).seal(system.unit, _DAY) <= _DAY
 
-    def test_what_was_written_is_an_item_once_it_is_sealed(self, system: Written) -> None:
+    def test_what_was_written_is_an_item_once_it_is_sealed(self, system: WrittenFile) -> None:
         system.write(_DAY, [{"id": "1", "note": "n"}])
         collector = _sealing(system)
         assert collector.arrivals(system.unit).items == ()
@@ -38,7 +38,7 @@ class SealingConformance(KeepsSecrets):
         assert item.stamp == _DAY
         assert collector.waiting(system.unit).size == item.size
 
-    def test_nothing_comes_before_what_is_sealed(self, system: Written) -> None:
+    def test_nothing_comes_before_what_is_sealed(self, system: WrittenFile) -> None:
         collector = _sealing(system)
         collector.seal(system.unit, _DAY + _HOUR)
         system.write(_DAY, [{"id": "1", "note": "n"}])
@@ -46,7 +46,7 @@ class SealingConformance(KeepsSecrets):
         (item,) = collector.arrivals(system.unit).items
         assert item.stamp >= _DAY + _HOUR
 
-    def test_sealing_twice_is_sealing_once(self, system: Written) -> None:
+    def test_sealing_twice_is_sealing_once(self, system: WrittenFile) -> None:
         system.write(_DAY, [{"id": "1", "note": "n"}])
         collector = _sealing(system)
         collector.seal(system.unit, _DAY + _HOUR)

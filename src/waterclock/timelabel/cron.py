@@ -30,12 +30,12 @@ def compile_cron(text: str, zone: str = "UTC") -> Cadence:
             E105 for an unknown zone
     """
     fields = parse_cron(text)
-    period, delay = _Compiler(text, fields, zone).compile()
+    period, delay = _CronCompiler(text, fields, zone).compile()
     return Cadence(period, delay, zone)
 
 
 @dataclass(frozen=True, slots=True)
-class _Compiler:
+class _CronCompiler:
     text: str
     fields: CronFields
     zone: str

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.ui import answers, answers_of_quality, answers_of_tables
 from waterclock.ui.asker import Asker
-from waterclock.ui.asking import Asked, Told
+from waterclock.ui.asking import PageQuery, Told
 from waterclock.ui.pages.batch import batch
 from waterclock.ui.pages.batches import batches
 from waterclock.ui.pages.catalog import catalog
@@ -34,7 +34,7 @@ class At:
 
     name: str
     paths: tuple[str, ...]
-    page: Callable[[Reading, Asked], Told]
+    page: Callable[[OpenedProject, PageQuery], Told]
     menu: str
     tells: Any
     takes: tuple[str, ...] = ("t", "l")

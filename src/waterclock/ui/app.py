@@ -28,11 +28,11 @@ from starlette.routing import Mount, Route
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.json import json_text
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
 from waterclock.ui.addresses import At, pages
 from waterclock.ui.asker import MOST_WAITING, Asker
-from waterclock.ui.asking import Asked, Told
+from waterclock.ui.asking import PageQuery, Told
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import described
@@ -83,8 +83,8 @@ def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None) -> G
     return Guarded(app, guard)
 
 
-def _asked(request: Request) -> Asked:
-    return Asked.of({**request.query_params, **request.path_params})
+def _asked(request: Request) -> PageQuery:
+    return PageQuery.of({**request.query_params, **request.path_params})
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ async def _named_so(
             is_table = name in live.look().flow.tables
         except WaterclockError:  # reported by the page that answers
             return None
-        return _drawn(live, at, Asked.of({**asked.values, "table": name}), request) if is_table else None
+        return _drawn(live, at, PageQuery.of({**asked.values, "table": name}), request) if is_table else None
 
     return await run_in_threadpool(drawn) or await otherwise(request)
 
@@ -168,7 +168,7 @@ async def _svg(live: LiveProject, request: Request) -> Response:
     return await run_in_threadpool(drawn)
 
 
-def _drawn(live: LiveProject, at: At, asked: Asked, request: Request) -> Response:
+def _drawn(live: LiveProject, at: At, asked: PageQuery, request: Request) -> Response:
     try:
         reading = live.look()
         told = _tell(live, at, reading, asked)
@@ -181,7 +181,7 @@ def _drawn(live: LiveProject, at: At, asked: Asked, request: Request) -> Respons
     return answer
 
 
-def _tell(live: LiveProject, at: At, reading: Reading, asked: Asked) -> Told:
+def _tell(live: LiveProject, at: At, reading: OpenedProject, asked: PageQuery) -> Told:
     if not at.is_of_ledger:
         return at.page(reading, asked)
     key = at.page, tuple(sorted(asked.values.items()))
@@ -193,7 +193,7 @@ def _is_part(request: Request) -> bool:
     return request.headers.get("hx-request") == "true" or "part" in request.query_params
 
 
-def _page(reading: Reading, name: str, menu: str, told: Told, asked: Asked, request: Request) -> str:
+def _page(reading: OpenedProject, name: str, menu: str, told: Told, asked: PageQuery, request: Request) -> str:
     """Render a page, or only its part for a request from within the page."""
     is_part = _is_part(request)
     template = f"_{name}.html" if is_part else f"{name}.html"
@@ -263,10 +263,10 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 async def _keep(
-    live: LiveProject, keep: Callable[[Reading, Asked, str], None], page: str, request: Request
+    live: LiveProject, keep: Callable[[OpenedProject, PageQuery, str], None], page: str, request: Request
 ) -> Response:
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
-    asked = Asked.of(await _form(request))
+    asked = PageQuery.of(await _form(request))
 
     def kept() -> Response:
         try:
@@ -279,7 +279,7 @@ async def _keep(
 
 
 def _decided(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
-    asked = Asked.of(values)
+    asked = PageQuery.of(values)
     try:
         reading = live.look()
         told, is_done = carried_out(reading, asked, RunSettings().who)
@@ -334,7 +334,9 @@ def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
     return HTTPStatus.NOT_FOUND if error.code in _NOT_THERE else HTTPStatus.UNPROCESSABLE_ENTITY
 
 
-def _page_of_errors(live: LiveProject, error: WaterclockError, menu: str, asked: Asked, request: Request) -> Response:
+def _page_of_errors(
+    live: LiveProject, error: WaterclockError, menu: str, asked: PageQuery, request: Request
+) -> Response:
     """Render the errors, each as a card within the shell of the pages."""
     status = _status_of(live, error)
     told = {"errors": [one.to_dict() for one in _flat(error)]}
@@ -342,7 +344,7 @@ def _page_of_errors(live: LiveProject, error: WaterclockError, menu: str, asked:
 
 
 def _answer_of_cards(
-    live: LiveProject, told: Told, status: HTTPStatus, menu: str, asked: Asked, request: Request
+    live: LiveProject, told: Told, status: HTTPStatus, menu: str, asked: PageQuery, request: Request
 ) -> Response:
     if _is_part(request):
         return HTMLResponse(render("_cards.html", told=told), status)
@@ -383,7 +385,7 @@ def _card(live: LiveProject, card: Mapping[str, Any], status: HTTPStatus, reques
     told = {"errors": [{"excerpt": None, **card}]}
     if request.url.path.endswith(".json"):
         return _json_answer(told, status)
-    return _answer_of_cards(live, told, status, "", Asked(), request)
+    return _answer_of_cards(live, told, status, "", PageQuery(), request)
 
 
 def _json_answer(told: Told, status: HTTPStatus) -> Response:

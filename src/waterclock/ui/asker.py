@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.operations.answers import Answered
-from waterclock.operations.query_process import BEGUN, QueryProcess, Request
+from waterclock.operations.answers import AnsweredQuestion
+from waterclock.operations.query_process import BEGUN, QueryProcess, QueryRequest
 from waterclock.ui.readers import Reader
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Asker:
 
     def ask(
         self, project: Project, sql: str, limit: int, *, as_of: str | None, reader: Reader | None = None
-    ) -> Answered:
+    ) -> AnsweredQuestion:
         """Return at most `limit` rows.
 
         Raises  as `engine.query.query.query`, E701 to E704 where Spark does not start, E731 for a query that was
@@ -77,7 +77,7 @@ class Asker:
         try:
             self._wait_for_turn(query)
             process = self._running_process()
-            found = self._answer(process, query, Request(project, sql, limit, as_of))
+            found = self._answer(process, query, QueryRequest(project, sql, limit, as_of))
             if found is None:
                 # a stopped query returns no answer, even a late one; the next query waits until this one has ended
                 is_stopping = True
@@ -123,7 +123,7 @@ class Asker:
             self._process = self.start()
         return self._process
 
-    def _answer(self, process: QueryProcess, query: _Query, request: Request) -> Answered | None:
+    def _answer(self, process: QueryProcess, query: _Query, request: QueryRequest) -> AnsweredQuestion | None:
         """Return a query's answer, or None if its time is over or its reader has left."""
         try:
             process.ask(request)
@@ -133,7 +133,7 @@ class Asker:
                 if said == BEGUN:
                     query.has_begun = True
                     end = time.monotonic() + self.seconds
-                elif isinstance(said, Answered):
+                elif isinstance(said, AnsweredQuestion):
                     return said
         except WaterclockError:
             if process.has_ended:
@@ -150,7 +150,7 @@ class Asker:
         try:
             while time.monotonic() < end and not is_over:
                 process.cancel()
-                is_over = isinstance(process.answer(_AGAIN), Answered)
+                is_over = isinstance(process.answer(_AGAIN), AnsweredQuestion)
         except Exception:  # noqa: BLE001 - any error of the cancelled query
             is_over = not process.has_ended
         if not is_over:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import Reading, selected
+from waterclock.operations.opening import OpenedProject, selected
 from waterclock.selection import Labels
 from waterclock.ui.readers import Reader
 
@@ -17,7 +17,7 @@ Told = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageQuery:
     """The parameters of an address, and the reader of the answer. Links between pages keep `selection` and `labels`."""
 
     selection: str = ""
@@ -25,12 +25,12 @@ class Asked:
     values: Mapping[str, str] = field(default_factory=dict)
     reader: Reader | None = None
 
-    def read_by(self, reader: Reader) -> Asked:
+    def read_by(self, reader: Reader) -> PageQuery:
         """Return a copy for one reader."""
         return replace(self, reader=reader)
 
     @classmethod
-    def of(cls, values: Mapping[str, str]) -> Asked:
+    def of(cls, values: Mapping[str, str]) -> PageQuery:
         """Parse the query of an address."""
         return cls(values.get("t", "").strip(), values.get("l", "").strip(), values)
 
@@ -40,7 +40,7 @@ class Asked:
         kept = {key: value for key, value in (("t", self.selection), ("l", self.labels)) if value}
         return f"?{urlencode(kept)}" if kept else ""
 
-    def tables(self, at: Reading) -> tuple[tuple[Table, ...], Mapping[str, Labels]]:
+    def tables(self, at: OpenedProject) -> tuple[tuple[Table, ...], Mapping[str, Labels]]:
         """Return the selected tables, upstream first, and the labels by table.
 
         Raises  E510, E511, E512 and E514 as `selection.select`
@@ -76,7 +76,7 @@ def quarantine_address(name: str, rule: str) -> str:
 _KEPT_BY_LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
-def lineage_address(table: str | None, asked: Asked, *, suffix: str = "", **changed: str) -> str:
+def lineage_address(table: str | None, asked: PageQuery, *, suffix: str = "", **changed: str) -> str:
     """Return the address of one table's or the whole lineage, with the current parameters and the changed ones."""
     values = {key: asked.values.get(key, "") for key in _KEPT_BY_LINEAGE} | changed
     kept = {key: value for key, value in values.items() if value}

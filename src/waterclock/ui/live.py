@@ -18,7 +18,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
 from waterclock.ledger.store.places import shown
 from waterclock.operations.left_claims import Left, left_claims, told_of
-from waterclock.operations.opening import Reading, now_of, open_project
+from waterclock.operations.opening import OpenedProject, now_of, open_project
 from waterclock.planner.links import with_links
 from waterclock.planner.planning import Planner
 from waterclock.ui.memory import Memory
@@ -48,7 +48,7 @@ class LiveProject:
     _snapshot: LedgerSnapshot | None = None
     _left: Left = field(default_factory=dict)
 
-    def look(self) -> Reading:
+    def look(self) -> OpenedProject:
         """Return the project as it is now. Cost: the times of its files, and one query of an unchanged ledger.
 
         Raises  ProjectErrors with all errors in its files; E421 where its ledger is gone, E422 where it is damaged,
@@ -60,7 +60,7 @@ class LiveProject:
             snapshot = LedgerSnapshot() if ledger is None else self._as_it_stands(ledger, project)
             if linked_tables(project.flow):
                 snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
-            return Reading(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
+            return OpenedProject(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
 
     def close(self) -> None:
         """Close the ledger. If a read does not end within seconds, the ledger stays open until the process ends."""

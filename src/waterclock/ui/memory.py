@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from datetime import datetime
 
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.ui.asking import Told
 
 _State = tuple[object, object, datetime]  # planner, snapshot, minute
@@ -25,7 +25,7 @@ class Memory:
         self._told: OrderedDict[Hashable, Told] = OrderedDict()
         self._state: _State | None = None
 
-    def told(self, at: Reading, key: Hashable, tell: Callable[[], Told]) -> Told:
+    def told(self, at: OpenedProject, key: Hashable, tell: Callable[[], Told]) -> Told:
         """Return the result of `tell`, or the cached one for the same state and key."""
         state = at.planner, at.snapshot, at.now.replace(second=0, microsecond=0)
         with self._lock:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
 from waterclock.operations.words import count_words
 from waterclock.timelabel.zone import nominal_zone
-from waterclock.ui.asking import Asked, Told
+from waterclock.ui.asking import PageQuery, Told
 
 MENU = (
     ("Today", "/today"),
@@ -22,7 +22,7 @@ MENU = (
 )
 
 
-def shell(at: Reading | None, menu: str, asked: Asked, runners: int | None = None) -> Told:
+def shell(at: OpenedProject | None, menu: str, asked: PageQuery, runners: int | None = None) -> Told:
     """Return the content of the shell. `at` is None if the project cannot be read.
 
     Cost: two queries of the ledger if the number of active runners is unknown
@@ -44,7 +44,7 @@ def shell(at: Reading | None, menu: str, asked: Asked, runners: int | None = Non
     }
 
 
-def now_words(at: Reading | None) -> str:
+def now_words(at: OpenedProject | None) -> str:
     """Format the instant of a page's content in the project's zone."""
     now, zone = (datetime.now(UTC), "UTC") if at is None else (at.now, at.zone)
     return f"{now.astimezone(nominal_zone(zone)):%Y-%m-%d %H:%M:%S}"

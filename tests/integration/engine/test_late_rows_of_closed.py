@@ -11,7 +11,7 @@ import pytest
 from tests.integration.engine.test_closing import fill
 from tests.tiny import Tiny, day, described, labels
 from waterclock.cli.actions import restate
-from waterclock.cli.actions.run import Asked
+from waterclock.cli.actions.run import RunOptions
 from waterclock.engine.batch.late_rows import too_late
 from waterclock.engine.upkeep.maintain import do, look
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
@@ -74,9 +74,9 @@ def test_late_rows_are_kept_or_open_their_window_again(
     assert tiny.rows("SELECT id, late_reason FROM web.patient_late ORDER BY id") == [(4, "early"), (5, "late")]
 
     # whoever recomputes a closed window takes what came late for it, out of where it is kept, with the same run
-    asked: list[Asked] = []
+    asked: list[RunOptions] = []
 
-    def kept(_: object, found: Asked) -> int:
+    def kept(_: object, found: RunOptions) -> int:
         asked.append(found)
         return 0
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tiny import Tiny, day, labels
 from waterclock.cli.actions import retry
-from waterclock.cli.actions.run import Asked
+from waterclock.cli.actions.run import RunOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,9 +59,9 @@ TRANSFORM web.counted PARTITIONED AS SELECT count(*) AS n FROM web.all;
 def test_the_run_of_a_retry_makes_whole_what_went_without(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Asked] = []
+    asked: list[RunOptions] = []
 
-    def kept(_: object, found: Asked) -> int:
+    def kept(_: object, found: RunOptions) -> int:
         asked.append(found)
         return 0
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.engine.test_watermarks import GAP, LATENESS, SILENT_AFTER, fill, random_clicks, told
+from tests.integration.engine.test_watermarks import GAP, LATENESS, SILENT_AFTER, fill, hour, random_clicks
 from tests.model.late_rows import Row, accepted, sessions, watermarks
 from tests.tiny import Tiny, day, described
 
@@ -80,7 +80,7 @@ def test_a_rule_in_python_comes_to_what_all_rows_at_once_come_to(tmp_path: Path,
         kept = [row for rows in accepted(slices, marks) for row in rows]
         both = "SELECT user, a, z, n FROM web.sessions UNION ALL SELECT user, a, z, n FROM web.pending"
         found = [(user, a, z, n) for user, a, z, n in tiny.rows(f"SELECT * FROM ({both}) ORDER BY ALL")]
-        assert found == [(key, told(a), told(z), n) for key, a, z, n in sessions(kept, GAP)]
+        assert found == [(key, hour(a), hour(z), n) for key, a, z, n in sessions(kept, GAP)]
 
         slices[2] = [*slices[2][1:], Row(2 * 24 + 3, "u", "a", 29)]
         fill(tiny, slices)

@@ -13,7 +13,7 @@ from tests.specifying import feature, shop
 from waterclock.dpl.project import Project
 from waterclock.engine.spark.session import Sessions
 from waterclock.errors import ProjectErrors
-from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, Verdict
+from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome
 from waterclock.specs.running import ready, run_all
 from waterclock.testing.specs import spec_cases
 
@@ -173,7 +173,7 @@ def test_nothing_of_the_project_s_own_is_opened(spark: SparkSession, project: Pr
     before = sorted(path.name for path in project.root.iterdir())
     found = one_order(spark, project, "When marts.sales runs\nThen marts.sales contains\n| orders |\n| 1 |")
 
-    assert found.verdict is Verdict.PASSED
+    assert found.verdict is ScenarioVerdict.PASSED
     assert sorted(path.name for path in project.root.iterdir()) == before
 
 

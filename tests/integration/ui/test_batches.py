@@ -15,7 +15,7 @@ from waterclock.operations.opening import reading
 from waterclock.operations.states import state_of
 from waterclock.operations.words import number_words
 from waterclock.planner.plan import Status
-from waterclock.ui.asking import Asked
+from waterclock.ui.asking import PageQuery
 from waterclock.ui.pages import batches as blocks
 from waterclock.ui.pages import grid, plan
 from waterclock.ui.pages.batches import is_done, states_of
@@ -42,7 +42,7 @@ def troubled(shop: stocks.Stocks) -> Path:
 @pytest.mark.parametrize("tables", ["", "raw.sites", "raw.* core.*", "marts.revenue raw.sites@2026-11-10..2026-11-13"])
 def test_a_block_says_what_a_look_at_each_batch_says(troubled: Path, tables: str, labels: str) -> None:
     with reading(troubled, None, NOW) as at:
-        asked = Asked(tables, labels)
+        asked = PageQuery(tables, labels)
         found, meant = asked.tables(at)
         told = blocks.batches(at, asked)
         each = [(name, one) for name, of_table in states_of(at, found, meant).items() for one in of_table]

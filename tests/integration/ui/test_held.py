@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from tests import slices, stocks
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.storage.lake import Lake
 
 SCHEMA = pa.schema([("timelabel", pa.string()), ("sku", pa.string()), ("qty", pa.int32()), ("at", pa.timestamp("us"))])
@@ -34,7 +34,7 @@ def claims(shop: stocks.Stocks) -> tuple[int, int]:
     with shop.ledger() as ledger:
         first = ledger.past.audit(TABLE, LABEL).cell.current_claim
         ledger.decisions.request_restate(TABLE, [LABEL], "recompute", who="ann")
-        asked = Request(only=[TABLE], clock=ledger.now())
+        asked = PlanRequest(only=[TABLE], clock=ledger.now())
         [group] = Planner(flow).ready(ledger.reads.snapshot(flow), shop.now, asked)
         second = stocks.take(ledger, shop.project, group, shop.now)
         stocks.record(ledger, second, group, rows=4)

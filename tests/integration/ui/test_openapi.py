@@ -18,8 +18,8 @@ from starlette.testclient import TestClient
 
 from tests import stocks
 from tests.pages import TOKEN
-from waterclock.engine.query.query import Answer
-from waterclock.operations.answers import Answered
+from waterclock.engine.query.query import AnsweredQuery
+from waterclock.operations.answers import AnsweredQuestion
 from waterclock.served_hosts import ServedHosts
 from waterclock.ui.app import create_app
 from waterclock.ui.asker import Asker
@@ -51,8 +51,8 @@ CHECKS = [
 class _NoSpark(Asker):
     """Answers every query alike."""
 
-    def ask(self, *_: object, **__: object) -> Answered:
-        return Answered(Answer((("sku", "string"),), (("a",),), is_cut=False, moment=None), "UTC")
+    def ask(self, *_: object, **__: object) -> AnsweredQuestion:
+        return AnsweredQuestion(AnsweredQuery((("sku", "string"),), (("a",),), is_cut=False, moment=None), "UTC")
 
 
 @pytest.fixture(scope="module")

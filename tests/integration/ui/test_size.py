@@ -19,13 +19,13 @@ from tests import stocks
 from tests.pages import client_of
 from waterclock.operations.freshness import Freshness
 from waterclock.operations.opening import now_of
-from waterclock.operations.ribbons import Axis, Piece, Ribbon
+from waterclock.operations.ribbons import Axis, Ribbon, RibbonPiece
 from waterclock.operations.states import State
 from waterclock.planner.plan import Plan
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit
-from waterclock.ui.asking import Asked
+from waterclock.ui.asking import PageQuery
 from waterclock.ui.live import LiveProject
 from waterclock.ui.pages import grid
 from waterclock.ui.rendering import render
@@ -135,17 +135,17 @@ def test_a_look_at_a_batch_does_not_plan_all_that_a_project_has_to_catch_up_on(
     assert max(listed) <= 1000  # of 87,000 hours
 
 
-def pieces(axis: Axis, number: int) -> list[Piece]:
+def pieces(axis: Axis, number: int) -> list[RibbonPiece]:
     """Cut a ribbon at places of its own: three failures, a warning and stretches of ok between them."""
     cuts = sorted({(number * step) % 90 for step in (7, 31, 53, 71)})
     found, before = [], 0
     for cut in [*cuts, 90]:
         if cut > before:
             low, high = axis.columns[before], axis.columns[cut] if cut < 90 else axis.end
-            found.append(Piece(before, cut - before, State.OK, cut - before, cut - before, low, high))
+            found.append(RibbonPiece(before, cut - before, State.OK, cut - before, cut - before, low, high))
         if cut < 90:
             high = axis.columns[cut + 1] if cut < 89 else axis.end
-            found.append(Piece(cut, 1, State.FAILED, 1, 1, axis.columns[cut], high))
+            found.append(RibbonPiece(cut, 1, State.FAILED, 1, 1, axis.columns[cut], high))
         before = cut + 1
     return found
 
@@ -157,4 +157,4 @@ def page_of(axis: Axis, rows: list[dict[str, object]]) -> str:
         "took": [], "are_closed": True, "leads_into_columns": True,
         "layers": [{"schema": "raw", "tables": len(rows), "fresh": 0, "rows": rows}],
     }  # fmt: skip
-    return render("_grid.html", told=told, asked=Asked())
+    return render("_grid.html", told=told, asked=PageQuery())

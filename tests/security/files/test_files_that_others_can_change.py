@@ -13,7 +13,7 @@ import pytest
 
 from tests.security.strangers import MALLORY, give, meeting_place, needs_root
 from waterclock.connectors.files.connector import FilesConnector
-from waterclock.connectors.files.reading_options import ROOM, Reading
+from waterclock.connectors.files.reading_options import ROOM, ReadOptions
 from waterclock.connectors.files.zips import unpacked
 from waterclock.connectors.interface import Item, Setting
 from waterclock.errors import WaterclockError
@@ -41,8 +41,8 @@ def landed(place: Path) -> Path:
     return place / "new/web/visits" / NAME
 
 
-def reading(place: Path) -> Reading:
-    return Reading(room=place / "archive" / ROOM, landing=place / "new")
+def reading(place: Path) -> ReadOptions:
+    return ReadOptions(room=place / "archive" / ROOM, landing=place / "new")
 
 
 def test_an_own_file_is_read_where_it_is(place: Path) -> None:

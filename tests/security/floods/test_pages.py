@@ -18,7 +18,7 @@ from tests import stocks
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
-from waterclock.operations.query_process import BEGUN, Request
+from waterclock.operations.query_process import BEGUN, QueryRequest
 from waterclock.ui import asker as asker_module
 from waterclock.ui.asker import MOST_WAITING, Asker
 from waterclock.ui.live import LiveProject
@@ -50,7 +50,7 @@ class Answering:
     def has_ended(self) -> bool:
         return self.killed > 0
 
-    def ask(self, request: Request) -> None:
+    def ask(self, request: QueryRequest) -> None:
         self.asked.append(request.sql)
         self.ended.clear()
         self.begins = True

@@ -17,7 +17,7 @@ import pytest
 
 from tests.receiving import Receiver, free_port, project_with_door
 from tests.unit.connectors.receiver.test_door import Disk, ask
-from waterclock.connectors.receiver.door import Door, Limits, Stream
+from waterclock.connectors.receiver.door import Door, RequestLimits, Stream
 from waterclock.connectors.receiver.events import MOST_KEYS, RefusedError, events_of
 
 HEAD = [(b"host", b"localhost"), (b"content-length", b"1048576")]
@@ -25,7 +25,7 @@ HEAD = [(b"host", b"localhost"), (b"content-length", b"1048576")]
 
 def played(story: Callable[[Door], Awaitable[Any]], max_waiting: int) -> Any:
     async def all_of_it() -> Any:
-        streams = {name: Stream(Limits(), Disk()) for name in ("door/events", "door/others")}
+        streams = {name: Stream(RequestLimits(), Disk()) for name in ("door/events", "door/others")}
         with ThreadPoolExecutor(2) as threads:
             writing = [asyncio.create_task(stream.run(threads)) for stream in streams.values()]
             try:

@@ -13,7 +13,7 @@ from tests.receiving import project_with_door
 from tests.unit.connectors.receiver.test_door import Answer, Disk, ask
 from waterclock.access_tokens import WrongTokens
 from waterclock.cli.actions.receive import door_of
-from waterclock.connectors.receiver.door import Door, Limits, Stream
+from waterclock.connectors.receiver.door import Door, RequestLimits, Stream
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
 
@@ -24,7 +24,7 @@ REFUSED = {"error": "a token is needed: Authorization: Bearer"}
 def answer(path: str, method: str = "POST", headers: Mapping[str, str] | None = None, **more: str | None) -> Answer:
     """Ask a door of two streams that have tokens; `open` stands for one without."""
     tokens = {"hr-salaries/payslips": TOKEN, "door/events": more.get("token", OTHER)}
-    streams = {name: Stream(Limits(token=token), Disk()) for name, token in tokens.items()}
+    streams = {name: Stream(RequestLimits(token=token), Disk()) for name, token in tokens.items()}
     door = Door(streams, metrics_token=more.get("metrics", METRICS), wrong=WrongTokens(seconds=0))
     with ThreadPoolExecutor(1) as beside:
         return beside.submit(asyncio.run, ask(door, path=path, method=method, headers=headers)).result()

@@ -17,8 +17,8 @@ from tests.security.rest.servers import RecordingServer, recording_server, send
 from tests.systems import setting_of, unit_of
 from waterclock.connectors.rest import declared, delivery
 from waterclock.connectors.rest.addresses import OutsideApi, fill_path, parse_below
-from waterclock.connectors.rest.asking import Request
-from waterclock.connectors.rest.collection import Reading, ask_page
+from waterclock.connectors.rest.asking import ApiRequest
+from waterclock.connectors.rest.collection import RestSource, ask_page
 from waterclock.connectors.rest.declared import resource_of
 from waterclock.connectors.rest.paging import first_place
 from waterclock.errors import WaterclockError
@@ -143,11 +143,11 @@ def test_check_refuses_a_path_that_leads_elsewhere(what: str, path: str) -> None
 
 def test_a_path_is_below_the_url_whatever_it_says(own: RecordingServer, other: RecordingServer, tmp_path: Path) -> None:
     api = patient(setting_of("api", tmp_path, **{"url": f"{own.url}/v1", "auth.token": "CANARY"}))
-    api.ask(Request("GET", f"{other.url}/x", {}), where="w")
+    api.ask(ApiRequest("GET", f"{other.url}/x", {}), where="w")
     assert other.requests == []
     assert own.requests == [("GET", f"/v1/{other.url}/x", "Bearer CANARY")]
     with pytest.raises(WaterclockError) as caught:
-        api.ask(Request("GET", "../admin", {}), where="w")
+        api.ask(ApiRequest("GET", "../admin", {}), where="w")
     assert (caught.value.code, len(own.requests)) == ("E877", 1)
 
 
@@ -156,7 +156,7 @@ def test_a_redirect_is_not_followed(own: RecordingServer, other: RecordingServer
     own.answer = lambda handler: send(handler, b"", status, Location=f"{other.url}/x")
     api = patient(setting_of("api", tmp_path, **{"url": own.url, "auth.token": "CANARY"}))
     with pytest.raises(WaterclockError, match="E845"):
-        api.ask(Request("GET", "x", {}), where="w")
+        api.ask(ApiRequest("GET", "x", {}), where="w")
     assert other.requests == []
 
 
@@ -176,7 +176,7 @@ def test_a_link_to_the_next_page_stays_below_the_url(
     setting = setting_of("api", tmp_path, **{"url": f"{own.url}/v1", "auth.token": "CANARY"})
     options = {"rows": "data", "paging": "link", "next": "next"}
     resource = resource_of(setting.options, "things", options)
-    reading = Reading(patient(setting), setting, unit_of("api", "things", **options), resource)
+    reading = RestSource(patient(setting), setting, unit_of("api", "things", **options), resource)
     with pytest.raises(WaterclockError) as caught:
         ask_page(reading, first_place(resource.paging), None, 1)
     assert (caught.value.code, other.requests, len(own.requests)) == ("E843", [], 1)

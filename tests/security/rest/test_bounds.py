@@ -14,10 +14,10 @@ from tests.apis import patient
 from tests.security.rest.servers import RecordingServer, recording_server, send
 from tests.systems import setting_of
 from waterclock.connectors.rest import asking
-from waterclock.connectors.rest.asking import Request
+from waterclock.connectors.rest.asking import ApiRequest
 from waterclock.errors import WaterclockError
 
-ONE = Request("GET", "x", {})
+ONE = ApiRequest("GET", "x", {})
 MIB = 1 << 20
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.theme import make_console
-from waterclock.connectors.files.writing import Writing, write_file, wrong_writing
+from waterclock.connectors.files.writing import WriteOptions, write_file, wrong_writing
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.printable import printable
 
@@ -86,7 +86,7 @@ def rows(path: Path, *, formulas: bool) -> list[dict[str, str]]:
          "of": pa.array([["=x"]] * len(FORMULAS), pa.list_(pa.string()))}
     )  # fmt: skip
     columns = [("=n", "STRING"), ("amount", "INT"), ("of", "ARRAY<STRING>")]
-    write_file(path, iter([batch]), columns, Writing(escapes_formulas=formulas))
+    write_file(path, iter([batch]), columns, WriteOptions(escapes_formulas=formulas))
     return list(csv.DictReader(io.StringIO(path.read_bytes().decode(), newline="")))
 
 

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.ledgers import flow, table
-from waterclock.alerts.causes import Looked, Refused, found_at
+from waterclock.alerts.causes import CheckInput, RefusedBatch, found_at
 from waterclock.alerts.telling import MOST, decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, KnownAlerts, TroubleKind, Warned
-from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
+from waterclock.batches.facts import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Alerting, AlertRule, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow
@@ -26,11 +26,11 @@ def day(number: int) -> datetime:
     return FIRST + (number - 1) * DAY
 
 
-def failed(error: str) -> Trouble:
-    return Trouble(BatchStatus.FAILED, 1, 1, error, is_transient=False)
+def failed(error: str) -> FailedBatch:
+    return FailedBatch(BatchStatus.FAILED, 1, 1, error, is_transient=False)
 
 
-def looked_at(of: Flow, troubles: dict[str, dict[datetime, Trouble]], **more: object) -> Looked:
+def looked_at(of: Flow, troubles: dict[str, dict[datetime, FailedBatch]], **more: object) -> CheckInput:
     done = IntervalSet.from_intervals([(day(1), day(20))])
     facts = {}
     for name in of.tables:
@@ -39,10 +39,10 @@ def looked_at(of: Flow, troubles: dict[str, dict[datetime, Trouble]], **more: ob
         facts[name] = TableFacts(start=day(1), covered=done - gaps, troubles=wrong)
     snapshot = LedgerSnapshot(facts)
     plan = Planner(of).plan(snapshot, NOW)
-    return Looked(of, snapshot, plan, **more)  # type: ignore[arg-type]
+    return CheckInput(of, snapshot, plan, **more)  # type: ignore[arg-type]
 
 
-def messages(looked: Looked) -> tuple[list[str], list[Alert]]:
+def messages(looked: CheckInput) -> tuple[list[str], list[Alert]]:
     """Return the titles of what a target is told, and the alerts."""
     every = frozenset(looked.flow.tables)
     rule = AlertRule("all", every, Severity.WARNING, ("ops",), timedelta(days=1))
@@ -67,7 +67,7 @@ def test_a_thousand_tables_that_one_failure_holds_up_are_one_message_that_names_
         for name, one in looked.snapshot.tables.items()
     }
     snapshot = LedgerSnapshot(facts)
-    looked = Looked(looked.flow, snapshot, Planner(looked.flow).plan(snapshot, NOW))
+    looked = CheckInput(looked.flow, snapshot, Planner(looked.flow).plan(snapshot, NOW))
     (title,), (alert,) = messages(looked)
     assert title == "[shop] raw.a @ 2026-11-19 failed: amount is no number (E731)"
     assert len(alert.trouble.blocks) == 999
@@ -93,7 +93,7 @@ def test_a_thousand_labels_of_a_table_that_fail_alike_are_one_message() -> None:
         troubles={label: failed(f"E740 not as expected: qty: {at} of 90 rows") for at, label in enumerate(labels)},
     )
     snapshot = LedgerSnapshot({"raw.a": facts})
-    (title,), (alert,) = messages(Looked(of, snapshot, Planner(of).plan(snapshot, NOW)))
+    (title,), (alert,) = messages(CheckInput(of, snapshot, Planner(of).plan(snapshot, NOW)))
     assert "raw.a @ 2026-11-01 00:00 .. 2026-11-11 09:45 (1\u2009000 batches) failed" in title
     assert len(alert.trouble.batches["raw.a"]) == 1000
 
@@ -134,7 +134,7 @@ def of_one() -> Flow:
     return flow(table("raw.a", partitioned=True, start=day(1)))
 
 
-def keys(looked: Looked) -> list[str]:
+def keys(looked: CheckInput) -> list[str]:
     return [trouble.key for trouble in found_at(looked).troubles]
 
 
@@ -143,7 +143,7 @@ def test_a_batch_that_is_tried_again_is_not_mended_and_one_that_is_done_or_gone_
     (trouble,) = found_at(looked_at(of, {"raw.a": {day(3): failed("E731 no")}})).troubles
     missing = IntervalSet.from_intervals([(day(1), day(3)), (day(4), day(20))])
     again = LedgerSnapshot({"raw.a": TableFacts(start=day(1), covered=missing)})
-    being_tried = Looked(of, again, Planner(of).plan(again, NOW))
+    being_tried = CheckInput(of, again, Planner(of).plan(again, NOW))
     assert found_at(being_tried).unsettled(trouble) == {"raw.a": frozenset({day(3)})}
     assert found_at(looked_at(of, {})).unsettled(trouble) == {}
     assert found_at(looked_at(flow(table("raw.b")), {})).unsettled(trouble) == {}
@@ -153,7 +153,7 @@ def test_a_look_at_an_earlier_instant_mends_nothing_that_came_later() -> None:
     of = of_one()
     (trouble,) = found_at(looked_at(of, {"raw.a": {day(19): failed("E731 no")}})).troubles
     facts = looked_at(of, {"raw.a": {day(19): failed("E731 no")}}).snapshot
-    earlier = Looked(of, facts, Planner(of).plan(facts, day(10)))
+    earlier = CheckInput(of, facts, Planner(of).plan(facts, day(10)))
     assert found_at(earlier).unsettled(trouble) == {"raw.a": frozenset({day(19)})}
 
 
@@ -168,7 +168,7 @@ def test_a_batch_that_fails_for_another_reason_has_another_cause() -> None:
 @pytest.mark.parametrize(("code", "kind"), [("E754", TroubleKind.DAMAGED), ("E609", TroubleKind.STOPPED)])
 def test_what_a_run_could_not_do_stands_until_a_run_can(code: str, kind: TroubleKind) -> None:
     of = of_one()
-    refused = Refused("raw.a", frozenset({day(20)}), WaterclockError(code, "raw.a is not to be had"))
+    refused = RefusedBatch("raw.a", frozenset({day(20)}), WaterclockError(code, "raw.a is not to be had"))
     (trouble,) = found_at(looked_at(of, {}, refused=(refused,), of_run=ALL)).troubles
     assert trouble.kind is kind
     assert found_at(looked_at(of, {})).unsettled(trouble), "no run looked"

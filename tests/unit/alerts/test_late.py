@@ -9,30 +9,30 @@ from datetime import timedelta
 from tests.ledgers import flow, table
 from tests.unit.operations.test_deadlines import FAILED, HOUR, day, facts, timed
 from tests.unit.operations.test_watermark_deadlines import at, done, marked, steady
-from waterclock.alerts.causes import Looked, found_at
+from waterclock.alerts.causes import CheckInput, found_at
 from waterclock.alerts.telling import decide
 from waterclock.alerts.wording import Words
-from waterclock.batches.alerts import Alert, KnownAlerts, Trouble, TroubleKind
+from waterclock.batches.alerts import Alert, KnownAlerts, RootCause, TroubleKind
 from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.alerts import Alerting, AlertRule, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import due_of
 from waterclock.operations.silence import Silence
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 
 VERBS = ("near", "missed")
 MARTS = [f"mart.t{number:03}" for number in range(100)]
 
 
-def looked(of: Flow, known: dict[str, TableFacts], hours: float) -> Looked:
+def looked(of: Flow, known: dict[str, TableFacts], hours: float) -> CheckInput:
     now = day(21) + hours * HOUR
     snapshot = LedgerSnapshot(known)
-    plan = Planner(of).plan(snapshot, now, Request(clock=now))
-    return Looked(of, snapshot, plan, deadlines=tuple(due_of(of, snapshot, plan, list(of.tables))))
+    plan = Planner(of).plan(snapshot, now, PlanRequest(clock=now))
+    return CheckInput(of, snapshot, plan, deadlines=tuple(due_of(of, snapshot, plan, list(of.tables))))
 
 
-def late(of: Flow, known: dict[str, TableFacts], hours: float) -> list[Trouble]:
+def late(of: Flow, known: dict[str, TableFacts], hours: float) -> list[RootCause]:
     kinds = {TroubleKind.MISSED, TroubleKind.NEAR, TroubleKind.LONG}
     return [trouble for trouble in found_at(looked(of, known, hours)).troubles if trouble.kind in kinds]
 
@@ -135,11 +135,11 @@ def test_old_rows_are_told_once_near_once_missed_and_once_over_of_the_table_that
     said = []
     for hours, stops in ((4, 9), (6, 4), (6.5, 4), (7, 4), (8, 4), (9, 9), (9.5, 9)):
         snapshot = LedgerSnapshot({name: done(int(hours)) for name in of.tables})
-        plan = Planner(of).plan(snapshot, at(hours), Request(clock=at(hours)))
+        plan = Planner(of).plan(snapshot, at(hours), PlanRequest(clock=at(hours)))
         come = dict.fromkeys(("web.clicks", "made.kept"), steady(int(hours), stops, '{"device":7}'))
         late_now = tuple(due_of(of, snapshot, plan, list(of.tables), reached=come))
         before = KnownAlerts(tuple(alerts.values()), next_number=len(alerts) + 1)
-        found = found_at(Looked(of, snapshot, plan, deadlines=late_now))
+        found = found_at(CheckInput(of, snapshot, plan, deadlines=late_now))
         made = decide(before, found, alerting, at(hours))
         alerts |= {alert.number: alert for alert in made.changed}
         words = Words("shop", "prod", of)

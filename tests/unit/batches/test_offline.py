@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.ledgers import day, table
-from waterclock.batches.offline import NEVER, KeptLabel, Look, is_due, merges, next_look, spans_of, to_measure
+from waterclock.batches.offline import NEVER, KeptLabel, OfflineRun, is_due, merges, next_look, spans_of, to_measure
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.measures import Measure, Offline
@@ -18,9 +18,9 @@ def measured(every: str = "WEEK", zone: str = "UTC", **more: object) -> Table:
     return replace(table("raw.a", partitioned=True, zone=zone), offline=offline, **more)  # type: ignore[arg-type]
 
 
-def looked(of: Table, at: datetime, *, code: str | None = None) -> Look:
+def looked(of: Table, at: datetime, *, code: str | None = None) -> OfflineRun:
     assert of.offline is not None
-    return Look(of.offline.code if code is None else code, at, at, 1, 0.1)
+    return OfflineRun(of.offline.code if code is None else code, at, at, 1, 0.1)
 
 
 def kept(of: Table, claim: int, *, has_states: bool = True) -> KeptLabel:

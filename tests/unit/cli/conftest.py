@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.cli.actions import backfill, make, restate, retry
 from waterclock.cli.actions.init import start_project
-from waterclock.cli.actions.run import Asked
+from waterclock.cli.actions.run import RunOptions
 from waterclock.cli.app import app
 from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import ledger_url
@@ -29,7 +29,7 @@ from waterclock.operations.json import JSON_VERSION
 from waterclock.operations.opening import open_project
 from waterclock.planner.plan import Batch
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.label import label_of
 
 TODAY = date(2024, 11, 20)
@@ -105,7 +105,7 @@ class Shop:
     def _batch(self, table: str, number: int) -> Batch:
         flow = self.project.flow
         asked = {table: frozenset({day(number)})}  # a state that nobody reads, or one that is made again
-        plan = Planner(flow).plan(self.ledger.reads.snapshot(flow), NOW, Request(only=[table], force=asked))
+        plan = Planner(flow).plan(self.ledger.reads.snapshot(flow), NOW, PlanRequest(only=[table], force=asked))
         return next(batch for batch in plan.batches if batch.label == day(number))
 
     def _request(self, batch: Batch) -> ClaimRequest:
@@ -200,9 +200,9 @@ class Runs:
     """Stands where a run is carried out, and keeps what was asked of it."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[RunOptions] = []
 
-    def __call__(self, _: object, asked: Asked) -> int:
+    def __call__(self, _: object, asked: RunOptions) -> int:
         self.asked.append(asked)
         return 0
 
@@ -215,6 +215,6 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     return kept
 
 
-def ranges(asked: Asked) -> dict[str, str]:
+def ranges(asked: RunOptions) -> dict[str, str]:
     """Write the labels of a run by table, as people do."""
     return {name: str(labels) for name, labels in asked.labels.items()}

@@ -18,7 +18,7 @@ import pytest
 from tests.counting import calls_named
 from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteDatabase, unit_of
 from waterclock.connectors.behind import BEHIND
-from waterclock.connectors.delivering import Deliverer, Delivery, Outcome, PartKeeper
+from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcome, PartKeeper
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode
@@ -57,7 +57,7 @@ def deliver(
     day: int | None = None,
     more: tuple[str, ...] = (),
     **options: Any,
-) -> Outcome:
+) -> DeliveryOutcome:
     """Deliver a version, or the rows of a day where that is given."""
     path = folder / f"{claim}-{day}.parquet"
     columns = {"id": [key for key, _ in rows], "amount": pa.array([amount for _, amount in rows], pa.int32())}
@@ -201,7 +201,7 @@ def test_what_others_have_at_the_name_is_told_and_left(database: Database, tmp_p
     with pytest.raises(WaterclockError, match="E829"):
         deliver(database, tmp_path, 2, [("a", 1)], day)
     assert (shown(database, "one"), tables(database)) == ([(1,)], [])
-    assert deliver(database, tmp_path, 3, [("a", 1)], day, adopt=True) is Outcome.DELIVERED
+    assert deliver(database, tmp_path, 3, [("a", 1)], day, adopt=True) is DeliveryOutcome.DELIVERED
     with pytest.raises(WaterclockError, match="E829") as told:  # the option is taken back, the view is there
         deliver(database, tmp_path, 4, [("b", 1)], day, behind="")
     assert shown(database) == [("a", 1)]

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.connectors.column_matching import Found, match
+from waterclock.connectors.column_matching import SourceColumn, match
 from waterclock.errors import WaterclockError
 from waterclock.spark_sql import column_name
 from waterclock.testing.connectors import declared
 
 
-def found(*names: str) -> list[Found]:
-    return [Found(name) for name in names]
+def found(*names: str) -> list[SourceColumn]:
+    return [SourceColumn(name) for name in names]
 
 
 def test_named_columns_come_first_and_the_rest_as_in_the_source() -> None:
@@ -29,7 +29,7 @@ def test_a_closed_list_leaves_out_the_rest() -> None:
 
 
 def test_the_sources_types_hold_where_none_is_said() -> None:
-    matched = match(declared(("a", None)), [Found("a", "BIGINT"), Found("b", "DATE")], where="x")
+    matched = match(declared(("a", None)), [SourceColumn("a", "BIGINT"), SourceColumn("b", "DATE")], where="x")
     assert [one.type for one in matched.taken] == ["BIGINT", "DATE"]
 
 

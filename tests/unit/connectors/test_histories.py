@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import setting_of, unit_of
-from waterclock.connectors.delivering import Deliverer, Delivery, Outcome
+from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcome
 from waterclock.connectors.duckdb.connector import CONNECTOR as DUCKDB
 from waterclock.connectors.files.connector import CONNECTOR as FILES
 from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
@@ -141,8 +141,8 @@ class Life:
         else:
             outcome = self.to.deliverer.deliver(self.to.unit, made)[-1].outcome
         for one in self.dice.sample(self.killed, min(1, len(self.killed))):
-            assert self.to.deliverer.deliver(self.to.unit, one)[-1].outcome is Outcome.KILLED
-        if outcome is Outcome.KILLED:
+            assert self.to.deliverer.deliver(self.to.unit, one)[-1].outcome is DeliveryOutcome.KILLED
+        if outcome is DeliveryOutcome.KILLED:
             self.killed.append(made)
             return False
         for delivery in made:

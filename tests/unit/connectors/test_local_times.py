@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.connectors.local_times import instants_of
-from waterclock.connectors.misfits import Misfit
+from waterclock.connectors.misfits import TypeMismatch
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import resolve_local
 
@@ -48,5 +48,5 @@ def test_every_quarter_of_an_hour_of_a_year_is_read_as_alone(zone: str, year: in
     [(datetime(9999, 12, 31, 23, 59, 59), "America/New_York"), (datetime(1, 1, 1), "Asia/Tokyo")],  # noqa: DTZ001
 )
 def test_what_is_no_instant_that_there_is_is_told(time: datetime, zone: str) -> None:
-    with pytest.raises(Misfit):
+    with pytest.raises(TypeMismatch):
         read([datetime(2013, 1, 1), time], zone)  # noqa: DTZ001

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteDatabase, unit_of
-from waterclock.connectors.delivering import Delivery, Outcome
+from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.overwrites import note_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
@@ -57,7 +57,7 @@ def deliver(
     of: Condition | None,
     project: str = "ours",
     **options: bool,
-) -> Outcome:
+) -> DeliveryOutcome:
     path = folder / f"{project}-{claim}.parquet"
     schema = pa.schema([("id", pa.string()), ("amount", pa.int32())])
     pq.write_table(pa.Table.from_pylist([{"id": at, "amount": n} for at, n in rows], schema=schema), path)
@@ -105,7 +105,7 @@ def test_rows_of_somebody_else_that_match_are_refused(database: Database, tmp_pa
     with pytest.raises(WaterclockError, match="E820"):
         deliver(database, tmp_path, 1, [("EU", 10)], EU)
     assert held(database) == [("EU", 1)]
-    assert deliver(database, tmp_path, 2, [("EU", 10)], EU, adopt=True) is Outcome.DELIVERED
+    assert deliver(database, tmp_path, 2, [("EU", 10)], EU, adopt=True) is DeliveryOutcome.DELIVERED
     assert held(database) == [("EU", 10)]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.connectors import values
-from waterclock.connectors.misfits import Misfit
+from waterclock.connectors.misfits import TypeMismatch
 from waterclock.connectors.values import Times, arrow_type, column, instant_of, instants, is_plain
 from waterclock.errors import WaterclockError
 
@@ -72,7 +72,7 @@ def test_values_become_what_is_declared(value: object, type_name: str, expected:
 )
 def test_a_value_that_does_not_fit_is_found_among_others(value: object, type_name: str) -> None:
     good = {"STRING": "x", "DATE": "2013-01-01", "TIMESTAMP": NOON, "TIMESTAMP_NTZ": "2013-01-01"}.get(type_name, 1)
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(TypeMismatch) as caught:
         column([good, None, value, good], type_name, NEW_YORK)
     assert caught.value.value == value
 
@@ -127,7 +127,7 @@ def test_what_is_read_at_once_is_what_one_by_one_comes_to(some: list[object], ty
     def read() -> object:
         try:
             return column(some, type_name, NEW_YORK)
-        except Misfit as misfit:
+        except TypeMismatch as misfit:
             return repr(misfit.value)
 
     at_once = read()
@@ -153,7 +153,7 @@ def test_many_instants_are_those_of_each(some: list[object]) -> None:
 )
 def test_a_time_that_is_beyond_the_calendar_in_utc_is_no_time(value: object, zone: Times) -> None:
     assert instant_of(value, zone) is None
-    with pytest.raises(Misfit):
+    with pytest.raises(TypeMismatch):
         column([value], "TIMESTAMP", zone)
 
 

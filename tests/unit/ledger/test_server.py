@@ -33,7 +33,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refused_databases import LedgerAway
 from waterclock.ledger.store import postgres, schema
-from waterclock.ledger.store.database import Database, open_database
+from waterclock.ledger.store.database import LedgerDatabase, open_database
 from waterclock.ledger.store.places import place_of
 from waterclock.operations.opening import open_project
 
@@ -322,15 +322,15 @@ def test_a_connection_that_breaks_in_the_middle_is_tried_anew(desk: Desk, monkey
     desk.done("raw.a", 0)
     held = desk.claim("raw.a", 1)
     broken: list[int] = []
-    begin = Database._begin
+    begin = LedgerDatabase._begin
 
-    def breaks_after(self: Database, *, writes: bool, **first: Any) -> Any:
+    def breaks_after(self: LedgerDatabase, *, writes: bool, **first: Any) -> Any:
         begun = begin(self, writes=writes, **first)
         if writes and not broken:
             broken.append(_end_connections())
         return begun
 
-    monkeypatch.setattr(Database, "_begin", breaks_after)
+    monkeypatch.setattr(LedgerDatabase, "_begin", breaks_after)
     desk.ledger.claims.record_done(held, [result(1)])
     assert [cell.status for cell in cells(desk)] == ["done", "done"]
     assert len([row for row in desk.ledger.past.rows("events") if row["kind"] == "done"]) == 2
@@ -451,7 +451,7 @@ def test_threads_write_side_by_side(desk: Desk) -> None:
 
 def test_a_long_look_sees_one_moment(desk: Desk) -> None:
     desk.done("raw.a", *range(3))
-    database: Database = desk.ledger._database
+    database: LedgerDatabase = desk.ledger._database
     with database.read() as connection:
         count = sa.select(sa.func.count()).select_from(schema.batches)
         before = connection.execute(count).scalar()

@@ -10,11 +10,11 @@ import pytest
 
 import waterclock as wc
 from tests.unit.cli.conftest import NOW, ask, day
-from waterclock.engine.query.query import Answer
+from waterclock.engine.query.query import AnsweredQuery
 from waterclock.engine.query.ticks import Moment
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.notebook.shown import WIDTH, QueryResult
-from waterclock.operations.answers import Answered
+from waterclock.operations.answers import AnsweredQuestion
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Shop
@@ -102,8 +102,8 @@ def test_a_check_tells_all_errors_and_raises_none(fresh: Path) -> None:
 
 
 def test_rows_are_a_table_in_a_notebook(fresh: Path) -> None:
-    answer = Answer((("name", "string"), ("n", "bigint")), (("<b>", 1), (None, 2)), True, Moment(day(19)))
-    rows = QueryResult(Answered(answer))
+    answer = AnsweredQuery((("name", "string"), ("n", "bigint")), (("<b>", 1), (None, 2)), True, Moment(day(19)))
+    rows = QueryResult(AnsweredQuestion(answer))
     assert (list(rows), len(rows), rows.columns, rows.is_cut) == ([("<b>", 1), (None, 2)], 2, ("name", "n"), True)
     assert (rows.as_of, rows.known_at, rows.types) == (day(19), None, {"name": "string", "n": "bigint"})
     page = rows._repr_html_()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.ledgers import flow, table
 from tests.model.random_flow import EVE, random_flow
-from waterclock.batches.facts import BatchStatus, LedgerSnapshot, OpenClaim, Pause, TableFacts, Trouble
+from waterclock.batches.facts import BatchStatus, FailedBatch, LedgerSnapshot, OpenClaim, Pause, TableFacts
 from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.deadline_words import gathered, left_words, stand_words, where_words
@@ -21,13 +21,13 @@ from waterclock.operations.deadlines import Due, Stand, due_of, is_history, long
 from waterclock.operations.ways import with_upstream
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.intervals import IntervalSet
 
 FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
-FAILED = Trouble(BatchStatus.FAILED, 1, 1, "E700 no disk", is_transient=False)
+FAILED = FailedBatch(BatchStatus.FAILED, 1, 1, "E700 no disk", is_transient=False)
 
 
 def day(number: float) -> datetime:
@@ -46,7 +46,7 @@ def facts(upto: float = 20, **more: object) -> TableFacts:
 
 def found(of: Flow, known: dict[str, TableFacts], now: datetime, **more: object) -> list[Due]:
     snapshot = LedgerSnapshot(known)
-    plan = Planner(of).plan(snapshot, now, Request(clock=now))
+    plan = Planner(of).plan(snapshot, now, PlanRequest(clock=now))
     return list(due_of(of, snapshot, plan, list(of.tables), **more))  # type: ignore[arg-type]
 
 

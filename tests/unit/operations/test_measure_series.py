@@ -15,10 +15,17 @@ from hypothesis import strategies as st
 
 from tests import stocks
 from waterclock.batches.audit_trail import Counted
-from waterclock.engine.batch.measuring import History
+from waterclock.engine.batch.measuring import MeasureHistory
 from waterclock.flow.declarations import Table
-from waterclock.flow.measures import GIVEN_UP, MEASURED, OFFLINE, Compared, Source, measured_in
-from waterclock.operations.measure_series import Point, Series, labels_back, profile_of, rules_on, series_of
+from waterclock.flow.measures import GIVEN_UP, MEASURED, OFFLINE, Compared, ComparedSource, measured_in
+from waterclock.operations.measure_series import (
+    MeasurePoint,
+    MeasureSeries,
+    labels_back,
+    profile_of,
+    rules_on,
+    series_of,
+)
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -38,7 +45,7 @@ def counted(label: datetime, rows: int, **values: tuple[str | None, str]) -> Cou
     return Counted(label, rows, {MEASURED: measured, "warnings": []})
 
 
-def by_name(found: Sequence[Series]) -> dict[str, Series]:
+def by_name(found: Sequence[MeasureSeries]) -> dict[str, MeasureSeries]:
     return {series.name: series for series in found}
 
 
@@ -59,8 +66,8 @@ def test_what_was_measured_offline_is_a_series_and_what_a_rule_knows_of_before_i
     found = by_name(series_of(table, kept, labels))
     assert [point.number for point in found["mean"].points[:4]] == [100, 101, 102, 100]
     assert found["mean"].newest == found["mean"].points[-2]
-    history = History(table, {each.label: (1, measured_in(each.measures)) for each in kept})
-    then = history.usual(labels[-1], Compared(Source.USUAL, "avg(v)"))
+    history = MeasureHistory(table, {each.label: (1, measured_in(each.measures)) for each in kept})
+    then = history.usual(labels[-1], Compared(ComparedSource.USUAL, "avg(v)"))
     assert then is not None
     assert found["avg(v)"].points[-1].usual == float(str(then.value))
 
@@ -80,9 +87,9 @@ def test_bounds_are_those_that_a_rule_is_judged_by(every: str, data: st.DataObje
     ]
     shown = [*labels[-4:], table.cadence.next(labels[-1])]  # the last was never done
     found = by_name(series_of(table, kept[-labels_back(table, shown[-1], len(shown)) :], shown))["avg(v)"]
-    judge = History(table, {each.label: (each.rows, measured_in(each.measures)) for each in kept})
+    judge = MeasureHistory(table, {each.label: (each.rows, measured_in(each.measures)) for each in kept})
     for point in found.points:
-        told = [judge.usual(point.label, Compared(Source.USUAL, "avg(v)", scales)) for scales in (-3, 0, 4.5)]
+        told = [judge.usual(point.label, Compared(ComparedSource.USUAL, "avg(v)", scales)) for scales in (-3, 0, 4.5)]
         assert [point.low, point.usual, point.high] == [None if it is None else float(it.value or "") for it in told]
 
 
@@ -92,7 +99,7 @@ def test_a_side_without_a_bound_has_none_and_rows_are_known_of_every_batch() -> 
     kept = [Counted(label, 100 + index % 3, {}) for index, label in enumerate(labels)]
     rows = by_name(series_of(table, kept, labels))["rows"]
     assert rows.rules == ("enough",)
-    assert rows.points[0] == Point(labels[0], "100", 100.0)
+    assert rows.points[0] == MeasurePoint(labels[0], "100", 100.0)
     last = rows.points[-1]
     assert last.low is not None
     assert last.usual is not None

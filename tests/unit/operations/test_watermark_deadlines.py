@@ -22,7 +22,7 @@ from waterclock.operations.deadlines import Due, Stand, due_of
 from waterclock.operations.reached import Reached, needed_end, reached_of, reached_words
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -69,7 +69,7 @@ def told(
 ) -> list[Due]:
     facts = {name: done(int(now) if upto is None else upto) for name in of.tables} | dict(known or {})
     snapshot = LedgerSnapshot(facts)
-    plan = Planner(of).plan(snapshot, at(now), Request(clock=at(now)))
+    plan = Planner(of).plan(snapshot, at(now), PlanRequest(clock=at(now)))
     ways = reached if isinstance(reached, Mapping) else {"web.clicks": reached}
     return list(due_of(of, snapshot, plan, list(of.tables), reached=ways))
 
@@ -191,7 +191,7 @@ def test_days_are_counted_by_the_zone_over_a_change_of_clocks() -> None:
     ends = [start + timedelta(days=1), start + timedelta(days=2), datetime(2026, 3, 29, 22, tzinfo=UTC)]
     came = [Reached(end, start + timedelta(hours=2)) for end in (*ends, datetime(2026, 3, 30, 22, tzinfo=UTC))]
     for now, stand in ((datetime(2026, 3, 29, 21, 59, tzinfo=UTC), Stand.NEAR), (ends[2], Stand.MISSED)):
-        plan = Planner(of).plan(snapshot, now, Request(clock=now))
+        plan = Planner(of).plan(snapshot, now, PlanRequest(clock=now))
         [first, *_] = due_of(of, snapshot, plan, list(of.tables), reached={"web.clicks": came})
         assert (first.window.end, first.by, first.stand) == (ends[0], ends[2], stand)
 
@@ -261,7 +261,7 @@ def test_a_plan_is_gone_through_as_often_for_many_tables_as_for_one() -> None:
     for many in (1, 12):
         of = flow(*(each for number in range(many) for each in marked(f"web.c{number:02}", "3 HOURS")))
         snapshot = LedgerSnapshot({name: done(0) for name in of.tables})
-        plan = Planner(of).plan(snapshot, at(5), Request(clock=at(5)))
+        plan = Planner(of).plan(snapshot, at(5), PlanRequest(clock=at(5)))
         Counting.passes = 0
         told_of = list(due_of(of, snapshot, replace(plan, batches=Counting(plan.batches)), list(of.tables)))
         assert {due.table for due in told_of if due.stand is Stand.MISSED} == set(of.tables) - set(

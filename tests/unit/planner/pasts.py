@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tests.model.flows import at
-from waterclock.batches.facts import BatchStatus, InputFact, LedgerSnapshot, OpenClaim, TableFacts, Trouble
+from waterclock.batches.facts import BatchStatus, FailedBatch, InputFact, LedgerSnapshot, OpenClaim, TableFacts
 from waterclock.planner.plan import Plan
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -22,8 +22,10 @@ def done(*spans: tuple[str, str], **more: object) -> TableFacts:
     return TableFacts(covered=covered(*spans), **more)  # type: ignore[arg-type]  # the fields of TableFacts
 
 
-def failed(error: str = "boom", *, status: BatchStatus = BatchStatus.FAILED, again: datetime | None = None) -> Trouble:
-    return Trouble(status, claim=1, attempts=3, error=error, is_transient=again is not None, due_again=again)
+def failed(
+    error: str = "boom", *, status: BatchStatus = BatchStatus.FAILED, again: datetime | None = None
+) -> FailedBatch:
+    return FailedBatch(status, claim=1, attempts=3, error=error, is_transient=again is not None, due_again=again)
 
 
 def running(*labels: str) -> OpenClaim:

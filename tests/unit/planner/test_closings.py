@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from tests.model.flows import PLACE, at, collect, day, flow, transform, until
-from waterclock.batches.facts import BatchStatus, Closing, LedgerSnapshot, Pause, TableFacts, Trouble
+from waterclock.batches.facts import BatchStatus, Closing, FailedBatch, LedgerSnapshot, Pause, TableFacts
 from waterclock.flow.closings import Closes
 from waterclock.flow.declarations import Column, Columns, Flow
 from waterclock.planner.plan import Plan, Status
@@ -81,7 +81,7 @@ def test_nothing_is_looked_at_twice_nor_where_all_is_paused() -> None:
 
 
 def test_a_window_is_blocked_where_somebody_must_act_before_its_next_boundary() -> None:
-    trouble = Trouble(BatchStatus.FAILED, 7, 1, "boom", is_transient=False, due_again=None)
+    trouble = FailedBatch(BatchStatus.FAILED, 7, 1, "boom", is_transient=False, due_again=None)
     done = IntervalSet.from_intervals([(BEGIN, at("2013-01-01 18:00"))])
     tables = {"u": TableFacts(covered=done, troubles={at("2013-01-01 18:00"): trouble}), "t": TableFacts()}
     plan = Planner(books()).plan(LedgerSnapshot(tables=tables), NOW)

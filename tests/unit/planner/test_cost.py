@@ -13,7 +13,7 @@ from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Mode
 from waterclock.planner.estimate import TableCost, estimate
 from waterclock.planner.planning import Planner, plan
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.intervals import IntervalSet
 
 NOW = at("2016-01-01 00:01")
@@ -50,7 +50,7 @@ def test_a_thousand_gaps_cost_the_gaps_alone_however_long_the_history_is(cap: in
         covered = IntervalSet.from_intervals([(start, NOW)]) - gaps
         ledger = past(a=TableFacts(covered=covered), b=TableFacts(covered=covered))
         planner = Planner(flow(collect("a", "5 MINUTES"), transform("b", ["a"], "5 MINUTES")))
-        found, calls = calls_of(lambda: planner.plan(ledger, NOW, Request(cap=cap)))
+        found, calls = calls_of(lambda: planner.plan(ledger, NOW, PlanRequest(cap=cap)))
         assert sum(found.left_out.values()) + len(found.batches) == 2000
         assert len(found.batches) == 2 * cap
         return calls
@@ -78,7 +78,7 @@ def test_a_backlog_of_years_is_asked_for_what_is_ready_without_being_judged() ->
 def test_the_cost_of_a_plan_is_told_from_past_batches() -> None:
     ledger = past(a=TableFacts(seconds_per_batch=2.0))
     tables = flow(collect("a"), transform("b", ["a"]))
-    found = estimate(plan(tables, ledger, at("2013-01-08"), Request(cap=3)), ledger)
+    found = estimate(plan(tables, ledger, at("2013-01-08"), PlanRequest(cap=3)), ledger)
     assert found.tables == {"a": TableCost(7, 14.0), "b": TableCost(7, None)}
     assert (found.batches, found.seconds, found.unknown) == (14, 14.0, ("b",))
     assert found.to_dict()["tables"]["b"] == {"batches": 7, "seconds": None}

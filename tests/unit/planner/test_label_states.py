@@ -12,7 +12,7 @@ import pytest
 from tests.counting import calls_of
 from tests.model.flows import at, collect, snapshot, transform
 from waterclock.batches.audit_trail import Cell, Settled
-from waterclock.batches.facts import BatchStatus, LedgerSnapshot, TableFacts, Trouble
+from waterclock.batches.facts import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.label_states import LabelState, count_states, label_states, quiet
@@ -76,7 +76,7 @@ def test_what_failed_and_is_not_planned_any_more_is_quiet_and_says_so(stored: st
 
 def test_a_failed_batch_and_what_it_blocks_say_why() -> None:
     flow = flow_of(collect("a.a"), transform("b.b", ["a.a"]))
-    trouble = Trouble(BatchStatus.FAILED, 1, 3, "E7 it broke", is_transient=False)
+    trouble = FailedBatch(BatchStatus.FAILED, 1, 3, "E7 it broke", is_transient=False)
     past = {"a.a": facts([("2013-01-01", "2013-01-04")], troubles={at("2013-01-04"): trouble})}
     found = label_states(Planner(flow), LedgerSnapshot(past), NOW, [], SPAN)
     assert found["a.a"][-1].status is Status.FAILED

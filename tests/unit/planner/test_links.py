@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.model.flows import cadence, collect, flow, replace_transform, transform
-from waterclock.batches.facts import BatchStatus, InputFact, LedgerSnapshot, OpenClaim, Pause, TableFacts, Trouble
+from waterclock.batches.facts import BatchStatus, FailedBatch, InputFact, LedgerSnapshot, OpenClaim, Pause, TableFacts
 from waterclock.batches.links import LinkFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
@@ -65,7 +65,7 @@ def test_a_day_waits_for_all_of_its_hours_there() -> None:
     ("past", "status", "reason"),
     [
         (
-            {"troubles": {day(2): Trouble(BatchStatus.FAILED, 1, 3, "E740 no\nmore", is_transient=False)}},
+            {"troubles": {day(2): FailedBatch(BatchStatus.FAILED, 1, 3, "E740 no\nmore", is_transient=False)}},
             Status.BLOCKED,
             f"blocked by {UP}@20130102000000, failed: in its project: E740 no",
         ),

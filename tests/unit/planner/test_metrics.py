@@ -3,10 +3,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.model.flows import at, collect, flow
-from waterclock.batches.facts import BatchStatus, LedgerSnapshot, OpenClaim, TableFacts, Trouble
+from waterclock.batches.facts import BatchStatus, FailedBatch, LedgerSnapshot, OpenClaim, TableFacts
 from waterclock.planner.metrics import TOLD, metrics_of
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.intervals import IntervalSet
 
 FLOW = flow(collect("raw.a", "DAY"), collect("raw.b", "DAY"))
@@ -16,7 +16,7 @@ DAY = timedelta(days=1)
 
 def told(**facts: TableFacts) -> dict[str, dict[tuple[str, ...], float]]:
     snapshot = LedgerSnapshot({f"raw.{name}": of for name, of in facts.items()}, sequence=7)
-    plan = Planner(FLOW).plan(snapshot, NOW, Request(cap=3))
+    plan = Planner(FLOW).plan(snapshot, NOW, PlanRequest(cap=3))
     return {metric.name: dict(metric.values) for metric in metrics_of(FLOW, snapshot, plan, NOW)}
 
 
@@ -47,7 +47,7 @@ def test_a_table_tells_how_far_it_is_up_to_the_first_gap() -> None:
 
 
 def test_what_is_due_failed_or_left_out_is_counted() -> None:
-    failed = Trouble(BatchStatus.FAILED, claim=1, attempts=1, error="E730", is_transient=False, due_again=None)
+    failed = FailedBatch(BatchStatus.FAILED, claim=1, attempts=1, error="E730", is_transient=False, due_again=None)
     found = told(
         a=TableFacts(
             start=at("2013-01-01"), covered=covered("2013-01-01", "2013-01-03"), troubles={at("2013-01-03"): failed}

@@ -12,7 +12,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.plan import Batch, Plan
 from waterclock.planner.planning import Planner, plan
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.duration import Duration
 
 NOW = at("2013-01-02 02:00")
@@ -124,7 +124,7 @@ def test_a_state_is_not_read_where_there_is_none() -> None:
 
 
 def test_what_another_runner_makes_is_waited_for_though_this_one_does_not_make_it() -> None:
-    tables, only = flow(HOURLY, impatient("hourly")), Request(only={"t"})
+    tables, only = flow(HOURLY, impatient("hourly")), PlanRequest(only={"t"})
     made = done(("2013-01-01", "2013-01-01 18:00"), open_claims=(running("2013-01-01 18:00"),))
     assert not Planner(tables).plan(past(hourly=made), NOW, only).groups
     left = done(("2013-01-01", "2013-01-01 18:00"))
@@ -161,7 +161,7 @@ def test_a_snapshot_that_failed_or_is_paused_is_gone_without() -> None:
 
 def test_what_a_source_does_not_have_is_gone_without() -> None:
     tables, ledger = flow(HOURLY, impatient("hourly")), past(hourly=done(("2013-01-01", "2013-01-01 18:00")))
-    found = Planner(tables).plan(ledger, NOW, Request(absent={"hourly": frozenset({LAST})}))
+    found = Planner(tables).plan(ledger, NOW, PlanRequest(absent={"hourly": frozenset({LAST})}))
     assert batch(found).missing == LACKS
 
 

@@ -27,7 +27,7 @@ from waterclock.flow.choices import Batching, Mode, OnRestate
 from waterclock.flow.declarations import Flow
 from waterclock.planner.plan import Cause, Plan, ReadScope, Status
 from waterclock.planner.planning import Planner, plan
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.selection import parse_labels
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -71,14 +71,14 @@ class TestDue:
         assert planned(flow()) == Plan(now=NOW)
 
     def test_the_cap_leaves_the_rest_due_and_counts_it(self) -> None:
-        found = plan(flow(A), EMPTY, NOW, Request(cap=3))
+        found = plan(flow(A), EMPTY, NOW, PlanRequest(cap=3))
         assert list(states(found, "a")) == ["01-01", "01-02", "01-03"]
         assert found.left_out == {"a": 1}
 
     def test_ready_batches_behind_blocked_ones_are_offered_whatever_the_cap(self) -> None:
         troubles = {at(f"2013-01-0{number}"): failed() for number in (1, 2, 3)}
         ledger = past(a=done(troubles=troubles))
-        found = plan(flow(A), ledger, NOW, Request(cap=1))
+        found = plan(flow(A), ledger, NOW, PlanRequest(cap=1))
         assert list(states(found, "a")) == ["01-01"]
         assert offered(found, "a") == [["01-04"]]
 
@@ -163,7 +163,7 @@ class TestSettled:
 
     def test_force_is_a_request_that_nobody_wrote_down(self) -> None:
         ledger = past(a=done(("2013-01-01", "2013-01-05")), b=done(("2013-01-01", "2013-01-05")))
-        found = plan(flow(A, B), ledger, NOW, Request(force={"a": frozenset({at("2013-01-03")})}))
+        found = plan(flow(A, B), ledger, NOW, PlanRequest(force={"a": frozenset({at("2013-01-03")})}))
         assert states(found, "a") == {"01-03": "ready"}
         assert found.batches[0].is_revision
 
@@ -217,7 +217,7 @@ class TestTrouble:
         troubles = {at("2013-01-04"): failed("locked", again=at("2024-01-01"))}
         ledger = past(a=done(("2013-01-01", "2013-01-04"), troubles=troubles))
         assert states(plan(flow(A), ledger, NOW), "a") == {"01-04": "failed"}
-        later = plan(flow(A), ledger, NOW, Request(clock=at("2024-01-01")))
+        later = plan(flow(A), ledger, NOW, PlanRequest(clock=at("2024-01-01")))
         assert states(later, "a") == {"01-04": "ready"}
         assert reason(later, "a", "2013-01-04") == "tried again after: locked"
 
@@ -269,21 +269,21 @@ class TestOrder:
         assert offered(found, "a") == [["01-02"]]
 
     def test_partitioned_labels_share_a_claim_up_to_the_group_cap(self) -> None:
-        found = plan(flow(A), EMPTY, NOW, Request(group_cap=3))
+        found = plan(flow(A), EMPTY, NOW, PlanRequest(group_cap=3))
         assert offered(found, "a") == [["01-01", "01-02", "01-03"], ["01-04"]]
 
     def test_labels_by_data_time_share_a_claim_up_to_a_month(self) -> None:
         later = at("2013-03-01")
-        found = plan(flow(A), EMPTY, later, Request(group_cap=366))
+        found = plan(flow(A), EMPTY, later, PlanRequest(group_cap=366))
         assert [len(group.batches) for group in found.groups] == [31, 28]
         arrived = collect("a", batching=Batching.ARRIVAL_TIME)
-        assert [len(group.batches) for group in plan(flow(arrived), EMPTY, later, Request(group_cap=366)).groups] == [
-            59
-        ]
+        assert [
+            len(group.batches) for group in plan(flow(arrived), EMPTY, later, PlanRequest(group_cap=366)).groups
+        ] == [59]
 
     def test_arrival_windows_seal_in_order_and_may_share_a_claim(self) -> None:
         arrived = collect("a", batching=Batching.ARRIVAL_TIME)
-        assert offered(plan(flow(arrived), EMPTY, NOW, Request(group_cap=3)), "a") == [["01-01", "01-02", "01-03"]]
+        assert offered(plan(flow(arrived), EMPTY, NOW, PlanRequest(group_cap=3)), "a") == [["01-01", "01-02", "01-03"]]
         held_up = past(a=done(("2013-01-01", "2013-01-02"), troubles={at("2013-01-03"): failed()}))
         found = planned(flow(arrived), held_up)
         assert offered(found, "a") == [["01-02"]]
@@ -298,7 +298,7 @@ class TestOrder:
 
     def test_groups_are_claimed_oldest_first_upstream_first(self) -> None:
         ledger = past(a=done(("2013-01-01", "2013-01-02"), ("2013-01-03", "2013-01-04")))
-        found = plan(flow(A, B), ledger, NOW, Request(group_cap=1))
+        found = plan(flow(A, B), ledger, NOW, PlanRequest(group_cap=1))
         assert [(group.table, f"{group.batches[0].label:%d}") for group in found.groups] == [
             ("b", "01"),
             ("a", "02"),
@@ -378,7 +378,7 @@ class TestNotNeeded:
             flow(A, self.SUMMARY),
             past(a=done(("2013-01-01", "2013-01-05"))),
             NOW,
-            Request(force={"s": frozenset({at("2013-01-02")})}),
+            PlanRequest(force={"s": frozenset({at("2013-01-02")})}),
         )
         assert list(states(found, "s")) == ["01-02", "01-04"]
 
@@ -546,14 +546,14 @@ class TestRetain:
 
 class TestChoice:
     def test_only_the_chosen_tables_are_planned_and_others_are_named_as_not_selected(self) -> None:
-        found = plan(flow(A, B), EMPTY, NOW, Request(only=["b"]))
+        found = plan(flow(A, B), EMPTY, NOW, PlanRequest(only=["b"]))
         assert states(found, "a") == {}
         assert reason(found, "b", "2013-01-01") == "waits for a@20130101000000, not selected"
 
     def test_only_the_chosen_labels_are_planned(self) -> None:
         labels = parse_labels("2013-01-02..2013-01-03")
-        assert list(states(plan(flow(A), EMPTY, NOW, Request(labels=labels)), "a")) == ["01-02", "01-03"]
-        found = plan(flow(A, B), EMPTY, NOW, Request(labels={"a": labels}))
+        assert list(states(plan(flow(A), EMPTY, NOW, PlanRequest(labels=labels)), "a")) == ["01-02", "01-03"]
+        found = plan(flow(A, B), EMPTY, NOW, PlanRequest(labels={"a": labels}))
         assert (len(states(found, "a")), len(states(found, "b"))) == (2, 4)
 
     def test_older_code_is_counted(self) -> None:

@@ -8,7 +8,7 @@ from tests.model.flows import at, collect, flow, history, replace_transform, sna
 from tests.unit.planner.pasts import done, failed, offered, past, reason, states
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.planner.planning import plan
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.cron import compile_cron
 
 PARENT = collect("parent")
@@ -48,7 +48,7 @@ def test_planner_scenario_b_a_retry_touches_the_tenth_alone() -> None:
 
 def test_planner_scenario_e_days_of_an_outage_are_caught_up_oldest_first_with_a_cap() -> None:
     before = past(parent=done(("2013-01-01", "2013-01-07")), child=done(("2013-01-01", "2013-01-07")))
-    found = plan(flow(PARENT, CHILD), before, TEN_DAYS, Request(cap=3, group_cap=2))
+    found = plan(flow(PARENT, CHILD), before, TEN_DAYS, PlanRequest(cap=3, group_cap=2))
     assert list(states(found, "parent")) == ["01-07", "01-08", "01-09"]
     assert offered(found, "parent") == [["01-07", "01-08"], ["01-09"]]
     assert found.left_out == {"parent": 1, "child": 1}
@@ -63,7 +63,7 @@ def test_planner_scenario_e_an_outage_costs_a_snapshot_one_look_and_a_summary_on
 
 
 def test_planner_scenario_f_a_child_alone_waits_and_says_for_what() -> None:
-    found = plan(flow(PARENT, CHILD), LedgerSnapshot(), TEN_DAYS, Request(only=["child"]))
+    found = plan(flow(PARENT, CHILD), LedgerSnapshot(), TEN_DAYS, PlanRequest(only=["child"]))
     assert found.groups == ()
     assert set(states(found, "child").values()) == {"waiting"}
     assert reason(found, "child", "2013-01-01") == "waits for parent@20130101000000, not selected"

@@ -12,7 +12,7 @@ from waterclock.batches.facts import LedgerSnapshot
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.planner.planning import plan
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 
 FLOW = """
 COLLECT raw.told PARTITIONED (id INT, k STRING, at TIMESTAMP) FROM shop.sales EVERY DAY BY DATA TIME at;
@@ -57,10 +57,10 @@ def test_labels_share_claims_and_claims_queries(tmp_path: Path, table: str, leas
     (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)
     (tmp_path / "flows" / "code.py").write_text(CODE)
     flow = load_project(tmp_path, capabilities=capabilities()).flow
-    queries = plan(flow, EMPTY, LATER, Request(cap=200)).to_dict()["queries"]
+    queries = plan(flow, EMPTY, LATER, PlanRequest(cap=200)).to_dict()["queries"]
     assert queries[table] == {"least": least, "most": most}
     assert not [name for name in queries if name.startswith("files.")]
-    in_parts = plan(flow, EMPTY, LATER, Request(cap=200, group_cap=40)).queries
+    in_parts = plan(flow, EMPTY, LATER, PlanRequest(cap=200, group_cap=40)).queries
     assert (in_parts["raw.came"].most, in_parts["marts.each"].least, in_parts["marts.each"].most) == (3, 3, 5)
-    capped = plan(flow, EMPTY, LATER, Request(cap=10)).queries
+    capped = plan(flow, EMPTY, LATER, PlanRequest(cap=10)).queries
     assert capped[table].most == most

@@ -6,7 +6,7 @@ from tests.model.flows import at, collect, flow, history, transform
 from tests.unit.planner.pasts import done, past, states
 from waterclock.flow.choices import Mode
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 
 NOW = at("2013-01-05 12:00")
 WANTED = frozenset({at("2013-01-02")})
@@ -29,7 +29,7 @@ def test_it_comes_to_what_a_forced_run_comes_to() -> None:
     snapshot = past(a=done(("2013-01-01", "2013-01-05")), state=done(wanted=WANTED))
     bare = past(a=done(("2013-01-01", "2013-01-05")))
     groups = Planner(FLOW).ready(snapshot, NOW)
-    forced = Planner(FLOW).ready(bare, NOW, Request(force={"state": WANTED}))
+    forced = Planner(FLOW).ready(bare, NOW, PlanRequest(force={"state": WANTED}))
     assert [(group.table, [batch.label for batch in group.batches]) for group in groups] == [
         (group.table, [batch.label for batch in group.batches]) for group in forced
     ]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from tests.model.flows import at, collect, flow, history, replace_transform, snapshot, transform
 from tests.unit.planner.pasts import covered, done, past, read_then
-from waterclock.batches.facts import History, InputFact, LedgerSnapshot, Made, TableHistory, content_text
+from waterclock.batches.facts import History, InputFact, LedgerSnapshot, RevisionFact, TableHistory, content_text
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.planner.graph import graph_of
@@ -34,8 +34,8 @@ def needs(name: str, low: str, high: str) -> dict[str, tuple[datetime, datetime]
     return {name: (at(low), at(high))}
 
 
-def made(claim: int, instant: str, low: str, high: str, weight: int) -> Made:
-    return Made(claim, at(instant), at(low), at(high), (weight, 0))
+def made(claim: int, instant: str, low: str, high: str, weight: int) -> RevisionFact:
+    return RevisionFact(claim, at(instant), at(low), at(high), (weight, 0))
 
 
 def found(conflicts: list[Conflict]) -> set[tuple[str, datetime]]:
@@ -144,7 +144,7 @@ class TestThen:
         revisions, read, sums = {}, {}, {}
         for number, label in enumerate(labels, 1):
             end, again = label + timedelta(hours=1), SINCE + timedelta(minutes=number)
-            old, new = Made(1, at("2013-06-01"), label, end, (1, 1)), Made(2, again, label, end, (2, 2))
+            old, new = RevisionFact(1, at("2013-06-01"), label, end, (1, 1)), RevisionFact(2, again, label, end, (2, 2))
             revisions[label] = (old, new)
             read[label] = {9: (InputFact("s", label, end, content_text(1, 1), content_text(2, 2)),)}
             of_all = InputFact("a", labels[0], end, content_text(number, number), content_text(2 * number, 2 * number))

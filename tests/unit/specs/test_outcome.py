@@ -4,7 +4,7 @@ import json
 
 from tests.specifying import feature
 from waterclock.specs.comparing import compare
-from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
+from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
 
 TEXT = """
 Feature: Sales
@@ -20,8 +20,8 @@ def outcome(*, is_same: bool) -> SpecOutcome:
     found = feature(TEXT)
     (one,) = found.scenarios
     rows = compare(("n",), [(1,)], [(1,)] if is_same else [])
-    verdict = Verdict.PASSED if is_same else Verdict.FAILED
-    steps = (StepOutcome(one.steps[0], Verdict.PASSED), StepOutcome(one.steps[1], verdict, rows))
+    verdict = ScenarioVerdict.PASSED if is_same else ScenarioVerdict.FAILED
+    steps = (StepOutcome(one.steps[0], ScenarioVerdict.PASSED), StepOutcome(one.steps[1], verdict, rows))
     return SpecOutcome("shop", "dev", (found,), (ScenarioOutcome(one, steps, 0.25, ("marts.sales",)),))
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.specifying import feature
 from waterclock.errors import WaterclockError
 from waterclock.specs.comparing import compare
-from waterclock.specs.outcome import Declared, ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
+from waterclock.specs.outcome import DeclaredRule, ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
 from waterclock.specs.page import framed, page_of
 
 TEXT = """
@@ -92,7 +92,7 @@ def outcome() -> SpecOutcome:
     found = feature(TEXT)
     first, second, third = found.scenarios
     differs = compare(("country", "orders"), [("FR", 3), ("DE", 1)], [("FR", 2), ("<b>", 5)], keys=("country",))
-    passed = Verdict.PASSED
+    passed = ScenarioVerdict.PASSED
     error = WaterclockError("E740", "not as expected: <rule>", where="marts.sales@20200101000000")
     return SpecOutcome(
         project="shop",
@@ -104,14 +104,14 @@ def outcome() -> SpecOutcome:
                 second,
                 (
                     *(StepOutcome(step, passed) for step in second.steps[:2]),
-                    StepOutcome(second.steps[2], Verdict.FAILED, differs),
-                    StepOutcome(second.steps[3], Verdict.SKIPPED),
+                    StepOutcome(second.steps[2], ScenarioVerdict.FAILED, differs),
+                    StepOutcome(second.steps[3], ScenarioVerdict.SKIPPED),
                 ),
                 code=("marts.sales",),
             ),
-            ScenarioOutcome(third, (StepOutcome(third.steps[1], Verdict.FAILED, error=error),)),
+            ScenarioOutcome(third, (StepOutcome(third.steps[1], ScenarioVerdict.FAILED, error=error),)),
         ),
-        code=(Declared("marts.sales", "flows/a.dpl:3:1", "sql", "TRANSFORM marts.sales AS SELECT 1 < 2;"),),
+        code=(DeclaredRule("marts.sales", "flows/a.dpl:3:1", "sql", "TRANSFORM marts.sales AS SELECT 1 < 2;"),),
     )
 
 
@@ -179,8 +179,11 @@ def test_an_outline_stands_once_with_a_line_for_each_example_and_what_failed_bel
     found = feature(OUTLINE)
     one, two = found.scenarios
     differs = compare(("orders",), [(2,)], [])
-    passed = tuple(StepOutcome(step, Verdict.PASSED) for step in one.steps)
-    failed = (StepOutcome(two.steps[0], Verdict.PASSED), StepOutcome(two.steps[1], Verdict.FAILED, differs))
+    passed = tuple(StepOutcome(step, ScenarioVerdict.PASSED) for step in one.steps)
+    failed = (
+        StepOutcome(two.steps[0], ScenarioVerdict.PASSED),
+        StepOutcome(two.steps[1], ScenarioVerdict.FAILED, differs),
+    )
     page = page_of(
         SpecOutcome("shop", "dev", (found,), (ScenarioOutcome(one, passed), ScenarioOutcome(two, failed))), made=MADE
     )

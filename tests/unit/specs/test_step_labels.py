@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from tests.specifying import scenario, script, wrong
 from waterclock.dpl.project import Project
-from waterclock.specs.script import Expect, Give, Run
+from waterclock.specs.script import Expect, Give, ScriptRun
 from waterclock.timelabel.label import label_of
 
 
@@ -18,7 +18,7 @@ def placed(project: Project, steps: str) -> list[object]:
     for action in script(project, steps).actions:
         if isinstance(action, Give):
             found.append({label_of(label)[:10]: len(rows) for label, rows in action.labels.items()})
-        elif isinstance(action, Run):
+        elif isinstance(action, ScriptRun):
             found.append([label_of(window.start)[:10] for window in action.windows])
         else:
             found.append((action.low and label_of(action.low)[:10], label_of(action.high)[:10]))

@@ -4,15 +4,15 @@ import pytest
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
-from waterclock.specs.document import Cell, Grid, Step
+from waterclock.specs.document import ExampleTable, SpecStep, TableCell
 from waterclock.specs.steps import VOCABULARY, Does, meaning_of
 
 HERE = Place("a.feature", 3, 5)
-GRID = Grid((Cell("a", HERE),), ())
+GRID = ExampleTable((TableCell("a", HERE),), ())
 
 
-def step(text: str, *, grid: Grid | None = None, has_text: bool = False) -> Step:
-    return Step("Given", text, HERE, grid, has_text)
+def step(text: str, *, grid: ExampleTable | None = None, has_text: bool = False) -> SpecStep:
+    return SpecStep("Given", text, HERE, grid, has_text)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_an_unknown_step_is_refused_with_the_nearest(text: str, nearest: str) ->
         (step("a.b runs", has_text=True), "a text below a step means nothing here", "write a table of | cells |"),
     ],
 )
-def test_a_step_has_the_rows_that_it_needs_and_no_others(wrong: Step, what: str, fix: str) -> None:
+def test_a_step_has_the_rows_that_it_needs_and_no_others(wrong: SpecStep, what: str, fix: str) -> None:
     with pytest.raises(WaterclockError) as raised:
         meaning_of(wrong)
 

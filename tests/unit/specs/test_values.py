@@ -8,12 +8,12 @@ import pytest
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
-from waterclock.specs.document import Cell
+from waterclock.specs.document import TableCell
 from waterclock.specs.values import are_equal, text_of, value_of
 
 
-def cell(text: str) -> Cell:
-    return Cell(text, Place("a.feature", 4, 7))
+def cell(text: str) -> TableCell:
+    return TableCell(text, Place("a.feature", 4, 7))
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.systems import setting_of, unit_of
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.interface import (
+    ChangedWindows,
     Collected,
     Item,
     Listing,
-    Looked,
     LookRequest,
     Positions,
     Report,
@@ -230,7 +230,7 @@ class Opened:
             self._fault, has
         )
 
-    def look(self, spark: Any, unit: Unit, request: LookRequest, columns: Columns, zone: str) -> Looked:
+    def look(self, spark: Any, unit: Unit, request: LookRequest, columns: Columns, zone: str) -> ChangedWindows:
         del spark, columns, zone
         self._enter(unit)
         there = {window.start: self._memory.changes.get(window.start, 0) for window in request.windows}
@@ -248,7 +248,7 @@ class Opened:
             changed = {at: "new" for at in request.marks if at_last.get(at) != there[at]}
             at_last.update(there)
         noted: dict[datetime, Any] = dict(there)
-        return Looked(changed, {}, noted)
+        return ChangedWindows(changed, {}, noted)
 
     def _is_known(self) -> bool:
         return self._setting.options["password"] == PASSWORD
@@ -309,7 +309,7 @@ class Delivering(Opened):
         for one in deliveries:
             read = [row for file in one.files for row in pq.read_table(file).to_pylist()]
             rows = [{"id": row["id"], "amount": row["amount"], "timelabel": one.label_text} for row in read]
-            delivered = Delivered(one.claim, Outcome.DELIVERED, one.label_text, len(rows))
+            delivered = Delivered(one.claim, DeliveryOutcome.DELIVERED, one.label_text, len(rows))
             self._memory.taken[one.claim] = (delivered, rows)
             done.append(delivered)
         self._enter(unit)

@@ -11,7 +11,7 @@ from waterclock.alerts.looking import RunSaid, tell
 from waterclock.alerts.targets import deliver, target_errors
 from waterclock.alerts.wording import test_alert
 from waterclock.cli.views.alerts import (
-    Known,
+    KnownAlerts,
     Tried,
     acknowledged_json,
     known_json,
@@ -143,13 +143,13 @@ def tells_nobody(project: Project) -> WaterclockError:
     )
 
 
-def _known(project: Project) -> Known:
+def _known(project: Project) -> KnownAlerts:
     ledger = open_ledger(project)
     if ledger is None:
-        return Known(project, datetime.now(UTC))
+        return KnownAlerts(project, datetime.now(UTC))
     with ledger:
         alerts = tuple(alert for alert in ledger.alerts.known() if alert.is_open)
-        return Known(project, ledger.now(), alerts, ledger.alerts.outgoing())
+        return KnownAlerts(project, ledger.now(), alerts, ledger.alerts.outgoing())
 
 
 def _meant(project: Project, names: Sequence[str]) -> tuple[Target, ...]:

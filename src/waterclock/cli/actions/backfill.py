@@ -10,18 +10,18 @@ from pathlib import Path
 from rich.text import Text
 
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.actions.run import Asked, carry_out
+from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import missing_labels, snapshot_for
-from waterclock.operations.opening import Reading, reading, selected
+from waterclock.operations.opening import OpenedProject, reading, selected
 from waterclock.operations.pauses import kept_lines
 from waterclock.operations.words import count_words, seconds_words
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan, Status
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
 
 
@@ -63,7 +63,7 @@ def backfilled(
         return 0
     return carry_out(
         project,
-        Asked(
+        RunOptions(
             command="backfill",
             only=asked.tables,
             labels=asked.labels,
@@ -89,14 +89,16 @@ def _keep(ledger: Ledger, asked: Backfill) -> None:
             ledger.decisions.request_backfill(name, sorted(labels), who=RunSettings().who)
 
 
-def planned_backfill(at: Reading, selection: str, labels: str) -> Backfill:
+def planned_backfill(at: OpenedProject, selection: str, labels: str) -> Backfill:
     """Plan the labels of a range that are due and not covered. Of snapshots only the newest can be made.
 
     Raises  E513 where no label of a table is in the range, with the nearest
     """
     found, by_table = selected(at.flow, [selection], labels)
     force = missing_labels(at, selection, labels)
-    plan = at.planner.plan(snapshot_for(at, force), at.now, Request(only=found.tables, labels=by_table, force=force))
+    plan = at.planner.plan(
+        snapshot_for(at, force), at.now, PlanRequest(only=found.tables, labels=by_table, force=force)
+    )
     return Backfill(found.tables, by_table, force, plan)
 
 

@@ -15,7 +15,7 @@ from waterclock.errors import WaterclockError
 from waterclock.planner.links import with_links
 from waterclock.planner.metrics import metrics_of
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.served_hosts import hosts_of
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _metrics(work: Workplace) -> _Answer:
         return HTTPStatus.SERVICE_UNAVAILABLE, "the ledger does not answer\n", _TEXT
     flow, now = work.flow, work.real_now()
     snapshot = with_links(work.ledger.reads.snapshot(flow), work.links.look(work.ledger))
-    plan = Planner(flow).plan(snapshot, now, Request(cap=work.settings.catch_up))
+    plan = Planner(flow).plan(snapshot, now, PlanRequest(cap=work.settings.catch_up))
 
     class Told:
         def collect(self) -> Iterator[Metric]:

@@ -11,18 +11,18 @@ from rich.text import Text
 from waterclock.batches.facts import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.actions.run import Asked, carry_out
+from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import tables_asked
 from waterclock.engine.query.views import with_views
 from waterclock.engine.run_settings import RunSettings
-from waterclock.operations.opening import Reading, reading
+from waterclock.operations.opening import OpenedProject, reading
 from waterclock.operations.words import count_words
 from waterclock.planner.estimate import estimate
 from waterclock.planner.open_windows import states_asked
 from waterclock.planner.prerequisites import ToMake, newest_tick, to_make
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.planner.ticks import read_tick
 from waterclock.selection import Labels
 
@@ -40,7 +40,7 @@ def make_first(folder: Path, env: str | None, sql: str, tick: str, *, yes: bool)
         raise typer.Exit(code)
 
 
-def _asked(at: Reading, tables: Collection[str], tick: str, *, yes: bool) -> Asked | None:
+def _asked(at: OpenedProject, tables: Collection[str], tick: str, *, yes: bool) -> RunOptions | None:
     """Return the run that makes the needed batches, after it was shown and confirmed, or None if none are needed."""
     if at.ledger is None or not tables:
         return None
@@ -48,7 +48,7 @@ def _asked(at: Reading, tables: Collection[str], tick: str, *, yes: bool) -> Ask
     labels = {name: Labels.between(*span) for name, span in needed.spans.items()}
     asking = {(FOLLOW, name): of_table for name, of_table in needed.follow.items()}
     snapshot = at.ledger.reads.snapshot(at.flow, asking=asking | states_asked(at.flow, needed.force))
-    plan = at.planner.plan(snapshot, at.now, Request(only=labels, labels=labels, force=needed.force))
+    plan = at.planner.plan(snapshot, at.now, PlanRequest(only=labels, labels=labels, force=needed.force))
     count = len(plan.batches) + sum(plan.left_out.values())
     if not labels or not count:
         return None
@@ -59,10 +59,10 @@ def _asked(at: Reading, tables: Collection[str], tick: str, *, yes: bool) -> Ask
     confirm(f"Make {count_words(count, 'batch', 'batches')}, then answer?", yes=yes)
     for (verb, name), of_table in asking.items():
         at.ledger.decisions.request_restate(name, sorted(of_table), verb, who=RunSettings().who)
-    return Asked(command="query", only=tuple(labels), labels=labels, force=needed.force, is_beside=True)
+    return RunOptions(command="query", only=tuple(labels), labels=labels, force=needed.force, is_beside=True)
 
 
-def _needed(at: Reading, tables: Collection[str], text: str) -> ToMake:
+def _needed(at: OpenedProject, tables: Collection[str], text: str) -> ToMake:
     """Find the batches to make.
 
     Raises  as `read_tick`, and E521 for a tick in the future or before a table's first window

@@ -14,7 +14,7 @@ from waterclock.cli.views.theme import console
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.diagram import diagram, drawn_tables, fields_of
-from waterclock.flow.flat_diagram import Brought, brought_together, flat_diagram
+from waterclock.flow.flat_diagram import FlatPart, brought_together, flat_diagram
 from waterclock.flow.following import flat_of
 from waterclock.operations.opening import columns_stored, one_table, open_project, selected
 
@@ -95,7 +95,7 @@ def is_read_by_people() -> bool:
     return sys.stdout.isatty()
 
 
-def _told(each: Brought) -> dict[str, Any]:
+def _told(each: FlatPart) -> dict[str, Any]:
     return {
         "table": each.table,
         "role": each.role or None,

@@ -16,12 +16,12 @@ from waterclock.operations.held_logs import HeldLog
 from waterclock.operations.held_now import held_now
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.offline import OfflineStand, offline_stands
-from waterclock.operations.opening import Reading, selected
+from waterclock.operations.opening import OpenedProject, selected
 from waterclock.operations.received import received, received_json
 from waterclock.operations.source_waits import SourceWait, source_waits
-from waterclock.planner.label_states import Quiet, quiet
+from waterclock.planner.label_states import IdleCounts, quiet
 from waterclock.planner.plan import Plan
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +37,7 @@ class Planned:
     flow: Flow
     env: str
     zone: str
-    quiet: Mapping[str, Quiet]
+    quiet: Mapping[str, IdleCounts]
     waiting: Mapping[str, FirstWindow]
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     deadlines: Deadlines = NO_DEADLINES
@@ -76,7 +76,7 @@ class Planned:
         }
 
 
-def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Planned:
+def planned(at: OpenedProject, selection: list[str] | None, labels: str | None) -> Planned:
     """Plan the selection. Without a label range, also count labels that are not needed or that a snapshot stands for.
 
     Raises  E318 for a flow that the next run would refuse
@@ -84,7 +84,7 @@ def planned(at: Reading, selection: list[str] | None, labels: str | None) -> Pla
     if at.ledger is not None:
         at.ledger.declared.refuse_pending(at.flow)
     found, by_table = selected(at.flow, selection, labels)
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=found.tables, labels=by_table))
+    plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=found.tables, labels=by_table))
     silent = {}
     if not by_table:
         counts = Counter(batch.table for batch in plan.batches) + Counter(plan.left_out)

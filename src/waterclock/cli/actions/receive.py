@@ -22,7 +22,7 @@ from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.receiver.connector import CAPABILITIES, MAX_BODY, MAX_WAITING, folder_of
-from waterclock.connectors.receiver.door import Door, Limits, Stream
+from waterclock.connectors.receiver.door import Door, RequestLimits, Stream
 from waterclock.connectors.receiver.spool import sync_folder
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.errors import WaterclockError
@@ -99,7 +99,7 @@ def door_of(project: Project, *, is_open: bool) -> Door:
         folder = _made(folder_of(Setting(name, options, project.root, project.root)) / stream)
         headers = tuple(part.strip().lower() for part in str(options.get("headers") or "").split(",") if part.strip())
         token = str(options["token"]) if options.get("token") else None
-        limits = Limits(
+        limits = RequestLimits(
             token=token and require_length(token, f"the token of {name}", where=str(connection.place)),
             max_body=int(str(options.get("max_body", MAX_BODY))),
             headers=headers,

@@ -12,12 +12,12 @@ from rich.text import Text
 from waterclock.batches.facts import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.actions.run import Asked, carry_out
+from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.held_batches import held_of
-from waterclock.operations.opening import Reading, reading
+from waterclock.operations.opening import OpenedProject, reading
 from waterclock.operations.pauses import kept_lines
 from waterclock.operations.restating import Found, asking_of, hidden_lines, taken_late
 from waterclock.operations.words import count_words, label_range, local_range
@@ -45,7 +45,7 @@ class Wish:
     verb: str
     selection: str
     labels: str | None
-    choose: Callable[[Reading, str, str | None], Found]
+    choose: Callable[[OpenedProject, str, str | None], Found]
     why: str = ""
     nothing: str = "nothing was done there that could be made again"
 
@@ -67,7 +67,11 @@ def restated(
             return _held_again(to, at, at.ledger, held, wish, now, yes=yes, is_run=is_run, is_json=is_json)
         if at.ledger is None or not found:
             to.print(wish.nothing)
-            return carry_out(at.project, Asked(command=wish.command, only=(), now=now, is_json=True)) if is_json else 0
+            return (
+                carry_out(at.project, RunOptions(command=wish.command, only=(), now=now, is_json=True))
+                if is_json
+                else 0
+            )
         asking, snapshot = asking_of(at, at.ledger, wish.verb, found)
         ripple = at.planner.ripple(snapshot, at.now, found)
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
@@ -90,12 +94,12 @@ def restated(
         return 0
     spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in may_run.items()}
     return carry_out(
-        project, Asked(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
+        project, RunOptions(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )
 
 
 def _with_late_rows(
-    at: Reading, ledger: Ledger, wish: Wish, found: Found, ripple: Ripple
+    at: OpenedProject, ledger: Ledger, wish: Wish, found: Found, ripple: Ripple
 ) -> Mapping[str, tuple[Window, ...]]:
     """Return the windows that may run.
 
@@ -111,7 +115,7 @@ def _with_late_rows(
 
 def _held_again(  # noqa: PLR0913 - the command's arguments and their result
     to: Console,
-    at: Reading,
+    at: OpenedProject,
     ledger: Ledger,
     held: Found,
     wish: Wish,
@@ -136,11 +140,11 @@ def _held_again(  # noqa: PLR0913 - the command's arguments and their result
         return 0
     spans = {name: Labels.between(labels[0], labels[-1]) for name, labels in held.items()}
     return carry_out(
-        at.project, Asked(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
+        at.project, RunOptions(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )
 
 
-def print_ripple(to: Console, at: Reading, verb: str, ripple: Ripple, cost: Estimate) -> None:
+def print_ripple(to: Console, at: OpenedProject, verb: str, ripple: Ripple, cost: Estimate) -> None:
     """Print the batches to make again, the batches that may follow, and the maximum cost."""
     _print_part(to, at, f"{verb}: {_count(ripple.asked)}", ripple.asked)
     following = ripple.following
@@ -152,7 +156,7 @@ def print_ripple(to: Console, at: Reading, verb: str, ripple: Ripple, cost: Esti
     to.print(Text(f"estimate: {cost_words(cost)}{if_all}"))
 
 
-def _print_part(to: Console, at: Reading, head: str, part: Mapping[str, tuple[Window, ...]]) -> None:
+def _print_part(to: Console, at: OpenedProject, head: str, part: Mapping[str, tuple[Window, ...]]) -> None:
     to.print(Text(head, style="head"))
     width = max(map(len, part), default=0)
     for name, windows in part.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from waterclock.cli.actions.run import Asked, carry_out
+from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
@@ -46,4 +46,6 @@ def retried(
     for line in kept:
         to.print(line, soft_wrap=True)
     spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in proposal.all.items()}
-    return carry_out(project, Asked(command="retry", only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json))
+    return carry_out(
+        project, RunOptions(command="retry", only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
+    )

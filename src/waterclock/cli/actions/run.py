@@ -49,7 +49,7 @@ _OF_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunOptions:
     """The parameters of a run. `only` None selects all tables; `watch_seconds` None runs once.
 
     `is_beside`: the run precedes an answer, and is printed on stderr. `listen`: the address for a monitor.
@@ -94,7 +94,7 @@ class Ran:
         return run_json(self.outcome, self.flow, self.now, self.until, self.seconds)
 
 
-def carry_out(project: Project, asked: Asked) -> int:
+def carry_out(project: Project, asked: RunOptions) -> int:
     """Run the request, print the result, and return the exit code.
 
     The code is 1 if a requested batch failed, or stays failed or held.
@@ -112,12 +112,12 @@ def carry_out(project: Project, asked: Asked) -> int:
     return 0 if ran.outcome.is_clean else 1
 
 
-def _log_of(asked: Asked) -> JsonLog | None:
+def _log_of(asked: RunOptions) -> JsonLog | None:
     return JsonLog(sys.stderr if asked.is_json else sys.stdout) if asked.is_logged else None
 
 
 @contextmanager
-def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessions | None = None) -> Iterator[Ran]:
+def carried_out(project: Project, asked: RunOptions, to: Console, *, sessions: Sessions | None = None) -> Iterator[Ran]:
     """Run the request, with progress on `to`. Yield the result, so that it can be printed before everything is closed.
 
     If `sessions` is given, Spark stays open and Ctrl-C never ends the process: the caller is responsible for both.
@@ -162,7 +162,7 @@ def carried_out(project: Project, asked: Asked, to: Console, *, sessions: Sessio
         yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun, beside)
 
 
-def _ready_beside(work: Workplace, asked: Asked, outcome: RunOutcome, now: datetime) -> int:
+def _ready_beside(work: Workplace, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
     """Count the ready batches that were not requested, because `nothing is due` does not include them.
 
     Cost: a plan of all tables, for commands that make batches again.
@@ -236,7 +236,7 @@ def _driven(
     runner: Runner,
     work: Workplace,
     progress: Progress,
-    asked: Asked,
+    asked: RunOptions,
     now: datetime,
     until: datetime | None,
     stop: threading.Event,
@@ -257,7 +257,7 @@ def _driven(
     return outcome
 
 
-def _tell(work: Workplace, asked: Asked, outcome: RunOutcome) -> None:
+def _tell(work: Workplace, asked: RunOptions, outcome: RunOutcome) -> None:
     """Record source waits and logs kept at sources, and send alerts for problems that need a user.
 
     A project without alerts or kept logs loads nothing for them. A runner of an older flow reports nothing, because a
@@ -305,7 +305,7 @@ def _tell_of_stop(work: Workplace, error: WaterclockError, now: datetime) -> Non
         tell_of_stop(work, error, now)
 
 
-def _runner(work: Workplace, asked: Asked, stop: threading.Event) -> Runner:
+def _runner(work: Workplace, asked: RunOptions, stop: threading.Event) -> Runner:
     is_watch = asked.watch_seconds is not None
     return Runner(work, only=asked.only, labels=asked.labels, force=asked.force, waits=not is_watch, stop=stop)
 
@@ -324,7 +324,7 @@ def _stoppable(stop: threading.Event, progress: Progress, *, is_own_process: boo
 
 
 @contextmanager
-def _noted(work: Workplace, asked: Asked, now: datetime) -> Iterator[list[str]]:
+def _noted(work: Workplace, asked: RunOptions, now: datetime) -> Iterator[list[str]]:
     """Record the start and the end of the run in the ledger. The last item of the yielded list is its outcome."""
     work.run = work.ledger.past.begin_run(who=work.settings.who, command=asked.command, now=now)
     outcomes = ["interrupted"]

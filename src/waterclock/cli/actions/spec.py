@@ -21,9 +21,9 @@ from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, seconds_words
-from waterclock.specs.comparing import Mark
+from waterclock.specs.comparing import CellMark
 from waterclock.specs.finding import find_features
-from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
+from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
 from waterclock.specs.running import Watch, ready, run_all
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _STYLES = {"-": "fail", "+": "warn", "~": "fail"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SpecSelection:
     """The specifications to run, and the file of the page."""
 
     files: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Wanted:
     html: Path | None = None
 
 
-def specified(folder: Path, env: str | None, wanted: Wanted, *, is_json: bool) -> int:
+def specified(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: bool) -> int:
     """Run specifications, print the results, and return the exit code.
 
     Raises  ProjectErrors with all errors of project and specifications, E360 where there are none, E362 where the page
@@ -55,7 +55,7 @@ def specified(folder: Path, env: str | None, wanted: Wanted, *, is_json: bool) -
     project = open_project(folder, env)
     found = find_features(project.root, wanted.files, name=wanted.name, tags=wanted.tags)
     to = console(stderr=is_json)
-    told = Told(to, len(found.scenarios), is_quiet=is_json and not to.is_terminal)
+    told = SpecReport(to, len(found.scenarios), is_quiet=is_json and not to.is_terminal)
     with told.watched(), ready(project, found.scenarios, errors=found.errors) as at:
         outcome = run_all(at, found.features, told)
     if wanted.html is not None:
@@ -82,7 +82,7 @@ def _write(outcome: SpecOutcome, page: Path) -> None:
         ) from error
 
 
-class Told(Watch):
+class SpecReport(Watch):
     """Prints scenarios as they end. On a terminal it also shows the running one."""
 
     def __init__(self, to: Console, count: int, *, is_quiet: bool) -> None:
@@ -143,7 +143,7 @@ class Told(Watch):
 
 
 def _line(outcome: ScenarioOutcome, to: Console) -> Text:
-    is_passed = outcome.verdict is Verdict.PASSED
+    is_passed = outcome.verdict is ScenarioVerdict.PASSED
     glyph = _PASSED[0 if has_glyphs(to) else 1] if is_passed else sign(State.FAILED, to)
     style = "ok.loud" if is_passed else LOOKS[State.FAILED].style
     indent = "    " if outcome.scenario.rule else "  "
@@ -159,9 +159,9 @@ def _details(failed: StepOutcome) -> Iterator[Text]:
     if failed.comparison is not None:
         yield Text(f"{indent}{failed.comparison.summary()}", style="fail")
         drawn = failed.comparison.text().splitlines()
-        marks = [Mark.SAME, *(line.mark for line in failed.comparison.lines)]
+        marks = [CellMark.SAME, *(line.mark for line in failed.comparison.lines)]
         for line, mark in zip(drawn, marks, strict=True):
-            yield Text(indent + line, style="" if mark is Mark.SAME else _STYLES[line[0]])
+            yield Text(indent + line, style="" if mark is CellMark.SAME else _STYLES[line[0]])
     elif failed.error is not None:
         for part in card(failed.error).split("\n"):
             yield Text(indent) + part

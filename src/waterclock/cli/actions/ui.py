@@ -9,7 +9,7 @@ import webbrowser
 from pathlib import Path
 
 from waterclock.cli.actions.listening import address_of
-from waterclock.cli.actions.run import Asked, carry_out
+from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.actions.ui_links import kept_token, print_link
 from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_json
@@ -33,7 +33,7 @@ def show_pages(
             it
     """
     if is_run:
-        return carry_out(open_project(folder, env), Asked(command="ui --run", watch_seconds=30, pages=listen))
+        return carry_out(open_project(folder, env), RunOptions(command="ui --run", watch_seconds=30, pages=listen))
     if not (folder / FILE).is_file():
         open_project(folder, env)  # raises E244
     require_trusted_folder(folder.resolve())

@@ -10,7 +10,7 @@ import typer
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 
-class Doing(StrEnum):
+class AlertAction(StrEnum):
     """The actions of the `alerts` command."""
 
     LIST = "list"
@@ -20,7 +20,7 @@ class Doing(StrEnum):
 
 
 What = Annotated[
-    Doing,
+    AlertAction,
     typer.Argument(
         metavar="[list|test|acknowledge|send]",
         help="list, if nothing is said, shows what is open and what waits to be sent; test sends a message to each "
@@ -40,7 +40,7 @@ Why = Annotated[
 
 
 def alerts(
-    what: What = Doing.LIST,
+    what: What = AlertAction.LIST,
     which: Which = None,
     *,
     why: Why = None,
@@ -51,15 +51,15 @@ def alerts(
     """List open alerts; with an argument, test the targets, acknowledge alerts or send pending messages."""
     from waterclock.cli.actions.alerts import acknowledged, listed, sent, tested
 
-    if which and what in {Doing.LIST, Doing.SEND}:
+    if which and what in {AlertAction.LIST, AlertAction.SEND}:
         raise typer.BadParameter(f"{what} takes nothing more")
-    if (why is not None) != (what is Doing.ACKNOWLEDGE):
+    if (why is not None) != (what is AlertAction.ACKNOWLEDGE):
         raise typer.BadParameter("acknowledge takes --why '…', and nothing else does")
-    if what is Doing.TEST:
+    if what is AlertAction.TEST:
         code = tested(project, env, which or [], is_json=json)
-    elif what is Doing.ACKNOWLEDGE:
+    elif what is AlertAction.ACKNOWLEDGE:
         code = acknowledged(project, env, which or [], why or "", is_json=json)
-    elif what is Doing.SEND:
+    elif what is AlertAction.SEND:
         code = sent(project, env, is_json=json)
     else:
         code = listed(project, env, is_json=json)

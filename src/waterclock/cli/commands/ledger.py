@@ -10,7 +10,7 @@ import typer
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 
-class Doing(StrEnum):
+class LedgerAction(StrEnum):
     """The actions of the `ledger` command."""
 
     EXPORT = "export"
@@ -19,7 +19,7 @@ class Doing(StrEnum):
 
 
 What = Annotated[
-    Doing,
+    LedgerAction,
     typer.Argument(
         metavar="export|rebuild|move",
         help="export writes it below ledger/ in the storage; rebuild makes a lost one from that and the commits since; "
@@ -54,13 +54,13 @@ def ledger(  # noqa: PLR0913 - a command has as many options
     """
     from waterclock.cli.actions.ledger import exported, moved, rebuilt
 
-    if (to is None) == (what is Doing.MOVE):
+    if (to is None) == (what is LedgerAction.MOVE):
         raise typer.BadParameter("move takes where to, a URL or an environment; export and rebuild take nothing")
     if to is not None:
         moved(project, env, to, is_json=json)
         return
 
-    if what is Doing.EXPORT:
+    if what is LedgerAction.EXPORT:
         exported(project, env, is_whole=whole, is_json=json)
     else:
         rebuilt(project, env, export, force=force, is_json=json)

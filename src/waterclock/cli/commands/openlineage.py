@@ -10,7 +10,7 @@ import typer
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 
-class Doing(StrEnum):
+class LineageAction(StrEnum):
     """The actions of the `openlineage` command."""
 
     SHOW = "show"
@@ -18,7 +18,7 @@ class Doing(StrEnum):
 
 
 What = Annotated[
-    Doing,
+    LineageAction,
     typer.Argument(
         metavar="[show|send]",
         help="show, if nothing is said, tells where events go and how many wait; send sends them now.",
@@ -30,7 +30,7 @@ Again = Annotated[
 
 
 def openlineage(
-    what: What = Doing.SHOW,
+    what: What = LineageAction.SHOW,
     *,
     again: Again = False,
     project: ProjectDir = HERE,
@@ -40,7 +40,11 @@ def openlineage(
     """Show where lineage events are sent and how many are pending, or send the pending ones."""
     from waterclock.cli.actions.openlineage import sent, shown
 
-    if again and what is not Doing.SEND:
+    if again and what is not LineageAction.SEND:
         raise typer.BadParameter("--again is of send")
-    code = sent(project, env, again=again, is_json=json) if what is Doing.SEND else shown(project, env, is_json=json)
+    code = (
+        sent(project, env, again=again, is_json=json)
+        if what is LineageAction.SEND
+        else shown(project, env, is_json=json)
+    )
     raise typer.Exit(code)

@@ -57,7 +57,7 @@ def run(  # noqa: PLR0913 - each is an option
     json: AsJson = False,
 ) -> None:
     """Run due batches: once, up to an instant (--until), or continuously as they become due (--watch)."""
-    from waterclock.cli.actions.run import Asked, carry_out
+    from waterclock.cli.actions.run import RunOptions, carry_out
     from waterclock.operations.opening import open_project, selected
 
     if watch and (until is not None or now is not None):
@@ -70,7 +70,7 @@ def run(  # noqa: PLR0913 - each is an option
         raise typer.BadParameter("what happens is told as text, or as json", param_hint="--log")
     opened = open_project(project, env)
     found, by_table = selected(opened.flow, selection, labels)
-    asked = Asked(
+    asked = RunOptions(
         command="run",
         only=found.tables if selection else None,
         labels=by_table,

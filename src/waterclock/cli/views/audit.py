@@ -15,7 +15,7 @@ from waterclock.batches.schemas import SCHEMA
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.measures import MEASURED, OFFLINE, PASSED_OVER
-from waterclock.operations.audit_lookup import Found, Listed
+from waterclock.operations.audit_lookup import AuditTarget, Listed
 from waterclock.operations.closings import books_words
 from waterclock.operations.looks import look_lines
 from waterclock.operations.measured import measured_lines
@@ -54,7 +54,7 @@ _STATES = {
 }
 
 
-def print_audit(to: Console, flow: Flow, found: Found) -> None:
+def print_audit(to: Console, flow: Flow, found: AuditTarget) -> None:
     """Print the history of one batch for people."""
     table = flow.tables[found.table]
     zone = table.cadence.zone
@@ -136,7 +136,7 @@ def _batch_cells(to: Console, table: Table, audit: Audit, unsettled: LabelState 
     ]
 
 
-def _held(found: Found) -> list[tuple[str, str]]:
+def _held(found: AuditTarget) -> list[tuple[str, str]]:
     """Describe the sealed and held slice: its size, its files and the counts of its rules."""
     held = found.held
     if held is None:
@@ -150,7 +150,7 @@ def _held(found: Found) -> list[tuple[str, str]]:
     ]
 
 
-def _made(found: Found, table: Table) -> list[tuple[str, str]]:
+def _made(found: AuditTarget, table: Table) -> list[tuple[str, str]]:
     """Describe the current revision and how it was made."""
     current = found.audit.current
     if current is None or current.revision is None:
@@ -261,7 +261,7 @@ _OF_SIEVE = ("in", QUARANTINED, "dropped", "broken")
 _TOLD_ELSEWHERE = frozenset({"claimed", "done", "failed", "lost", "held"})
 
 
-def _print_events(to: Console, found: Found) -> None:
+def _print_events(to: Console, found: AuditTarget) -> None:
     """Print decisions of users and other events of the batch. Attempts are printed elsewhere."""
     others = [event for event in found.audit.events if event.kind not in _TOLD_ELSEWHERE]
     if others:

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from waterclock.cli.views.theme import LOOKS, sign
-from waterclock.operations.grid import Grid, GridCell, Row
+from waterclock.operations.grid import Grid, GridCell, GridRow
 from waterclock.operations.json import instant_text
 from waterclock.operations.states import State
 from waterclock.operations.words import local_label
@@ -49,7 +49,7 @@ def print_grid(to: Console, shown: Grid) -> None:
     left = _name_width([row.table for row in shown.rows])
     for line in _header(shown, left, width, to.width):
         to.print(line, soft_wrap=True)
-    to.print(_Rows(shown.rows, left, width), soft_wrap=True, end="")
+    to.print(_GridRows(shown.rows, left, width), soft_wrap=True, end="")
     if shown.states:
         to.print()
         to.print(_legend(to, shown))
@@ -120,10 +120,10 @@ def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _GridRows:
     """The rows of a grid, with a blank line between schemas, drawn at once. Printing lines singly costs 0.1 ms each."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
     left: int
     width: int
 
@@ -143,7 +143,7 @@ class _Rows:
                 yield Segment.line()
 
 
-def _cells(to: Console, row: Row, width: int) -> Iterator[Segment]:
+def _cells(to: Console, row: GridRow, width: int) -> Iterator[Segment]:
     """Draw the cells of a row, adjacent cells of one state together. Nothing is drawn after the last cell."""
     newest = next((at for at, cell in enumerate(reversed(row.cells)) if cell), len(row.cells))
     for state, cells in groupby(row.cells[: len(row.cells) - newest], key=_state):

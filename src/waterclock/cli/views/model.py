@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.flow.declarations import Flow
-    from waterclock.flow.flat_diagram import Brought
+    from waterclock.flow.flat_diagram import FlatPart
     from waterclock.flow.references import Reference
 
 _AS_PICTURE = "as a picture: waterclock model{flat} --out model.svg"
@@ -33,7 +33,7 @@ def print_model(to: Console, flow: Flow, fields: Mapping[str, Sequence[Field]]) 
     to.print(Text(_AS_PICTURE.format(flat=""), style="quiet"), soft_wrap=True)
 
 
-def print_flat_model(to: Console, name: str, found: Iterable[Brought]) -> None:
+def print_flat_model(to: Console, name: str, found: Iterable[FlatPart]) -> None:
     """Print the columns of a flat read: its own columns, and indented below them those of each parent."""
     to.print(Text(f"FLAT({name})", style="name"))
     for each in found:

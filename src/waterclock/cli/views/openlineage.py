@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from waterclock.batches.happenings import OpenLineageState
     from waterclock.dpl.project import Project
-    from waterclock.openlineage.sending import Sent
+    from waterclock.openlineage.sending import LineageSendResult
 
 
 def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
@@ -55,7 +55,7 @@ def shown_json(project: Project, state: OpenLineageState) -> dict[str, Any]:
     }
 
 
-def print_sent(to: Console, sent: Sent, waiting: int) -> None:
+def print_sent(to: Console, sent: LineageSendResult, waiting: int) -> None:
     """Print how many events were sent, and why others were not."""
     if sent.is_busy:
         to.print("another runner sends just now")
@@ -69,7 +69,7 @@ def print_sent(to: Console, sent: Sent, waiting: int) -> None:
         to.print(_waiting_words(waiting))
 
 
-def sent_json(sent: Sent, waiting: int) -> dict[str, Any]:
+def sent_json(sent: LineageSendResult, waiting: int) -> dict[str, Any]:
     """Return the result of sending for scripts."""
     return {
         "sent": sent.events,

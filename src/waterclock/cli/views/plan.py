@@ -24,9 +24,9 @@ from waterclock.operations.received import received_lines
 from waterclock.operations.source_waits import SourceWait, count_waiting, with_waits
 from waterclock.operations.states import State, look_of
 from waterclock.operations.words import count_words, instant_words, label_range, local_label, local_range, number_words
-from waterclock.planner.label_states import Quiet
+from waterclock.planner.label_states import IdleCounts
 from waterclock.planner.plan import Batch, Plan, Status
-from waterclock.planner.sharing import Queries
+from waterclock.planner.sharing import SharedQueries
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def print_plan(
     plan: Plan,
     flow: Flow,
     zone: str,
-    quiet: Mapping[str, Quiet],
+    quiet: Mapping[str, IdleCounts],
     waiting: Mapping[str, FirstWindow] = _NONE,
     waits: Sequence[SourceWait] = (),
 ) -> None:
@@ -184,7 +184,7 @@ def print_received(to: Console, found: Mapping[str, Waiting]) -> None:
 
 
 def plan_json(
-    plan: Plan, flow: Flow, env: str, quiet: Mapping[str, Quiet], waiting: Mapping[str, FirstWindow] = _NONE
+    plan: Plan, flow: Flow, env: str, quiet: Mapping[str, IdleCounts], waiting: Mapping[str, FirstWindow] = _NONE
 ) -> dict[str, Any]:
     """Return a plan as JSON: `Plan.to_dict`, with `summary` counting by status, and the local date of each label."""
     counts = Counter(str(batch.status) for batch in plan.batches)
@@ -229,7 +229,7 @@ def _kind(batch: Batch) -> tuple[object, ...]:
     return batch.status, batch.is_revision, batch.choice, causes or batch.reason
 
 
-def _queries_words(queries: Queries | None, labels: int) -> str:
+def _queries_words(queries: SharedQueries | None, labels: int) -> str:
     """Format how many queries make the labels that can be made, if that differs from the number of labels."""
     if queries is None or labels < 2:
         return ""
@@ -279,7 +279,7 @@ def _why_not_needed(flow: Flow, name: str) -> str:
     return "of which only the newest is delivered" if is_publish else "which nobody reads"
 
 
-def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, Quiet]) -> None:
+def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, IdleCounts]) -> None:
     lines = [
         f"not needed: {count_words(it.not_needed, 'label')} of {name}, {_why_not_needed(flow, name)}"
         for name, it in quiet.items()

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from waterclock.cli.views.theme import console
-from waterclock.engine.query.query import Answer
-from waterclock.operations.answers import Answered, count_line, is_number_type, moment_lines, value_words
+from waterclock.engine.query.query import AnsweredQuery
+from waterclock.operations.answers import AnsweredQuestion, count_line, is_number_type, moment_lines, value_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,7 @@ def text_of(sql: str) -> str:
     return sys.stdin.read() if sql == "-" else sql
 
 
-def print_answer(told: Answered, to: Console | None = None) -> None:
+def print_answer(told: AnsweredQuestion, to: Console | None = None) -> None:
     """Print rows as a table with numbers aligned right. Print one block per row if the table is too wide."""
     to = to or console()
     answer = told.answer
@@ -40,7 +40,7 @@ def print_answer(told: Answered, to: Console | None = None) -> None:
             to.print(Text(line, style="quiet"), soft_wrap=True)
 
 
-def answer_table(answer: Answer) -> Table:
+def answer_table(answer: AnsweredQuery) -> Table:
     """Return the rows as a table for the terminal."""
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="quiet")
     is_number = [is_number_type(kind) for _, kind in answer.columns]
@@ -51,7 +51,7 @@ def answer_table(answer: Answer) -> Table:
     return table
 
 
-def print_records(answer: Answer, to: Console) -> None:
+def print_records(answer: AnsweredQuery, to: Console) -> None:
     """Print each row as a block with one line per column."""
     width = max((len(name) for name, _ in answer.columns), default=0)
     for number, row in enumerate(answer.rows, start=1):
@@ -60,7 +60,7 @@ def print_records(answer: Answer, to: Console) -> None:
             to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value_text(value)), soft_wrap=True)
 
 
-def _fits(answer: Answer, width: int) -> bool:
+def _fits(answer: AnsweredQuery, width: int) -> bool:
     """Return whether a line fits every column's name and values, or at least the first letters of long values."""
     needed = [
         max(len(name), *(value_text(row[at]).cell_len for row in answer.rows[:_LOOKED_AT]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from waterclock.batches.audit_trail import Held, RunnerSeen
+from waterclock.batches.audit_trail import RunnerClaim, RunnerSeen
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.flow.declarations import Flow
 from waterclock.operations.json import instant_text
@@ -25,7 +25,7 @@ _MOST_HELD = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Runners:
+class RunnerList:
     """The runners of a project at an instant of the ledger's clock. `applied` is the flow that claims must carry."""
 
     flow: Flow
@@ -34,7 +34,7 @@ class Runners:
     seen: tuple[RunnerSeen, ...]
 
 
-def see_runners(project: Project) -> Runners | None:
+def see_runners(project: Project) -> RunnerList | None:
     """Read the runners from the ledger. Return None if there is no ledger yet."""
     ledger = open_ledger(project)
     if ledger is None:
@@ -44,10 +44,10 @@ def see_runners(project: Project) -> Runners | None:
         now = ledger.now()
         # a runner that ended unexpectedly and holds no claims is irrelevant
         seen = tuple(each for each in ledger.runners.all() if each.held or is_alive(each, now))
-        return Runners(project.flow, now, applied.fingerprint if applied else None, seen)
+        return RunnerList(project.flow, now, applied.fingerprint if applied else None, seen)
 
 
-def print_runners(to: Console, found: Runners | None) -> None:
+def print_runners(to: Console, found: RunnerList | None) -> None:
     """Print a line for each runner, and below it the batches that it has claimed."""
     if found is None or not found.seen:
         to.print("nobody is at work")
@@ -71,7 +71,7 @@ def print_runners(to: Console, found: Runners | None) -> None:
             to.print(Text("  makes nothing now", style="quiet"))
 
 
-def runners_json(found: Runners | None) -> dict[str, Any]:
+def runners_json(found: RunnerList | None) -> dict[str, Any]:
     """Return the runners for scripts."""
     return {
         "now": instant_text(found.now) if found else None,
@@ -102,7 +102,7 @@ def runners_json(found: Runners | None) -> dict[str, Any]:
     }
 
 
-def _held_line(held: Held, found: Runners) -> Text:
+def _held_line(held: RunnerClaim, found: RunnerList) -> Text:
     table = found.flow.tables.get(held.table)
     first, last = held.labels[0], held.labels[-1]
     labels = label_range(first, last) if table is None else local_range(first, last, table.cadence)

@@ -18,31 +18,31 @@ from waterclock.cli.views.watching import print_deadlines
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
-from waterclock.operations.description import ColumnSaid, columns_said, deadline_text, declared_pairs
+from waterclock.operations.description import ColumnDescription, columns_said, deadline_text, declared_pairs
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.held_logs import HeldLog, log_words
 from waterclock.operations.held_now import held_now
 from waterclock.operations.json import instant_text
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
-from waterclock.operations.opening import Reading, one_table, reading
+from waterclock.operations.opening import OpenedProject, one_table, reading
 from waterclock.operations.schema_versions import OF_SIDE, change_words, told, versions_json
 from waterclock.operations.states import State, state_of
 from waterclock.operations.words import count_words, instant_words, local_label
 from waterclock.planner.plan import Status
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
-    from waterclock.operations.answers import Answered
+    from waterclock.operations.answers import AnsweredQuestion
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class TableDescription:
     """One table, its done and due batches, and some rows if requested."""
 
     table: Table
-    columns: tuple[ColumnSaid, ...]
+    columns: tuple[ColumnDescription, ...]
     is_open: bool
     first: FirstWindow
     newest: Slice | None
@@ -53,7 +53,7 @@ class Described:
     paused: Pause | None
     open: OpenBooks | None
     open_windows: OpenWindows | None
-    sample: Answered | None
+    sample: AnsweredQuestion | None
     schemas: tuple[SchemaVersion, ...] = ()
     deadlines: Deadlines = NO_DEADLINES
     offline: OfflineStand | None = None
@@ -98,7 +98,7 @@ class Described:
         }
 
 
-def described(folder: Path, env: str | None, text: str, rows: int) -> Described:
+def described(folder: Path, env: str | None, text: str, rows: int) -> TableDescription:
     """Collect the description of one table. Starts Spark only if the table has rows and some are requested.
 
     Raises  E511 for an unknown table, E515 where several are meant
@@ -113,7 +113,7 @@ def described(folder: Path, env: str | None, text: str, rows: int) -> Described:
     return found
 
 
-def print_described(found: Described) -> None:
+def print_described(found: TableDescription) -> None:
     """Print a table's description for people."""
     to = console()
     table = found.table
@@ -158,8 +158,8 @@ def print_described(found: Described) -> None:
         print_answer(found.sample, to)
 
 
-def _described(at: Reading, table: Table) -> Described:
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=[table.name]))
+def _described(at: OpenedProject, table: Table) -> TableDescription:
+    plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=[table.name]))
     due: dict[str, int] = {}
     for batch in plan.batches:
         due[batch.status.value] = due.get(batch.status.value, 0) + 1
@@ -167,7 +167,7 @@ def _described(at: Reading, table: Table) -> Described:
     if at.ledger is not None and table.name in at.snapshot.tables:
         newest = at.ledger.reads.newest(table.name)
         labels, rows = at.ledger.past.amount(table.name)
-    return Described(
+    return TableDescription(
         table=table,
         columns=columns_said(at, table),
         is_open=table.columns.is_open,
@@ -188,7 +188,7 @@ def _described(at: Reading, table: Table) -> Described:
     )
 
 
-def _print_versions(found: Described) -> None:
+def _print_versions(found: TableDescription) -> None:
     """Print how the columns of the source and of the table changed, or nothing if they never did."""
     to = console()
     for side in Side:
@@ -201,7 +201,7 @@ def _print_versions(found: Described) -> None:
             to.print(Text(f"  {version.number}  since {label}  {change_words(version, change)}"), soft_wrap=True)
 
 
-def _standing(found: Described) -> list[tuple[str, str]]:
+def _standing(found: TableDescription) -> list[tuple[str, str]]:
     if found.newest is None:
         return [("holds", "nothing yet"), ("first", f"window {found.first.words()}")]
     zone = found.table.cadence.zone
@@ -213,7 +213,7 @@ def _standing(found: Described) -> list[tuple[str, str]]:
     ]
 
 
-def _print_columns(found: Described) -> None:
+def _print_columns(found: TableDescription) -> None:
     to = console()
     if not found.columns:
         to.print(Text("its columns are known after its first batch", style="quiet"))

@@ -41,7 +41,7 @@ from waterclock.operations.lag import Lag, lags
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
-from waterclock.operations.opening import Reading, selected
+from waterclock.operations.opening import OpenedProject, selected
 from waterclock.operations.received import received, received_json
 from waterclock.operations.silence import NO_SILENCE, Silent, silent
 from waterclock.operations.source_waits import SourceWait, count_waiting, source_waits
@@ -49,7 +49,7 @@ from waterclock.operations.states import State
 from waterclock.operations.words import count_words, likeness
 from waterclock.planner.label_states import count_states
 from waterclock.planner.plan import Batch, Plan, Status
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import TimeUnit
@@ -66,7 +66,7 @@ _MOST_PROBLEMS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StatusInput:
     """A grid, and the plan of the same instant. `is_asked`: a user selected its span; otherwise it is the newest."""
 
     grid: Grid
@@ -88,8 +88,8 @@ class Seen:
 
 
 def see(
-    at: Reading, selection: list[str] | None, labels: str | None, by: str | None, width: int, *, is_drawn: bool
-) -> Seen:
+    at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None, width: int, *, is_drawn: bool
+) -> StatusInput:
     """Collect the selected labels, or the newest that fit the width.
 
     If selected labels are drawn and do not fit, the columns become wider, unless `by` sets their period.
@@ -109,7 +109,7 @@ def see(
     return _told(at, tables, _grid(at, tables, cadence, span), is_asked=is_asked)
 
 
-def behind(at: Reading, selection: list[str] | None, labels: str | None, by: str | None) -> Seen:
+def behind(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
     """Collect how far tables are behind, in addition to their newest labels.
 
     Raises  E919 where some labels or columns are selected
@@ -127,8 +127,8 @@ def behind(at: Reading, selection: list[str] | None, labels: str | None, by: str
 
 
 def _seen(
-    at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime], most: int, width: int
-) -> Seen:
+    at: OpenedProject, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime], most: int, width: int
+) -> StatusInput:
     """Collect a whole span in columns as wide as needed. Counts may make the columns wider than `most` assumes."""
     while True:
         cadence = wider(cadence, span, most)
@@ -138,18 +138,18 @@ def _seen(
             return _told(at, tables, grid, is_asked=True)
 
 
-def _told(at: Reading, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -> Seen:
+def _told(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -> StatusInput:
     names = [table.name for table in tables]
-    plan = at.planner.plan(at.snapshot, at.now, Request(only=names))
+    plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names))
     told = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
     looks, quiet = last_looks(at, names), silent(at, names)
     offline, came = offline_stands(at, names), received(at, names)
     clock = None if at.ledger is None else at.ledger.reads.clock_back()
-    seen = Seen(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet, clock=clock)
+    seen = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet, clock=clock)
     return replace(seen, offline=offline, received=came, held=held_now(at, names), waits=source_waits(at, plan))
 
 
-def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
+def _grid(at: OpenedProject, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
     columns = [window.start for window in cadence.windows(*span)]
     of_cadence = {each: bounds(cadence, span, each) for each in {table.cadence for table in tables}}
     edges = {table.name: of_cadence[table.cadence] for table in tables if columns}
@@ -164,7 +164,7 @@ def _grid(at: Reading, tables: Sequence[Table], cadence: Cadence, span: tuple[da
     return make_grid(at.flow, states, cadence, columns, warned)
 
 
-def print_status(to: Console, seen: Seen, zone: str) -> None:
+def print_status(to: Console, seen: StatusInput, zone: str) -> None:
     """Print the grid, the problems that need a user, and the next due window."""
     shown = fitted(seen.grid, to.width)
     to.print(now_line(seen.now, column_words(shown)), soft_wrap=True)
@@ -191,7 +191,7 @@ def print_status(to: Console, seen: Seen, zone: str) -> None:
     _print_summary(to, seen, zone)
 
 
-def print_behind_now(to: Console, seen: Seen, zone: str) -> None:
+def print_behind_now(to: Console, seen: StatusInput, zone: str) -> None:
     """Print how far tables are behind, what blocks them, and the next due window."""
     print_lags(to, seen.lags or (), seen.now)
     _print_problems(to, seen.plan)
@@ -202,7 +202,7 @@ def print_behind_now(to: Console, seen: Seen, zone: str) -> None:
     _print_summary(to, seen, zone)
 
 
-def _print_summary(to: Console, seen: Seen, zone: str) -> None:
+def _print_summary(to: Console, seen: StatusInput, zone: str) -> None:
     if seen.clock is not None:
         look = LOOKS[State.WARNED]
         to.print(Text.assemble((f"{sign(State.WARNED, to)} ", look.style), seen.clock.words()), soft_wrap=True)
@@ -218,7 +218,7 @@ def _print_open_windows(to: Console, found: Mapping[str, OpenWindows]) -> None:
         to.print()
 
 
-def status_json(seen: Seen) -> dict[str, Any]:
+def status_json(seen: StatusInput) -> dict[str, Any]:
     """Return the grid with the counts of the plan."""
     counts: dict[str, int] = {}
     for batch in seen.plan.batches:
@@ -306,7 +306,7 @@ def _asked(
 
 
 def _since_start(
-    at: Reading, names: Sequence[str], cadence: Cadence, span: tuple[datetime, datetime]
+    at: OpenedProject, names: Sequence[str], cadence: Cadence, span: tuple[datetime, datetime]
 ) -> tuple[datetime, datetime]:
     """Leave out the columns before the first table starts."""
     starts = at.planner.starts(at.snapshot, at.now)

@@ -23,7 +23,7 @@ WIDTH_OF_FILES = 120  # if the output has no known width: a pipe, a file, a log
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StatusStyle:
     """A state's glyph, its plain character for terminals without such glyphs, and its style by name."""
 
     glyph: str
@@ -36,22 +36,22 @@ class Look:
         return "ok" if self.style == "ok.quiet" else self.style
 
 
-LOOKS: Mapping[State, Look] = MappingProxyType(
+LOOKS: Mapping[State, StatusStyle] = MappingProxyType(
     {
-        State.FAILED: Look("✕", "X", "fail.loud"),
-        State.HELD: Look("◆", "H", "warn.loud"),
-        State.BLOCKED: Look("┃", "|", "fail"),
-        State.EXPIRED: Look("∅", "0", "fail"),
-        State.RUNNING: Look("↻", "@", "run"),
-        State.STALE: Look("▨", "~", "ok.loud"),
-        State.PAUSED: Look("P", "P", "idle.loud"),
-        State.DUE: Look("·", ".", "idle.loud"),
-        State.BEHIND: Look("◧", "<", "ok.loud"),
-        State.WARNED: Look("▲", "!", "warn"),
-        State.SKIPPED: Look("»", ">", "warn"),
-        State.OK: Look("■", "#", "ok.quiet"),
-        State.STOOD_FOR: Look("→", "-", "idle"),
-        State.NOT_NEEDED: Look("□", "o", "idle"),
+        State.FAILED: StatusStyle("✕", "X", "fail.loud"),
+        State.HELD: StatusStyle("◆", "H", "warn.loud"),
+        State.BLOCKED: StatusStyle("┃", "|", "fail"),
+        State.EXPIRED: StatusStyle("∅", "0", "fail"),
+        State.RUNNING: StatusStyle("↻", "@", "run"),
+        State.STALE: StatusStyle("▨", "~", "ok.loud"),
+        State.PAUSED: StatusStyle("P", "P", "idle.loud"),
+        State.DUE: StatusStyle("·", ".", "idle.loud"),
+        State.BEHIND: StatusStyle("◧", "<", "ok.loud"),
+        State.WARNED: StatusStyle("▲", "!", "warn"),
+        State.SKIPPED: StatusStyle("»", ">", "warn"),
+        State.OK: StatusStyle("■", "#", "ok.quiet"),
+        State.STOOD_FOR: StatusStyle("→", "-", "idle"),
+        State.NOT_NEEDED: StatusStyle("□", "o", "idle"),
     }
 )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.behind import Columns, Writing, query_of
+from waterclock.connectors.behind import Columns, ViewDialect, query_of
 from waterclock.connectors.duckdb.database import kind_at, quoted, record_in, rows_of, table_of
 from waterclock.connectors.parts import Shown
 from waterclock.flow.declarations import Unit
@@ -15,11 +15,11 @@ from waterclock.flow.declarations import Unit
 if TYPE_CHECKING:
     import duckdb
 
-_WRITING = Writing(quoted, lambda kind: f"CAST(NULL AS {kind})", lambda label: f"'{label}'")
+_WRITING = ViewDialect(quoted, lambda kind: f"CAST(NULL AS {kind})", lambda label: f"'{label}'")
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class DuckdbViewTables:
     """The tables and views of a database, in the transaction of a connection."""
 
     connection: duckdb.DuckDBPyConnection

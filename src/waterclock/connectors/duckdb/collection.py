@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Taken, misfit
 from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
-from waterclock.connectors.duckdb.database import Database, first_of, quoted
-from waterclock.connectors.duckdb.types import SqlColumn
+from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of, quoted
+from waterclock.connectors.duckdb.types import DuckdbColumn
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.local_times import instants_in, instants_of
-from waterclock.connectors.misfits import Misfit
+from waterclock.connectors.misfits import TypeMismatch
 from waterclock.connectors.values import EPOCH_UNITS, Times, column
 from waterclock.connectors.window_bounds import WindowFilter, labels_of, within
 from waterclock.connectors.windowing import NO_TIME
@@ -37,11 +37,11 @@ _MICROS = "_waterclock_micros"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DuckdbColumns:
     """A column that is taken, and what it is in the database."""
 
     taken: Taken
-    column: SqlColumn
+    column: DuckdbColumn
 
     @property
     def is_as_it_is(self) -> bool:
@@ -56,13 +56,13 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
+class DuckdbExtract:
     """All that is needed to read some rows, here or in a Python worker of Spark."""
 
-    database: Database
+    database: DuckdbDatabase
     where: str
     source: str
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[DuckdbColumns, ...]
     times: Times
     by_window: WindowFilter | None = None
 
@@ -71,7 +71,7 @@ def collected(
     spark: SparkSession,
     connection: duckdb.DuckDBPyConnection,
     close: Callable[[], None],
-    extract: Extract,
+    extract: DuckdbExtract,
     left_out: tuple[str, ...],
 ) -> Collected:
     """Read what `extract` asks for within the open transaction if it is small, else leave it to a worker of Spark.
@@ -100,7 +100,7 @@ def collected(
     return Collected(frame, counts_at_the_end, left_out, source, close=close)
 
 
-def _are_many(connection: duckdb.DuckDBPyConnection, extract: Extract) -> bool:
+def _are_many(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> bool:
     """Tell whether a table surely has more rows of the windows than are read here; a query would be answered twice."""
     if extract.source.startswith("("):
         return False
@@ -109,23 +109,23 @@ def _are_many(connection: duckdb.DuckDBPyConnection, extract: Extract) -> bool:
     return row is not None and not are_few(row[0])
 
 
-def _empty(spark: SparkSession, extract: Extract) -> DataFrame:
+def _empty(spark: SparkSession, extract: DuckdbExtract) -> DataFrame:
     return spark.createDataFrame([], ddl_of(_fields(extract)))
 
 
-def _of_part(extract: Extract) -> Iterator[pa.RecordBatch]:
+def _of_part(extract: DuckdbExtract) -> Iterator[pa.RecordBatch]:
     with extract.database.reading(extract.where) as connection:
         yield from batches(connection, extract)
 
 
-def _fields(extract: Extract) -> list[tuple[str, str]]:
+def _fields(extract: DuckdbExtract) -> list[tuple[str, str]]:
     fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
     if extract.by_window:
         fields.append((TIMELABEL, "STRING"))
     return fields
 
 
-def batches(connection: duckdb.DuckDBPyConnection, extract: Extract) -> Generator[pa.RecordBatch, None, None]:
+def batches(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows wanted, with their labels where they are wanted by window, at most `BATCH_ROWS` at a time.
 
     Raises  E812 for a value that does not fit its column's type
@@ -136,14 +136,14 @@ def batches(connection: duckdb.DuckDBPyConnection, extract: Extract) -> Generato
             yield made
 
 
-def _query(extract: Extract) -> str:
+def _query(extract: DuckdbExtract) -> str:
     selected = [f"{one.sql} AS {quoted(str(at))}" for at, one in enumerate(extract.wanted)]
     if extract.by_window:
         selected.append(f"{_micros(quoted(extract.by_window.time_column), extract.by_window)} AS {_MICROS}")
     return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{_condition(extract)}"
 
 
-def _condition(extract: Extract) -> str:
+def _condition(extract: DuckdbExtract) -> str:
     if extract.by_window is None:
         return ""
     return f" WHERE {within(quoted(extract.by_window.time_column), extract.by_window, extract.times)}"
@@ -156,7 +156,7 @@ def _micros(name: str, by_window: WindowFilter) -> str:
     return f"epoch_us(CAST({name} AS {'TIMESTAMP' if by_window.is_local else 'TIMESTAMPTZ'}))"
 
 
-def _made(batch: pa.RecordBatch, extract: Extract) -> pa.RecordBatch:
+def _made(batch: pa.RecordBatch, extract: DuckdbExtract) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = [batch.column(at) for at in range(len(extract.wanted))]
@@ -176,7 +176,7 @@ def _instants(micros: npt.NDArray[np.int64], by_window: WindowFilter, times: Tim
     return instants_of(micros, times.zone) if by_window.is_local else micros
 
 
-def _array(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
+def _array(values: pa.Array, one: DuckdbColumns, extract: DuckdbExtract) -> pa.Array:
     """Turn what was read into the column's type.
 
     Raises  E812 for a value that does not fit
@@ -191,13 +191,13 @@ def _array(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
         if one.column.time_kind == "timestamptz":
             return instants_in(values.cast(pa.int64()).cast(pa.timestamp("us")), "UTC")
         return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-    except Misfit as error:
+    except TypeMismatch as error:
         raise misfit(one.taken, str(error.value), extract.where) from None
     except (pa.ArrowInvalid, OverflowError, ValueError) as error:
         raise misfit(one.taken, str(error), extract.where) from error
 
 
-def set_aside(connection: duckdb.DuckDBPyConnection, extract: Extract) -> Mapping[str, int]:
+def set_aside(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Mapping[str, int]:
     """Count the rows without a time, which no window will ever take. Cost: one look at that column."""
     if extract.by_window is None:
         return {}
@@ -207,7 +207,7 @@ def set_aside(connection: duckdb.DuckDBPyConnection, extract: Extract) -> Mappin
     return {NO_TIME: missing} if missing else {}
 
 
-def require_time(found: SqlColumn, source: str, unit: str) -> str:
+def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
     """Return the kind of time that a column says.
 
     Raises  E815 for one that says none

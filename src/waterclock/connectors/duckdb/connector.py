@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from waterclock.connectors.duckdb.database import Database
-    from waterclock.connectors.duckdb.types import SqlColumn
+    from waterclock.connectors.duckdb.database import DuckdbDatabase
+    from waterclock.connectors.duckdb.types import DuckdbColumn
     from waterclock.connectors.window_bounds import WindowFilter
 
 CAPABILITIES = Capabilities(
@@ -90,7 +90,7 @@ CONNECTOR = DuckdbConnector()
 class DuckdbCollector:
     """Collects from a database file."""
 
-    database: Database
+    database: DuckdbDatabase
 
     def clock(self, unit: Unit) -> None:
         """A database file has no clock but the machine's."""
@@ -144,7 +144,7 @@ class DuckdbCollector:
     def _read(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None
     ) -> Collected:
-        from waterclock.connectors.duckdb.collection import Extract, Wanted, collected
+        from waterclock.connectors.duckdb.collection import DuckdbColumns, DuckdbExtract, collected
         from waterclock.connectors.duckdb.database import source_of
         from waterclock.connectors.duckdb.types import columns_of, refuse_unsaid
         from waterclock.connectors.values import Times
@@ -156,10 +156,10 @@ class DuckdbCollector:
             matched = match(columns, [column.found for column in there], where=str(unit))
             refuse_unsaid(matched, there, unit)
             by_name = {column.name: column for column in there}
-            wanted = tuple(Wanted(taken, by_name[taken.source]) for taken in matched.taken)
+            wanted = tuple(DuckdbColumns(taken, by_name[taken.source]) for taken in matched.taken)
             times = Times(zone, str(unit.options.get("epoch", "seconds")))
             by_window = None if request is None else _window_filter(request, there, unit)
-            extract = Extract(self.database, str(unit), source_of(unit), wanted, times, by_window)
+            extract = DuckdbExtract(self.database, str(unit), source_of(unit), wanted, times, by_window)
             read = collected(spark, connection, held.close, extract, matched.left_out)
             return replace(read, seen=seen_of(column.found for column in there))
         except BaseException:
@@ -167,7 +167,7 @@ class DuckdbCollector:
             raise
 
 
-def _window_filter(request: WindowRequest, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:
+def _window_filter(request: WindowRequest, there: Sequence[DuckdbColumn], unit: Unit) -> WindowFilter:
     from waterclock.connectors.duckdb.collection import require_time
     from waterclock.connectors.duckdb.database import source_of
     from waterclock.connectors.window_bounds import WindowFilter

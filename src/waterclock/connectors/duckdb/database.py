@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.delivery_record import Record
+from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
@@ -28,7 +28,7 @@ _DAMAGED = ("not a valid DuckDB", "Corrupt", "checksum", "older version", "newer
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class DuckdbDatabase:
     """A database file and how to open it. One process writes it, or several read it: others are waited for."""
 
     path: str
@@ -92,7 +92,7 @@ class Database:
                 return connection
 
 
-def database_of(setting: Setting) -> Database:
+def database_of(setting: Setting) -> DuckdbDatabase:
     """Return the connection's database; a relative path is below the project's folder.
 
     Raises  E803 without a path
@@ -106,7 +106,7 @@ def database_of(setting: Setting) -> Database:
             why="a connection of type duckdb is a database file",
             fix=f"connections.{setting.name} = {{ path = 'data/{setting.name}.duckdb' }} in waterclock.toml",
         )
-    return Database(
+    return DuckdbDatabase(
         path=str(setting.folder / str(path)),
         timeout=float(str(setting.options.get("timeout", 5))),
         may_create=bool(setting.options.get("create", False)),
@@ -128,7 +128,7 @@ def first_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class DuckdbResult:
     """What a statement answered, read to its end."""
 
     rows: list[Any]
@@ -142,9 +142,9 @@ class Answered:
         return self.rows
 
 
-def record_in(connection: duckdb.DuckDBPyConnection) -> Record:
+def record_in(connection: duckdb.DuckDBPyConnection) -> DeliveryRecord:
     """Return the record of deliveries of the database."""
-    return Record(lambda sql, values: Answered(rows_of(connection, sql, values)), "?")
+    return DeliveryRecord(lambda sql, values: DuckdbResult(rows_of(connection, sql, values)), "?")
 
 
 def quoted(name: str) -> str:

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.database_delivery import DeliversInOneTransaction
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
-from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
+from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRecord
 from waterclock.connectors.destination_refusals import like_keys
-from waterclock.connectors.duckdb.behind import Tables
-from waterclock.connectors.duckdb.database import Database, first_of, quoted, record_in, table_of
+from waterclock.connectors.duckdb.behind import DuckdbViewTables
+from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of, quoted, record_in, table_of
 from waterclock.connectors.duckdb.destination import DIALECT, columns_there, settle_table, wanted_columns
 from waterclock.connectors.exact_values import Holds, StoredColumn, refuse_inexact
 from waterclock.connectors.overwrites import rows_of
@@ -60,7 +60,7 @@ _There = Mapping[str, tuple[str, str]]
 class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _There]):
     """Delivers to a database file."""
 
-    database: Database
+    database: DuckdbDatabase
 
     def _reading(self, where: str) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         return self.database.reading(where)
@@ -76,15 +76,15 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
         first_of(connection, _CREATE)
         first_of(connection, INDEX)
 
-    def _record(self, connection: duckdb.DuckDBPyConnection) -> Record:
+    def _record(self, connection: duckdb.DuckDBPyConnection) -> DeliveryRecord:
         return record_in(connection)
 
     def _has_record(self, connection: duckdb.DuckDBPyConnection) -> bool:
         sql = "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND table_name = ?"
         return first_of(connection, sql, (DELIVERIES,)) is not None
 
-    def _tables(self, connection: duckdb.DuckDBPyConnection) -> Tables:
-        return Tables(connection)
+    def _tables(self, connection: duckdb.DuckDBPyConnection) -> DuckdbViewTables:
+        return DuckdbViewTables(connection)
 
     def _table_of(self, unit: Unit) -> str:
         return table_of(unit)
@@ -124,7 +124,7 @@ def _bring(
     spelt = [there[name.lower()][0] for name in names]
     if not is_staged:
         rows = _put(connection, table, spelt, names, delivery, there)
-        return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
+        return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
     if delivery.mode is Mode.MERGE:
         _refuse_like_keys(connection, unit, delivery, there)
         deleted += _merge(connection, table, delivery, there)
@@ -135,7 +135,7 @@ def _bring(
     row = first_of(connection, f"SELECT count(*) FROM temp.{_STAGED} WHERE NOT {_GONE}")
     first_of(connection, f"DROP TABLE temp.{_STAGED}")
     rows = row[0] if row else 0
-    return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
+    return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
 def _merge(

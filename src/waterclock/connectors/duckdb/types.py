@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import Found, Matched
+from waterclock.connectors.column_matching import Matched, SourceColumn
 from waterclock.connectors.duckdb.database import quoted, require_table, source_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -41,7 +41,7 @@ _INTEGERS = frozenset({"tinyint", "smallint", "integer", "bigint"})
 
 
 @dataclass(frozen=True, slots=True)
-class SqlColumn:
+class DuckdbColumn:
     """A column of a table or query. `kind` is DuckDB's name of its type, `asked` the SQL by which it is read.
 
     `spark` is the Spark type that it becomes by itself, None where that has to be declared for the reason in `why`.
@@ -56,9 +56,9 @@ class SqlColumn:
     why: str = ""
 
     @property
-    def found(self) -> Found:
+    def found(self) -> SourceColumn:
         """The column as declarations are matched with it."""
-        return Found(self.name, self.spark)
+        return SourceColumn(self.name, self.spark)
 
     @property
     def is_local(self) -> bool:
@@ -75,7 +75,7 @@ class SqlColumn:
         return "date" if self.kind == "date" else "int8" if self.kind in _INTEGERS else None
 
 
-def columns_of(connection: duckdb.DuckDBPyConnection, unit: Unit) -> list[SqlColumn]:
+def columns_of(connection: duckdb.DuckDBPyConnection, unit: Unit) -> list[DuckdbColumn]:
     """List the columns of a table or query.
 
     Raises  E804 for a table that is not there
@@ -85,25 +85,25 @@ def columns_of(connection: duckdb.DuckDBPyConnection, unit: Unit) -> list[SqlCol
     return [_column(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
 
 
-def _column(name: str, kind: Any) -> SqlColumn:
+def _column(name: str, kind: Any) -> DuckdbColumn:
     sql, of = quoted(name), str(kind).lower()
     text = f"CAST({sql} AS VARCHAR)"
     base = of.partition("(")[0]
     if kind.id == "decimal":
-        return SqlColumn(name, "decimal", sql, text, of.upper())
+        return DuckdbColumn(name, "decimal", sql, text, of.upper())
     if of in _SIMPLE:
         # DuckDB's own text of bytes has their codes; a text that is declared of them is what they say in UTF-8
-        return SqlColumn(name, of, sql, f"decode({sql})" if of == "blob" else text, _SIMPLE[of])
+        return DuckdbColumn(name, of, sql, f"decode({sql})" if of == "blob" else text, _SIMPLE[of])
     if of == _INSTANT or of in _LOCAL:
-        return SqlColumn(name, of, sql, text, "TIMESTAMP")
+        return DuckdbColumn(name, of, sql, text, "TIMESTAMP")
     if base in _CAST:
         cast, spark = _CAST[base]
-        return SqlColumn(name, base, f"CAST({sql} AS {cast})", text, spark)
+        return DuckdbColumn(name, base, f"CAST({sql} AS {cast})", text, spark)
     if kind.id in {"list", "array", "struct", "map"}:
         json = f"CAST(to_json({sql}) AS VARCHAR)"
         spark_type = _nested(kind)
-        return SqlColumn(name, kind.id, sql if spark_type else json, json, spark_type or "STRING")
-    return SqlColumn(name, of, sql, text, None, f"{of} has no counterpart in Spark")
+        return DuckdbColumn(name, kind.id, sql if spark_type else json, json, spark_type or "STRING")
+    return DuckdbColumn(name, of, sql, text, None, f"{of} has no counterpart in Spark")
 
 
 def _nested(kind: Any) -> str | None:
@@ -128,7 +128,7 @@ def _spark_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def refuse_unsaid(matched: Matched, columns: Sequence[SqlColumn], unit: Unit) -> None:
+def refuse_unsaid(matched: Matched, columns: Sequence[DuckdbColumn], unit: Unit) -> None:
     """Refuse columns whose types nobody has said and nothing tells, all of them at once.
 
     Raises  E815

@@ -8,7 +8,7 @@ from datetime import time
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import Found
+from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.files.by_python import NUMBER
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
@@ -39,7 +39,7 @@ _LOGICAL = {
 _WIDENED = ({"int", "long"}, "BIGINT"), ({"float", "double"}, "DOUBLE")
 
 
-def columns_of(file: IO[bytes]) -> tuple[Found, ...]:
+def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
     """Return the columns of an Avro file. A field of several types, or of a recursive type, is STRING: its JSON.
 
     Raises  ValueError for a file that is not Avro, has no records, or needs a compression that is not installed
@@ -49,10 +49,10 @@ def columns_of(file: IO[bytes]) -> tuple[Found, ...]:
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         raise ValueError("its values are no records, so it has no columns")
     next(reader, None)
-    return tuple(Found(field["name"], _type_of(field["type"], {}, ())) for field in schema["fields"])
+    return tuple(SourceColumn(field["name"], _type_of(field["type"], {}, ())) for field in schema["fields"])
 
 
-def reader_of(columns: tuple[Found, ...]) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
+def reader_of(columns: tuple[SourceColumn, ...]) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
     """Return a function that reads a file with these columns into batches, in bounded memory."""
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,7 @@ from waterclock.connectors.files.file_schemas import shapes_of, unreadable
 from waterclock.connectors.files.fixed_width import width_of
 from waterclock.connectors.files.misfits import MISFIT, REFUSED
 from waterclock.connectors.files.number_texts import as_of_python, is_number
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.xml_documents import first_fault
 from waterclock.connectors.files.zips import is_member, told_name
 from waterclock.connectors.json_depth import require_depth
@@ -41,14 +41,14 @@ _REFUSED = re.compile(re.escape(REFUSED) + r"\|(.*?)\|(.*?)\|(.*?)\|", re.DOTALL
 _MISFIT = re.compile(re.escape(MISFIT) + r"\|(?:file:/*)?(.*?)\|")
 _MISFIT_VALUE = re.compile(re.escape(MISFIT) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
-_AS_SQL = Reading()
+_AS_SQL = ReadOptions()
 _ALL_DIGITS = Context(prec=1_000_000)
 _FURTHER = 100_000
 _MOST_LINES = 5
 _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 63, "byte": 7, "short": 15, "long": 63}
 
 
-def explain(error: BaseException, reading: Reading, columns: Columns) -> WaterclockError | None:
+def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> WaterclockError | None:
     """Return the error of a broken file, with the line and the reason; None if no file caused the error.
 
     If the object store stopped responding during the read, the error is E609, which is retried.
@@ -68,7 +68,7 @@ def explain(error: BaseException, reading: Reading, columns: Columns) -> Watercl
     return away or _error_of_file(path, text, reading, columns)
 
 
-def _error_of_file(path: str, text: str, reading: Reading, columns: Columns) -> WaterclockError:
+def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns) -> WaterclockError:
     """Build the error of a file that Spark could not read, by reading it once more."""
     if not is_there(path):
         return unreadable(path, FileNotFoundError())
@@ -142,7 +142,7 @@ def _what_spark_says(text: str) -> str:
     return f"Spark cannot read the row {record[1]}" if record else "Spark cannot read one of its rows"
 
 
-def _looked_at(path: str, reading: Reading, columns: Columns) -> Iterator[tuple[int, str | None]]:
+def _looked_at(path: str, reading: ReadOptions, columns: Columns) -> Iterator[tuple[int, str | None]]:
     """Yield the line of each row of a file, and the error in it or None; no rows for formats without lines."""
     reading = replace(reading, keeps_unread=keeps_unread(columns))
     (shape,) = shapes_of([path], reading, columns)
@@ -163,7 +163,7 @@ def _looked_at(path: str, reading: Reading, columns: Columns) -> Iterator[tuple[
 
 
 def _looked_at_csv(
-    path: str, reading: Reading, names: list[str], types: Mapping[str, str]
+    path: str, reading: ReadOptions, names: list[str], types: Mapping[str, str]
 ) -> Iterator[tuple[int, str | None]]:
     delimiter = reading.delimiter_of(path)
     with text_of(path, reading.encoding) as file:
@@ -179,7 +179,7 @@ def _looked_at_csv(
             yield record.line, _misfits(values, types, reading)
 
 
-def _looked_at_json(path: str, reading: Reading, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
+def _looked_at_json(path: str, reading: ReadOptions, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
     for number, line in _numbered(path, reading):
         try:
             document = json.loads(line)
@@ -196,7 +196,7 @@ def _looked_at_json(path: str, reading: Reading, types: Mapping[str, str]) -> It
         yield number, _misfits(plain, types)
 
 
-def _looked_at_document(path: str, reading: Reading) -> Iterator[tuple[int, str | None]]:
+def _looked_at_document(path: str, reading: ReadOptions) -> Iterator[tuple[int, str | None]]:
     with text_of(path, reading.encoding) as file:
         try:
             text = file.read()
@@ -208,7 +208,7 @@ def _looked_at_document(path: str, reading: Reading) -> Iterator[tuple[int, str 
             yield 1, "it is nested too deep"
 
 
-def _looked_at_fixed(path: str, reading: Reading, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
+def _looked_at_fixed(path: str, reading: ReadOptions, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
     width = width_of(reading)
     for number, line in _numbered(path, reading):
         text = line.rstrip("\r\n")
@@ -220,14 +220,14 @@ def _looked_at_fixed(path: str, reading: Reading, types: Mapping[str, str]) -> I
         yield number, _misfits(there, types, reading)
 
 
-def _numbered(path: str, reading: Reading) -> Iterator[tuple[int, str]]:
+def _numbered(path: str, reading: ReadOptions) -> Iterator[tuple[int, str]]:
     with text_of(path, reading.encoding) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield number, line
 
 
-def _misfits(values: Mapping[str, str], types: Mapping[str, str], reading: Reading = _AS_SQL) -> str | None:
+def _misfits(values: Mapping[str, str], types: Mapping[str, str], reading: ReadOptions = _AS_SQL) -> str | None:
     for name, value in values.items():
         if name not in types:
             continue

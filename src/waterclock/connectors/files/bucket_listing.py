@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from waterclock.connectors.files.landed_names import WILDCARD, Finds, Names, is_date_folder, named_at
 from waterclock.connectors.interface import Report
-from waterclock.filesystem import Found, at, files_below, put_if_absent, text_of
+from waterclock.filesystem import FileInfo, at, files_below, put_if_absent, text_of
 
 _ARRIVED = "%Y%m%dT%H%M%S.%fZ"
 _MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
@@ -44,7 +44,7 @@ def mark_arrival(target: Path, arrived: datetime) -> None:
     put_if_absent(target.with_name(f".{target.name}.{arrived.astimezone(UTC):{_ARRIVED}}.arrived"), "")
 
 
-def _landed(root: str, names: Names, finds: Finds) -> Iterator[tuple[str, str, Found]]:
+def _landed(root: str, names: Names, finds: Finds) -> Iterator[tuple[str, str, FileInfo]]:
     folder = f"{names.supplier}/{names.source}"
     strange: set[str] = set()
     for found in files_below(at(root, folder)):
@@ -60,14 +60,14 @@ def _landed(root: str, names: Names, finds: Finds) -> Iterator[tuple[str, str, F
     finds.reports.extend(Report(f"{root}/{folder}/{path}", "misnamed", detail) for path in sorted(strange))
 
 
-def _matched(root: str, names: Names) -> Iterator[tuple[str, str, Found]]:
+def _matched(root: str, names: Names) -> Iterator[tuple[str, str, FileInfo]]:
     inner, begin = _fixed_part_of(names.path)
     head = f"{inner}/" if inner else ""
     pattern = _parts_of(names.path)
     folder = at(root, inner)
     marks = files_below(folder, f".{begin}") if begin else ()  # else the second listing contains them
     arrived: dict[str, datetime] = {}
-    matching: list[tuple[str, Found]] = []
+    matching: list[tuple[str, FileInfo]] = []
     for found in chain(marks, files_below(folder, begin)):
         relative = head + found.path
         above, slash, name = relative.rpartition("/")

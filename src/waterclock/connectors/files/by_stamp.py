@@ -19,7 +19,7 @@ from pathlib import Path
 
 from waterclock.connectors.files.landed_names import Candidate, Names, is_date_folder, listed, mode_of, named_at
 from waterclock.connectors.interface import Report
-from waterclock.filesystem import Found, at, files_below, text_of
+from waterclock.filesystem import FileInfo, at, files_below, text_of
 from waterclock.object_stores import is_remote
 from waterclock.timelabel.zone import nominal_zone
 
@@ -40,7 +40,7 @@ class ByStamp:
         self._slash = "/" if is_remote(root) else os.sep
         self._prefix = f"{names.supplier}_{names.source}_"
         self._folders: list[tuple[str, list[str]]] = []
-        self._stored: dict[str, Found] = {}
+        self._stored: dict[str, FileInfo] = {}
         if is_remote(root):
             self._list_stored(f"{self._root}/{names.supplier}/{names.source}")
         else:

@@ -32,14 +32,14 @@ from waterclock.connectors.files.originals import TYPES as RAW_TYPES
 from waterclock.connectors.files.origins import told_apart, with_file_names
 from waterclock.connectors.files.own_copies import name_as_landed
 from waterclock.connectors.files.places import folder_of, landing_of, reach
-from waterclock.connectors.files.reading_options import ROOM, Reading, reading_of, wrong_raw, wrong_reading
+from waterclock.connectors.files.reading_options import ROOM, ReadOptions, reading_of, wrong_raw, wrong_reading
 from waterclock.connectors.files.stamp_notes import note_of, warning_of
 from waterclock.connectors.files.writing import wrong_writing
 from waterclock.connectors.interface import (
+    ChangedWindows,
     Collected,
     Item,
     Listing,
-    Looked,
     LookRequest,
     Report,
     Setting,
@@ -322,7 +322,7 @@ class FilesCollector:
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
-    ) -> Looked:
+    ) -> ChangedWindows:
         """Return the windows for which new files have arrived; see `looks`."""
         from waterclock.connectors.files.looks import look
 
@@ -402,7 +402,7 @@ class FilesCollector:
         fields = [sf.lit(None).cast(column.type or "STRING").alias(column.name) for column in columns.named]
         return Collected(spark.range(0).select(*fields, label), source={"items": []}, is_empty=True)
 
-    def _reading(self, unit: Unit) -> Reading:
+    def _reading(self, unit: Unit) -> ReadOptions:
         landing = self._landing(unit)
         return replace(reading_of(unit.options), room=landing.archive / ROOM, landing=landing.folder)
 

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 from waterclock.connectors.files.by_python import NUMBER, Reader
 from waterclock.connectors.files.encodings import decoded, decompressed
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.spark_sql import sql_text
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Quotes:
         return re.compile(rf"{re.escape(self.escape)}.|{re.escape(self.quote)}", re.DOTALL)
 
 
-def quotes_of(reading: Reading, delimiter: str) -> Quotes:
+def quotes_of(reading: ReadOptions, delimiter: str) -> Quotes:
     """Return the quoting of fields that a unit's options declare."""
     return Quotes(delimiter, reading.quote, "" if reading.escape == reading.quote else reading.escape)
 
@@ -141,7 +141,7 @@ def has_open_lines(lines: Iterable[str], quotes: Quotes) -> bool:
     return any(quotes.quote in line and quotes.is_open_after(_bare(line)) for line in lines)
 
 
-def reader_of(reading: Reading, delimiter: str, compression: str) -> Reader:
+def reader_of(reading: ReadOptions, delimiter: str, compression: str) -> Reader:
     """Return a function that reads a file into batches of records: text, whether quotes are open, and line number."""
     quotes = quotes_of(reading, delimiter)
 

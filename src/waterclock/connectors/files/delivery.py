@@ -28,10 +28,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.files.copying import Copier, Copy, of_record, originals_of, tidy_parts
 from waterclock.connectors.files.originals import RAW
-from waterclock.connectors.files.writing import ENDINGS, Writing, write_file
+from waterclock.connectors.files.writing import ENDINGS, WriteOptions, write_file
 from waterclock.connectors.sealed import batches_of, labelled
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -133,7 +133,9 @@ class FilesDeliverer:
         entries: list[_Entry] = []
         for delivery in deliveries:
             copies = tuple(copier.copies(delivery, inner, places))
-            outcome = Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, len(copies), 0, delivery.note)
+            outcome = Delivered(
+                delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, len(copies), 0, delivery.note
+            )
             entries.append(_Entry(outcome, "", copies=copies))
         fault("deliver.rows")
         stands = self._latch(records, one.project, one.claim, entries, newest)
@@ -149,10 +151,12 @@ class FilesDeliverer:
             self._finish(records, claim)
 
     def _written(
-        self, delivery: Delivery, target: Path, part: Path, writing: Writing, newest: Delivered | None
+        self, delivery: Delivery, target: Path, part: Path, writing: WriteOptions, newest: Delivered | None
     ) -> _Entry:
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
-            return _Entry(Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note), "")
+            return _Entry(
+                Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note), ""
+            )
         place = self.folder / str(part)
         make_delivery_folder(place.parent)
         batches = batches_of(delivery.files, [name for name, _ in delivery.columns])
@@ -160,7 +164,7 @@ class FilesDeliverer:
         if delivery.is_by_label and writing.has_timelabel:
             batches, columns = labelled(batches, delivery.label_text), (*columns, (TIMELABEL, "STRING"))
         rows = write_file(place, batches, columns, writing)
-        delivered = Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, 0, delivery.note)
+        delivered = Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, 0, delivery.note)
         return _Entry(delivered, str(target), look(place).size, str(part))
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
@@ -169,9 +173,9 @@ class FilesDeliverer:
         with _telling(self.folder, str(unit)):
             if stands := self._stands(records, claim):
                 return stands[-1]
-            entry = _Entry(Delivered(claim, Outcome.KILLED, "", 0), "")
+            entry = _Entry(Delivered(claim, DeliveryOutcome.KILLED, "", 0), "")
             stands = self._latch(records, project, claim, [entry], None)
-            if stands[-1].outcome is Outcome.KILLED:
+            if stands[-1].outcome is DeliveryOutcome.KILLED:
                 inner = _folder_of(unit)
                 found = self._parts_in(inner, f".{'_'.join(inner.parts)}")
                 self._remove_unnamed(records, claim, found.get(claim, []))
@@ -199,7 +203,7 @@ class FilesDeliverer:
         records = self._records(project, publish)
         with _telling(self.folder, str(unit)):
             stands = self._stands(records, claim)  # puts files in place that a crash left as parts
-            if not stands or stands[-1].outcome is Outcome.KILLED:
+            if not stands or stands[-1].outcome is DeliveryOutcome.KILLED:
                 return f"{RECORDS / project / publish} has no record of claim {claim}"
             record = _read(records / f"{claim}.json") or {"deliveries": []}
             # another claim may have delivered an older label of this one again
@@ -264,7 +268,7 @@ class FilesDeliverer:
         self, records: Path, project: str, claim: int, entries: Sequence[_Entry], newest: Delivered | None
     ) -> tuple[Delivered, ...]:
         """Create the claim's record unless it has one; return the outcomes that are then recorded."""
-        brought = [entry.delivered for entry in entries if entry.delivered.outcome is Outcome.DELIVERED]
+        brought = [entry.delivered for entry in entries if entry.delivered.outcome is DeliveryOutcome.DELIVERED]
         tops = sorted([*([newest] if newest else []), *brought], key=lambda one: (one.label_text, one.claim))
         record = {
             "project": project,
@@ -301,10 +305,10 @@ class FilesDeliverer:
             flush_folder(target.parent)
 
 
-def writing_of(unit: Unit) -> Writing:
+def writing_of(unit: Unit) -> WriteOptions:
     """Parse a unit's options about writing files."""
     options = unit.options
-    return Writing(
+    return WriteOptions(
         format=str(options.get("format", "csv")),
         compression=str(options.get("compression", "none")),
         has_header=bool(options.get("header", True)),
@@ -314,7 +318,7 @@ def writing_of(unit: Unit) -> Writing:
     )
 
 
-def place_of(unit: Unit, delivery: Delivery, writing: Writing) -> Path:
+def place_of(unit: Unit, delivery: Delivery, writing: WriteOptions) -> Path:
     """Return the file's path below the connection's folder."""
     folder = _folder_of(unit)
     label = f"_{delivery.label_text}" if delivery.is_by_label else ""
@@ -334,7 +338,7 @@ def _parts(delivered: Delivered) -> dict[str, Any]:
 
 
 def _delivered(parts: Mapping[str, Any]) -> Delivered:
-    return Delivered(**{**parts, "outcome": Outcome(parts["outcome"])})
+    return Delivered(**{**parts, "outcome": DeliveryOutcome(parts["outcome"])})
 
 
 def _entries(record: Mapping[str, Any]) -> list[_Entry]:

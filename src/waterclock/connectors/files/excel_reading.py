@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.files.by_python import NUMBER
 from waterclock.connectors.files.formulas import left_out
-from waterclock.connectors.files.reading_options import Cells, Reading
+from waterclock.connectors.files.reading_options import Cells, ReadOptions
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.extras import install_extra
 
@@ -38,13 +38,13 @@ class Sheet:
     rows: Any
 
 
-def columns_of(file: IO[bytes], reading: Reading, declared: Sequence[str]) -> tuple[str, ...]:
+def columns_of(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of the sheet that is read. The workbook is parsed. Raises  as `_sheet`."""
     return _sheet(file, reading, declared).names
 
 
 def reader_of(
-    reading: Reading, names: tuple[str, ...], near: AbstractSet[str] = frozenset()
+    reading: ReadOptions, names: tuple[str, ...], near: AbstractSet[str] = frozenset()
 ) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
     """Return a function that reads the sheet of a workbook into batches of texts, without empty rows.
 
@@ -77,7 +77,7 @@ def _batch(held: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _data(sheet: Sheet, reading: Reading, near: AbstractSet[int]) -> Iterator[tuple[int, list[str | None]]]:
+def _data(sheet: Sheet, reading: ReadOptions, near: AbstractSet[int]) -> Iterator[tuple[int, list[str | None]]]:
     """Yield the rows of a sheet with their row numbers, from 1."""
     width = len(sheet.names)
     for at, row in enumerate(sheet.rows(sheet.cells.top), sheet.cells.top):
@@ -98,7 +98,7 @@ def _data(sheet: Sheet, reading: Reading, near: AbstractSet[int]) -> Iterator[tu
             yield at + 1, texts
 
 
-def _sheet(file: IO[bytes], reading: Reading, declared: Sequence[str]) -> Sheet:
+def _sheet(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> Sheet:
     """Return the sheet with its header and its rows.
 
     Raises  E882 for a workbook that is too large unpacked; E884 for a sheet that does not exist, or has no header;
@@ -179,7 +179,7 @@ def _first_row(found: Any) -> int:
 
 
 def _fills(
-    found: Any, reading: Reading, errors: Mapping[int, Mapping[int, str]]
+    found: Any, reading: ReadOptions, errors: Mapping[int, Mapping[int, str]]
 ) -> dict[int, list[tuple[int, int, Any]]]:
     """Return by row the column ranges to fill for merged cells, with their value."""
     if reading.merged != "fill":
@@ -196,7 +196,7 @@ def _fills(
     return fills
 
 
-def _refuse_merged(found: Any, reading: Reading, cells: Cells, name: str) -> None:
+def _refuse_merged(found: Any, reading: ReadOptions, cells: Cells, name: str) -> None:
     if reading.merged == "fill":
         return
     for (top, left), (bottom, right) in found.merged_cell_ranges or []:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from waterclock.connectors.column_matching import Found
+from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.files import avro_reading, excel_reading
 from waterclock.connectors.files.encodings import bytes_of, text_of
 from waterclock.connectors.files.json_records import found_in
 from waterclock.connectors.files.landed_names import FORMATS, format_of
-from waterclock.connectors.files.reading_options import Reading, wrong_of_xml
+from waterclock.connectors.files.reading_options import ReadOptions, wrong_of_xml
 from waterclock.connectors.files.xml_documents import columns_in, refuse_entities
 from waterclock.connectors.json_depth import require_depth
 from waterclock.errors import WaterclockError
@@ -34,7 +34,7 @@ _HEAD, _HEADS = 64 << 10, 100
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FileShape:
     """Files that one scan reads: all of one format, with the same columns at the same places.
 
     `is_whole`: the columns are complete. `is_by_record`: CSV that is read record by record, because its rows may span
@@ -43,7 +43,7 @@ class Shape:
 
     format: str
     delimiter: str
-    found: tuple[Found, ...]
+    found: tuple[SourceColumn, ...]
     is_whole: bool = True
     is_by_record: bool = False
     compression: str = ""
@@ -51,12 +51,12 @@ class Shape:
 
 def shapes_of(
     paths: Sequence[str],
-    reading: Reading,
+    reading: ReadOptions,
     columns: Columns,
     *,
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None = None,
     by_record: Callable[[Sequence[str]], AbstractSet[str]] | None = None,
-) -> Mapping[Shape, list[str]]:
+) -> Mapping[FileShape, list[str]]:
     """Group files that one scan can read, in the given order.
 
     JSON has no header: up to 8 MB of files are read completely for their keys. For larger inputs `keys_of_many` is
@@ -79,22 +79,24 @@ def shapes_of(
     if formats == {"xml"}:
         return {_xml_shape(paths, reading, columns, keys_of_many): list(paths)}
     if formats == {"fixed"}:
-        return {Shape("fixed", "", tuple(Found(position.name) for position in reading.positions)): list(paths)}
+        return {
+            FileShape("fixed", "", tuple(SourceColumn(position.name) for position in reading.positions)): list(paths)
+        }
 
-    def shape_of(path: str) -> Shape:
+    def shape_of(path: str) -> FileShape:
         if formats == {"csv"}:
             return _csv_shape(path, reading, columns)
         if formats == {"avro"}:
-            return Shape("avro", "", _looked_into(path, avro_reading.columns_of))
+            return FileShape("avro", "", _looked_into(path, avro_reading.columns_of))
         if formats == {"excel"}:
-            return Shape("excel", "", _looked_into(path, sheet_columns))
+            return FileShape("excel", "", _looked_into(path, sheet_columns))
         return _parquet_shape(path)
 
-    def sheet_columns(file: IO[bytes]) -> tuple[Found, ...]:
+    def sheet_columns(file: IO[bytes]) -> tuple[SourceColumn, ...]:
         names = excel_reading.columns_of(file, reading, [column.name for column in columns.named])
-        return tuple(map(Found, names))
+        return tuple(map(SourceColumn, names))
 
-    shapes: dict[Shape, list[str]] = {}
+    shapes: dict[FileShape, list[str]] = {}
     apart = by_record(paths) if by_record is not None and formats == {"csv"} else frozenset[str]()
     for path, shape in zip(paths, each_of(paths, shape_of, at=paths[0]), strict=True):
         if path in apart:
@@ -124,7 +126,7 @@ def unreadable(path: str, error: BaseException) -> WaterclockError:
     )
 
 
-def _csv_shape(path: str, reading: Reading, columns: Columns) -> Shape:
+def _csv_shape(path: str, reading: ReadOptions, columns: Columns) -> FileShape:
     delimiter = reading.delimiter_of(path)
     try:
         with text_of(path, reading.encoding) as file:
@@ -136,7 +138,7 @@ def _csv_shape(path: str, reading: Reading, columns: Columns) -> Shape:
     if not reading.has_header:
         names = [column.name for column in columns.named][: len(first)]
         first = names + [f"column_{place}" for place in range(len(names) + 1, len(first) + 1)]
-    return Shape("csv", delimiter, tuple(Found(name) for name in first))
+    return FileShape("csv", delimiter, tuple(SourceColumn(name) for name in first))
 
 
 def _lines(file: IO[str]) -> Iterator[str]:
@@ -144,7 +146,7 @@ def _lines(file: IO[str]) -> Iterator[str]:
     return (line for line in file if line.strip())
 
 
-def _looked_into(path: str, look_at: Callable[[IO[bytes]], tuple[Found, ...]]) -> tuple[Found, ...]:
+def _looked_into(path: str, look_at: Callable[[IO[bytes]], tuple[SourceColumn, ...]]) -> tuple[SourceColumn, ...]:
     """Return the columns of a file; errors of its library become errors that name the file."""
     try:
         with opened(path) as file:
@@ -155,7 +157,7 @@ def _looked_into(path: str, look_at: Callable[[IO[bytes]], tuple[Found, ...]]) -
         raise unreadable(path, error) from error
 
 
-def _parquet_shape(path: str) -> Shape:
+def _parquet_shape(path: str) -> FileShape:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -163,15 +165,15 @@ def _parquet_shape(path: str) -> Shape:
         schema = pq.read_schema(opened(path) if is_remote(path) else path)
     except (OSError, pa.ArrowInvalid) as error:
         raise unreadable(path, error) from error
-    return Shape("parquet", "", tuple(Found(field.name, str(field.type)) for field in schema))
+    return FileShape("parquet", "", tuple(SourceColumn(field.name, str(field.type)) for field in schema))
 
 
 def _json_shape(
     paths: Sequence[str],
-    reading: Reading,
+    reading: ReadOptions,
     columns: Columns,
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None,
-) -> Shape:
+) -> FileShape:
     declared = [column.name for column in columns.named]
     keys: Iterable[str] = ()
     is_whole = True
@@ -184,11 +186,11 @@ def _json_shape(
     known = dict.fromkeys(sorted(keys if columns.is_open else _apart(keys, declared)))
     lower = {key.lower() for key in known}
     asked = [*declared, *(outer.name for outer in reading.outer)]
-    found = tuple(Found(name) for name in [*known, *dict.fromkeys(d for d in asked if d.lower() not in lower)])
-    return Shape("json", "", found, is_whole)
+    found = tuple(SourceColumn(name) for name in [*known, *dict.fromkeys(d for d in asked if d.lower() not in lower)])
+    return FileShape("json", "", found, is_whole)
 
 
-def _are_spelt_so(paths: Sequence[str], reading: Reading, declared: Sequence[str]) -> bool:
+def _are_spelt_so(paths: Sequence[str], reading: ReadOptions, declared: Sequence[str]) -> bool:
     """Return whether each declared column is a key in its exact spelling, in the beginnings of the first files."""
     lacking = set(declared)
     for path in paths[:_HEADS]:
@@ -220,10 +222,10 @@ def _apart(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
 
 def _xml_shape(
     paths: Sequence[str],
-    reading: Reading,
+    reading: ReadOptions,
     columns: Columns,
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None,
-) -> Shape:
+) -> FileShape:
     """Return the columns of XML: declared ones, and for an open list those that Spark finds.
 
     Raises  E880 as `refuse_entities`
@@ -259,8 +261,8 @@ def _xml_shape(
         known = keys_of_many("xml", paths)
     lower = {key.lower() for key in known}
     declared = [column.name for column in columns.named if column.name.lower() not in lower]
-    every = [*(Found(name, kind) for name, kind in known.items()), *map(Found, declared)]
-    return Shape("xml", "", tuple(every), is_whole=is_small or columns.is_open)
+    every = [*(SourceColumn(name, kind) for name, kind in known.items()), *map(SourceColumn, declared)]
+    return FileShape("xml", "", tuple(every), is_whole=is_small or columns.is_open)
 
 
 def _size_of(path: str) -> int:
@@ -270,7 +272,7 @@ def _size_of(path: str) -> int:
         raise unreadable(path, error) from error
 
 
-def _json_keys(paths: Sequence[str], reading: Reading) -> set[str]:
+def _json_keys(paths: Sequence[str], reading: ReadOptions) -> set[str]:
     def keys_of(path: str) -> set[str]:
         keys: set[str] = set()
         missed = found = 0
@@ -289,7 +291,7 @@ def _json_keys(paths: Sequence[str], reading: Reading) -> set[str]:
     return set().union(*each_of(paths, keys_of, at=paths[0]))
 
 
-def _no_records(path: str, reading: Reading) -> WaterclockError:
+def _no_records(path: str, reading: ReadOptions) -> WaterclockError:
     return WaterclockError(
         "E887",
         f"{Path(path).name} has no {'.'.join(reading.rows)}",
@@ -299,7 +301,7 @@ def _no_records(path: str, reading: Reading) -> WaterclockError:
     )
 
 
-def json_documents(path: str, reading: Reading) -> Iterator[dict[str, Any]]:
+def json_documents(path: str, reading: ReadOptions) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON file, in order. Other values are skipped; Spark refuses them."""
     try:
         with text_of(path, reading.encoding) as file:

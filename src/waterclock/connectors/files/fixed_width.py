@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.files.misfits import PATH, refused
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.spark_sql import sql_text
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LINE = "value"
 
 
-def fields(lines: DataFrame, reading: Reading) -> DataFrame:
+def fields(lines: DataFrame, reading: ReadOptions) -> DataFrame:
     """Return lines as trimmed fields `c0`, `c1`, …, next to the frame's other columns.
 
     Blank lines are skipped. A field is NULL if it is blank, equals the `null` text, or is beyond the end of its line.
@@ -37,7 +37,7 @@ def fields(lines: DataFrame, reading: Reading) -> DataFrame:
     return told.selectExpr(*others, *values)
 
 
-def width_of(reading: Reading) -> int | None:
+def width_of(reading: ReadOptions) -> int | None:
     """Return the last character of the last field; None if a field extends to the line's end."""
     ends = [position.last for position in reading.positions]
     return None if None in ends else max(end for end in ends if end is not None)

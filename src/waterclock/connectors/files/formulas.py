@@ -24,19 +24,19 @@ _LONGEST = 1 << 14  # a formula of Excel has at most 8192 characters
 
 
 @dataclass(slots=True)
-class Cells:
+class FormulaCells:
     """The first cell with a formula without a value, None if there is none; and errors by row and column, from 0."""
 
     unreckoned: str | None = None
     errors: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
-def left_out(file: IO[bytes], sheet: str) -> Cells:
+def left_out(file: IO[bytes], sheet: str) -> FormulaCells:
     """Check the cells of a sheet; the result is empty for files that are not .xlsx.
 
     Cost: the sheet is unpacked once, in bounded memory except for its errors
     """
-    found = Cells()
+    found = FormulaCells()
     if not zipfile.is_zipfile(file):
         return found
     file.seek(0)
@@ -58,7 +58,7 @@ def left_out(file: IO[bytes], sheet: str) -> Cells:
     return found
 
 
-def _note_errors(text: bytes, found: Cells) -> None:
+def _note_errors(text: bytes, found: FormulaCells) -> None:
     for cell in _ERROR.finditer(text):
         if place := _PLACE.search(cell[1]):
             column = 0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.files.misfits import PATH, refused
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.spark_sql import ddl_of, quoted, sql_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _AT, _BAD, _EXACT = "_waterclock_at", "_waterclock_bad", "_waterclock_exact"
 _MAY_BE_ROUNDED = "RLIKE '[0-9][0-9.]{15}'"
 
 
-def records(read: Callable[[str], DataFrame], reading: Reading, types: Mapping[str, str]) -> DataFrame:
+def records(read: Callable[[str], DataFrame], reading: ReadOptions, types: Mapping[str, str]) -> DataFrame:
     """Return the records at `reading.rows`, each as the struct `RECORD`, with the file's path as `PATH`.
 
     `read` reads documents by a schema. A record that is not an object has its value as `VALUE`. The struct also has
@@ -86,7 +86,7 @@ def _read_as(value: str, types: Mapping[str, str]) -> str:
     return f"from_json({value}, {sql_text(ddl)}, map('columnNameOfCorruptRecord', '{_BAD}'))"
 
 
-def _step(frame: DataFrame, reading: Reading, depth: int, kept: list[str]) -> DataFrame:
+def _step(frame: DataFrame, reading: ReadOptions, depth: int, kept: list[str]) -> DataFrame:
     """Descend from the objects at a depth to their values at the next step."""
     outer = {at: one for at, one in enumerate(reading.outer) if one.depth == depth}
     asked = dict.fromkeys([reading.rows[depth], *(one.rest[0] for one in outer.values())])
@@ -117,7 +117,7 @@ def _text_at(text: str, rest: tuple[str, ...]) -> str:
     return f"CASE WHEN {text} {_MAY_BE_ROUNDED} THEN {exact} ELSE get_json_object({text}, {path}) END"
 
 
-def found_in(document: Mapping[str, Any], reading: Reading) -> Iterator[dict[str, Any] | None]:
+def found_in(document: Mapping[str, Any], reading: ReadOptions) -> Iterator[dict[str, Any] | None]:
     """Yield the records of a parsed document as Spark finds them; None for an object without the path."""
     yield from _below([document], reading.rows, {outer.name: None for outer in reading.outer})
 

@@ -30,7 +30,7 @@ from pathlib import Path, PurePosixPath
 from waterclock.connectors.files.name_stamps import CHANGED, STAMP, exact_stamp, stamp_in
 from waterclock.connectors.interface import Item, Report
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import Found, look
+from waterclock.filesystem import FileInfo, look
 from waterclock.object_stores import is_remote
 
 FORMATS = {
@@ -86,9 +86,9 @@ class Candidate:
     relative: str
     name: str
     stamp: datetime
-    found: Found | None = None
+    found: FileInfo | None = None
 
-    def look(self) -> Found:
+    def look(self) -> FileInfo:
         """Return the file's size and last modification. Raises  FileNotFoundError if it is known to be gone."""
         return self.found or look(self.path)
 
@@ -267,7 +267,7 @@ def _pattern(names: Names) -> re.Pattern[str]:
 
 
 def named_at(
-    path: str, name: str, root: str | Path, names: Names, zone: str, found: Found | None = None
+    path: str, name: str, root: str | Path, names: Names, zone: str, found: FileInfo | None = None
 ) -> Candidate | Report:
     """Parse the name of one file; return a report for a misnamed or unfinished one.
 
@@ -276,7 +276,9 @@ def named_at(
     return _landed(path, name, root, names, zone, found) if names.supplier else _matched(path, name, names, zone, found)
 
 
-def _landed(path: str, name: str, root: str | Path, names: Names, zone: str, found: Found | None) -> Candidate | Report:
+def _landed(
+    path: str, name: str, root: str | Path, names: Names, zone: str, found: FileInfo | None
+) -> Candidate | Report:
     match = _pattern(names).fullmatch(name)
     if name.lower().endswith(_UNFINISHED):
         return Report(path, "half-written", "its ending says that it is still being written")
@@ -290,7 +292,7 @@ def _landed(path: str, name: str, root: str | Path, names: Names, zone: str, fou
     return Candidate(path, path[len(str(root)) + 1 :].replace(os.sep, "/"), name, stamp, found)
 
 
-def _matched(path: str, relative: str, names: Names, zone: str, found: Found | None) -> Candidate | Report:
+def _matched(path: str, relative: str, names: Names, zone: str, found: FileInfo | None) -> Candidate | Report:
     name = relative.rpartition("/")[2]
     if name.lower().endswith(_UNFINISHED):
         return Report(path, "half-written", "its ending says that it is still being written")

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.files.misfits import PATH
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.flow.origins import TYPES
 from waterclock.spark_sql import quoted
 
@@ -49,7 +49,7 @@ class _Part:
     lists: int
 
 
-def has_lines(reading: Reading) -> bool:
+def has_lines(reading: ReadOptions) -> bool:
     """Return whether lines can be counted: each row is a line, and line ends are one byte in the files' encoding."""
     return not reading.is_multiline and reading.encoding.upper() in SAME_LINES
 

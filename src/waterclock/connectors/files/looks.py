@@ -7,9 +7,9 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.scanning import scan
-from waterclock.connectors.interface import Item, Looked, LookRequest
+from waterclock.connectors.interface import ChangedWindows, Item, LookRequest
 from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, label_by, literal
 from waterclock.flow.declarations import Columns
 from waterclock.timelabel.window import Window
@@ -24,10 +24,10 @@ def look(
     spark: Callable[[], SparkSession],
     items: Sequence[Item],
     request: LookRequest,
-    reading: Reading,
+    reading: ReadOptions,
     columns: Columns,
     zone: str,
-) -> Looked:
+) -> ChangedWindows:
     """List the files that may contain rows of the windows, and find the windows with rows in a new file.
 
     A file is new for a window if the last scan did not find it, or found it with another size. Only new files are
@@ -42,7 +42,7 @@ def look(
             item = by_key[key]
             if start in seen and seen[start].get(item.name) != item.size:
                 changed.setdefault(start, []).append(item.name)
-    return Looked(
+    return ChangedWindows(
         {start: _why(sorted(names)) for start, names in changed.items()},
         {"items": {item.name: item.size for item in items}},
     )
@@ -52,7 +52,7 @@ def _held(
     spark: SparkSession,
     items: Sequence[Item],
     request: LookRequest,
-    reading: Reading,
+    reading: ReadOptions,
     columns: Columns,
     zone: str,
 ) -> list[tuple[str, datetime]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.flow.capabilities import Wrong
 from waterclock.spark_sql import sql_text
 
@@ -21,12 +21,12 @@ def is_number(type_text: str) -> bool:
     return type_text.strip().lower().partition("(")[0].strip() in _NUMBERS
 
 
-def is_of_sql(reading: Reading) -> bool:
+def is_of_sql(reading: ReadOptions) -> bool:
     """Return whether numbers are written as in SQL: with a decimal point, and without a thousands separator."""
     return reading.decimal == "." and not reading.thousands
 
 
-def as_of_sql(text: str, reading: Reading) -> str:
+def as_of_sql(text: str, reading: ReadOptions) -> str:
     """Return the SQL that converts a number in a text (SQL) to SQL's notation; NULL if it has another format."""
     if is_of_sql(reading):
         return text
@@ -37,7 +37,7 @@ def as_of_sql(text: str, reading: Reading) -> str:
     )
 
 
-def as_of_python(text: str, reading: Reading) -> str | None:
+def as_of_python(text: str, reading: ReadOptions) -> str | None:
     """Return the same result as the SQL of `as_of_sql` does in Spark."""
     if is_of_sql(reading):
         return text
@@ -63,6 +63,6 @@ def _sign(sign: str) -> str:
     return f"[{_BLANKS}]" if sign in _BLANKS else re.escape(sign)
 
 
-def _pattern(reading: Reading) -> str:
+def _pattern(reading: ReadOptions) -> str:
     grouped = f"[0-9]{{1,3}}(?:{_sign(reading.thousands)}[0-9]{{3}})+|" if reading.thousands else ""
     return f"\\s*[+-]?(?:{grouped}[0-9]*)(?:{re.escape(reading.decimal)}[0-9]*)?(?:[eE][+-]?[0-9]+)?\\s*"

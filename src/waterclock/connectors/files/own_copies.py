@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from waterclock.connectors.files.file_schemas import unreadable
-from waterclock.connectors.files.reading_options import COPIES, Reading
+from waterclock.connectors.files.reading_options import COPIES, ReadOptions
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import make_folder, path_below, put_copy_if_absent, text_of, written
 from waterclock.object_stores import is_remote
@@ -64,7 +64,7 @@ def open_landed(path: str, landing: Path, relative: str) -> IO[bytes]:
         raise unreadable(path, error) from error
 
 
-def name_as_landed(error: WaterclockError, reading: Reading) -> WaterclockError:
+def name_as_landed(error: WaterclockError, reading: ReadOptions) -> WaterclockError:
     """Replace the path of a copy in an error by that of the original file."""
     if reading.room is None or reading.landing is None:
         return error

@@ -10,13 +10,13 @@ from waterclock.connectors.column_matching import Taken, seen_of
 from waterclock.connectors.files import avro_reading, csv_records, excel_reading
 from waterclock.connectors.files.by_python import NUMBER, Reader, read_by_python
 from waterclock.connectors.files.csv_records import IS_OPEN, TEXT
-from waterclock.connectors.files.file_schemas import Shape
+from waterclock.connectors.files.file_schemas import FileShape
 from waterclock.connectors.files.fixed_width import fields
 from waterclock.connectors.files.json_records import RECORD, records
 from waterclock.connectors.files.lines import BESIDE, LINE, counted, has_lines
 from waterclock.connectors.files.misfits import PATH, refused
 from waterclock.connectors.files.number_texts import is_number, is_of_sql
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
 from waterclock.spark_sql import ddl_of, decimal_of, literal_path, quoted, read_within, sql_text
@@ -57,13 +57,13 @@ class RawRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReadRequest:
     """A request to read files of one shape. `by_source` are the columns to take, by their names in the files."""
 
     spark: SparkSession
-    shape: Shape
+    shape: FileShape
     paths: Sequence[str]
-    reading: Reading
+    reading: ReadOptions
     by_source: Mapping[str, Taken]
     zone: str
     has_rows: bool
@@ -89,7 +89,7 @@ class Asked:
         return {found.name: found.name for found in self.shape.found}
 
 
-def raw_rows(asked: Asked) -> RawRows:
+def raw_rows(asked: ReadRequest) -> RawRows:
     """Read files of one shape; broken rows are refused when the frame is evaluated."""
     readers = {
         "parquet": _parquet,
@@ -103,7 +103,7 @@ def raw_rows(asked: Asked) -> RawRows:
     return readers[asked.shape.format](asked)
 
 
-def _parquet(asked: Asked) -> RawRows:
+def _parquet(asked: ReadRequest) -> RawRows:
     said = asked.spark.read.parquet(*asked.places).schema
     # a file's metadata may contain column defaults as SQL, which Spark would evaluate
     frame = asked.spark.read.schema(_without_metadata(said)).parquet(*asked.places)
@@ -123,7 +123,7 @@ def _without_metadata(kind: Any) -> Any:
     return kind
 
 
-def _csv(asked: Asked) -> RawRows:
+def _csv(asked: ReadRequest) -> RawRows:
     asked = replace(asked, reading=replace(asked.reading, is_multiline=False))
     names = asked.by_place
     types = {
@@ -138,7 +138,7 @@ def _csv(asked: Asked) -> RawRows:
     return _with_lines(asked, _with_unread(asked, raw), header=asked.reading.has_header)
 
 
-def _csv_by_record(asked: Asked, names: Mapping[str, str], types: Mapping[str, str]) -> RawRows:
+def _csv_by_record(asked: ReadRequest, names: Mapping[str, str], types: Mapping[str, str]) -> RawRows:
     """Split files into records in Python workers, and parse each record with Spark's own CSV reader."""
     shape = asked.shape
     split = csv_records.reader_of(asked.reading, shape.delimiter, shape.compression)
@@ -171,7 +171,7 @@ def _from_text(format_name: str, text: str, schema: str, options: Mapping[str, V
     return f"from_{format_name}({text}, {sql_text(schema)}, map({pairs}))"
 
 
-def _json(asked: Asked) -> RawRows:
+def _json(asked: ReadRequest) -> RawRows:
     names = asked.by_name
 
     def documents(ddl: str) -> DataFrame:
@@ -188,7 +188,7 @@ def _json(asked: Asked) -> RawRows:
     return _with_lines(asked, _with_unread(asked, raw))
 
 
-def _xml(asked: Asked) -> RawRows:
+def _xml(asked: ReadRequest) -> RawRows:
     names = asked.by_name
     types = {
         found.name: _exact(asked.by_source[found.name].type, asked.reading)
@@ -200,7 +200,7 @@ def _xml(asked: Asked) -> RawRows:
     return RawRows(frame, names, types, asked.seen)
 
 
-def _fixed(asked: Asked) -> RawRows:
+def _fixed(asked: ReadRequest) -> RawRows:
     names = asked.by_place
     types = dict.fromkeys(names, "STRING")
     lines = asked.spark.read.text(asked.places)
@@ -211,7 +211,7 @@ def _fixed(asked: Asked) -> RawRows:
     return RawRows(fields(numbered, asked.reading), names, types, asked.seen, path=PATH, row=LINE)
 
 
-def _with_lines(asked: Asked, raw: RawRows, *, header: bool = False) -> RawRows:
+def _with_lines(asked: ReadRequest, raw: RawRows, *, header: bool = False) -> RawRows:
     """Add the line number of each row, if it is requested and can be determined."""
     if not (asked.has_rows and has_lines(asked.reading)):
         return raw
@@ -220,7 +220,7 @@ def _with_lines(asked: Asked, raw: RawRows, *, header: bool = False) -> RawRows:
     return replace(raw, frame=numbered, path=PATH, row=LINE, unread=raw.unread.replace(raw.path, PATH))
 
 
-def _with_unread(asked: Asked, raw: RawRows) -> RawRows:
+def _with_unread(asked: ReadRequest, raw: RawRows) -> RawRows:
     """Add the line of a row that is invalid in its format; fail for a valid row with a type mismatch.
 
     Spark's reader returns the line in both cases. To distinguish them, such lines, and only these, are parsed again
@@ -242,23 +242,23 @@ def _said(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _avro(asked: Asked) -> RawRows:
+def _avro(asked: ReadRequest) -> RawRows:
     return _by_python(asked, avro_reading.reader_of(asked.shape.found))
 
 
-def _excel(asked: Asked) -> RawRows:
+def _excel(asked: ReadRequest) -> RawRows:
     names = tuple(found.name for found in asked.shape.found)
     near = {name for name, taken in asked.by_source.items() if taken.type.lower() in _NEAR}
     return _by_python(asked, excel_reading.reader_of(asked.reading, names, near))
 
 
-def _by_python(asked: Asked, read: Reader) -> RawRows:
+def _by_python(asked: ReadRequest, read: Reader) -> RawRows:
     frame = read_by_python(asked.spark, asked.paths, read, _ddl(asked.by_place, asked.seen))
     return RawRows(frame, asked.by_place, asked.seen, asked.seen, path=PATH, row=NUMBER)
 
 
 def reader_of(
-    spark: SparkSession, format_name: str, reading: Reading, zone: str, *, delimiter: str = ","
+    spark: SparkSession, format_name: str, reading: ReadOptions, zone: str, *, delimiter: str = ","
 ) -> DataFrameReader:
     """Return Spark's reader with a unit's options for a format.
 
@@ -267,7 +267,7 @@ def reader_of(
     return spark.read.options(**_options(format_name, reading, zone, delimiter))
 
 
-def _options(format_name: str, reading: Reading, zone: str, delimiter: str) -> dict[str, Value]:
+def _options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) -> dict[str, Value]:
     is_whole = reading.is_multiline
     keeps_unread = reading.keeps_unread and format_name in {"csv", "json"} and not reading.rows
     options: dict[str, Value | None] = {
@@ -312,7 +312,7 @@ def _ddl(names: Mapping[str, str], types: Mapping[str, str]) -> str:
     return ddl_of((names[name], types[name]) for name in names)
 
 
-def _ddl_of_lines(names: Mapping[str, str], types: Mapping[str, str], reading: Reading) -> str:
+def _ddl_of_lines(names: Mapping[str, str], types: Mapping[str, str], reading: ReadOptions) -> str:
     line = [f"{UNREAD} STRING"] if reading.keeps_unread else []
     return ", ".join([_ddl(names, types), *line] if names else line)
 
@@ -327,7 +327,7 @@ def _type_to_read(taken: Taken | None) -> str:
     return read_within(taken.type)
 
 
-def _exact(type_text: str, reading: Reading) -> str:
+def _exact(type_text: str, reading: ReadOptions) -> str:
     """Return the type for Spark's reader, which would round a DECIMAL, and parse 7,125 as 7125.
 
     For BINARY it would return the bytes of the text instead of decoding it. It supports only one number format.

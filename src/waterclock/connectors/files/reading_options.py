@@ -50,7 +50,7 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadOptions:
     """How the files of a unit are read.
 
     `room` is a folder for unpacked zips and for copies of files below `landing` that another user can change.
@@ -99,7 +99,7 @@ class Reading:
         return self.encoding.upper() in ("UTF-8", "UTF8")
 
 
-def reading_of(options: Mapping[str, Any]) -> Reading:
+def reading_of(options: Mapping[str, Any]) -> ReadOptions:
     """Parse the options of a unit into a `Reading`. Raises  E335 for an invalid option."""
 
     def text(name: str, otherwise: str = "") -> str:
@@ -107,7 +107,7 @@ def reading_of(options: Mapping[str, Any]) -> Reading:
         return otherwise if value is None else str(value)
 
     rows = path_of(text("rows")) if text("rows") else ()
-    return Reading(
+    return ReadOptions(
         has_header=bool(options.get("header", True)),
         delimiter=text("delimiter") or None,
         quote=text("quote", '"'),
@@ -260,7 +260,7 @@ _NEEDS = {
 }
 
 
-def wrong_of_xml(reading: Reading) -> WaterclockError | None:
+def wrong_of_xml(reading: ReadOptions) -> WaterclockError | None:
     """Return an error for options that XML does not support: its rows are elements of one name, at any depth."""
     text = ".".join(reading.rows)
     if len(reading.rows) > 1:

@@ -16,14 +16,14 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Matched, Taken, match
-from waterclock.connectors.files.file_schemas import Shape, shapes_of
+from waterclock.connectors.files.file_schemas import FileShape, shapes_of
 from waterclock.connectors.files.json_records import RECORD, WHOLE, records
 from waterclock.connectors.files.misfits import refused
 from waterclock.connectors.files.number_texts import as_of_sql, is_number
 from waterclock.connectors.files.origins import by_file
 from waterclock.connectors.files.own_copies import name_as_landed
-from waterclock.connectors.files.raw_rows import Asked, RawRows, literal, raw_rows, reader_of
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.raw_rows import RawRows, ReadRequest, literal, raw_rows, reader_of
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.spanning import read_by_record
 from waterclock.connectors.files.zips import as_of_zips, unpacked
 from waterclock.connectors.interface import nothing_held
@@ -67,7 +67,7 @@ class Scanned:
 def scan(  # noqa: PLR0913 - each is an independent input
     spark: SparkSession,
     paths: Sequence[str],
-    reading: Reading,
+    reading: ReadOptions,
     columns: Columns,
     zone: str,
     *,
@@ -104,7 +104,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
 def _scan_files(
     spark: SparkSession,
     paths: Sequence[str],
-    reading: Reading,
+    reading: ReadOptions,
     columns: Columns,
     zone: str,
     *,
@@ -145,7 +145,7 @@ def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datet
     )
 
 
-def _inferred(spark: SparkSession, reading: Reading, format_name: str, paths: Sequence[str]) -> Mapping[str, str]:
+def _inferred(spark: SparkSession, reading: ReadOptions, format_name: str, paths: Sequence[str]) -> Mapping[str, str]:
     """Return the columns that Spark finds in files; XML elements that are repeated are lists."""
     reader = reader_of(spark, format_name, reading, "UTC")
     if format_name == "xml":
@@ -161,9 +161,9 @@ def _inferred(spark: SparkSession, reading: Reading, format_name: str, paths: Se
 
 def _scan_shape(  # noqa: PLR0913 - each is an independent input
     spark: SparkSession,
-    shape: Shape,
+    shape: FileShape,
     paths: Sequence[str],
-    reading: Reading,
+    reading: ReadOptions,
     matched: Matched,
     zone: str,
     time: str | None,
@@ -172,7 +172,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
 ) -> tuple[DataFrame, Mapping[str, str]]:
     """Return the rows of files of one shape, and the columns that the files themselves declare."""
     by_source = {taken.source: taken for taken in matched.taken}
-    raw = raw_rows(Asked(spark, shape, paths, reading, by_source, zone, has_rows))
+    raw = raw_rows(ReadRequest(spark, shape, paths, reading, by_source, zone, has_rows))
     values = [f"{_as_type(raw, taken, zone, reading)} AS {quoted(taken.name)}" for taken in matched.taken]
     if reading.keeps_unread:
         values.append(f"{raw.unread} AS {UNREAD}")
@@ -201,7 +201,7 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
     )
 
 
-def _as_type(raw: RawRows, taken: Taken, zone: str, reading: Reading) -> str:
+def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str:
     """Return the SQL of a column as its target type; a type mismatch raises an error that names the file."""
     found, value = raw.types[taken.source], raw.value_of(taken.source)
     if not taken.is_typed or found.lower() == taken.type.lower():
@@ -220,7 +220,7 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: Reading) -> str:
     return f"coalesce({value_of_text(value, taken.type, zone, reading)}, {wrong})"
 
 
-def value_of_text(value: str, type_name: str, zone: str, reading: Reading) -> str:
+def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -> str:
     """Return the SQL that parses a text as a type; NULL if it is invalid."""
     kind = type_name.upper()
     if is_number(type_name):

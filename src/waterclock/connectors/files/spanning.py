@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from waterclock.connectors.files.csv_records import has_open_lines, quotes_of
 from waterclock.connectors.files.encodings import text_of
 from waterclock.connectors.files.lines import SAME_LINES
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.windowing import file_uri_of
 from waterclock.filesystem import each_of, look
 from waterclock.spark_sql import literal_path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LOOKED_THROUGH = 8 << 20
 
 
-def read_by_record(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> AbstractSet[str]:
+def read_by_record(spark: SparkSession, reading: ReadOptions, paths: Sequence[str]) -> AbstractSet[str]:
     """Return the files that must be read record by record, with one delimiter or several.
 
     Those are all files if lines of the encoding do not end in one byte, or Spark does not support it. Otherwise those
@@ -44,7 +44,7 @@ def read_by_record(spark: SparkSession, reading: Reading, paths: Sequence[str]) 
     return frozenset(path for path, is_spanning in zip(paths, found, strict=True) if is_spanning)
 
 
-def _is_spanning(path: str, reading: Reading) -> bool:
+def _is_spanning(path: str, reading: ReadOptions) -> bool:
     try:
         with text_of(path, reading.encoding, errors="replace") as file:
             return has_open_lines(file, quotes_of(reading, reading.delimiter_of(path)))
@@ -52,7 +52,7 @@ def _is_spanning(path: str, reading: Reading) -> bool:
         return False
 
 
-def _found_by_spark(spark: SparkSession, reading: Reading, paths: Sequence[str]) -> AbstractSet[str]:
+def _found_by_spark(spark: SparkSession, reading: ReadOptions, paths: Sequence[str]) -> AbstractSet[str]:
     by_uri = {unquote(file_uri_of(path)): path for path in paths}
     found: set[str] = set()
     for delimiter in sorted({reading.delimiter_of(path) for path in paths}):

@@ -28,7 +28,7 @@ ENDINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class WriteOptions:
     """The options for writing a file. `has_timelabel`: a file of a single label has the label as a column.
 
     `escapes_formulas`: texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
@@ -52,7 +52,7 @@ class Writing:
 
 
 def write_file(
-    path: Path, batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+    path: Path, batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: WriteOptions
 ) -> int:
     """Write a file and flush it to the disk; return its number of rows. An existing file is overwritten.
 
@@ -64,7 +64,7 @@ def write_file(
 
 
 def _write_parquet(
-    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: WriteOptions
 ) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -82,7 +82,7 @@ def _write_parquet(
 
 
 def _write_avro(
-    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: WriteOptions
 ) -> int:
     from waterclock.connectors.files.avro_writing import write_avro
 
@@ -93,7 +93,7 @@ def _write_avro(
 
 
 def _write_excel(
-    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: WriteOptions
 ) -> int:
     from waterclock.connectors.files.excel_writing import write_workbook
 
@@ -101,7 +101,7 @@ def _write_excel(
 
 
 def _write_csv(
-    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: WriteOptions
 ) -> int:
     import pyarrow as pa
     import pyarrow.csv as pc
@@ -123,7 +123,7 @@ def _write_csv(
 
 
 def _write_json(
-    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: Writing
+    file: IO[bytes], batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: WriteOptions
 ) -> int:
     rows = 0
     names = [name for name, _ in columns]
@@ -139,14 +139,14 @@ def _write_json(
     return rows
 
 
-def _compressed(file: IO[bytes], writing: Writing) -> Any:
+def _compressed(file: IO[bytes], writing: WriteOptions) -> Any:
     import pyarrow as pa
 
     plain = pa.PythonFile(file, mode="w")
     return plain if writing.compression == "none" else pa.CompressedOutputStream(plain, writing.compression)
 
 
-def _csv_name(name: str, writing: Writing) -> str:
+def _csv_name(name: str, writing: WriteOptions) -> str:
     is_special = any(sign in name for sign in (writing.delimiter, '"', "\n"))
     return '"' + name.replace('"', '""') + '"' if is_special else name
 

@@ -23,7 +23,7 @@ from waterclock.connectors.files.file_schemas import unreadable
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.origins import by_file
 from waterclock.connectors.files.own_copies import changeable, copy_all
-from waterclock.connectors.files.reading_options import COPIES, ROOM, Reading
+from waterclock.connectors.files.reading_options import COPIES, ROOM, ReadOptions
 from waterclock.connectors.interface import nothing_held
 from waterclock.connectors.windowing import FILE_KEY, file_key_of
 from waterclock.errors import WaterclockError
@@ -55,7 +55,7 @@ class Unpacked:
     close: Callable[[], None] = nothing_held
 
 
-def unpacked(paths: Sequence[str], reading: Reading) -> Unpacked:
+def unpacked(paths: Sequence[str], reading: ReadOptions) -> Unpacked:
     """Write the members of zips into a folder in `reading.room`, and copies of files that another user can change.
 
     Other files are read in place.
@@ -111,7 +111,7 @@ def is_member(path: str) -> bool:
     return f"/{ROOM}/" in path and f"/{COPIES}/" not in path
 
 
-def _members(path: str, place: Path, reading: Reading) -> list[str]:
+def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
     try:
         with opened(path) as file, zipfile.ZipFile(file) as packed:
             chosen = _chosen(packed, path, reading)
@@ -135,7 +135,7 @@ def _members(path: str, place: Path, reading: Reading) -> list[str]:
         raise _unfit(path, str(error), "send it without a password, by deflate") from error
 
 
-def _chosen(packed: zipfile.ZipFile, path: str, reading: Reading) -> list[zipfile.ZipInfo]:
+def _chosen(packed: zipfile.ZipFile, path: str, reading: ReadOptions) -> list[zipfile.ZipInfo]:
     members = [member for member in packed.infolist() if not member.is_dir()]
     if len(members) > _MOST_MEMBERS:
         raise _bomb(path, f"it has {len(members)} members, more than {_MOST_MEMBERS}")
@@ -182,7 +182,7 @@ def _is_wanted(name: str, glob: str) -> bool:
     return not glob or fnmatchcase(name, glob) or fnmatchcase(parts[-1], glob)
 
 
-def _is_known(name: str, reading: Reading) -> bool:
+def _is_known(name: str, reading: ReadOptions) -> bool:
     kind = format_of(name.rpartition("/")[2])
     return kind is not None and FORMATS[kind[0]] != "zip" and (FORMATS[kind[0]] != "fixed" or bool(reading.positions))
 

@@ -19,7 +19,7 @@ from waterclock.connectors.interface import Setting
 from waterclock.connectors.kafka.declared import BY_TOKEN
 from waterclock.connectors.kafka.ranges import Log
 from waterclock.connectors.kafka.refusals import (
-    Heard,
+    ErrorListener,
     is_of_login,
     is_of_tls,
     login_refused,
@@ -66,7 +66,7 @@ class Cluster:
     token_file: str = ""
     timeout: float = PATIENCE
 
-    def consumer(self, heard: Heard, **more: Any) -> Consumer:
+    def consumer(self, heard: ErrorListener, **more: Any) -> Consumer:
         """Open a consumer that joins no group, reads only committed records, and commits no offsets."""
         from confluent_kafka import Consumer
 
@@ -82,13 +82,13 @@ class Cluster:
         }
         return Consumer(self._client(heard, {**own, **more}), logger=_silent())
 
-    def producer(self, heard: Heard, **more: Any) -> Producer:
+    def producer(self, heard: ErrorListener, **more: Any) -> Producer:
         """Open a producer."""
         from confluent_kafka import Producer
 
         return Producer(self._client(heard, more), logger=_silent())
 
-    def admin(self, heard: Heard) -> AdminClient:
+    def admin(self, heard: ErrorListener) -> AdminClient:
         """Open an admin client. Keep a reference to it: its pending responses are lost with it."""
         from confluent_kafka.admin import AdminClient
 
@@ -103,7 +103,7 @@ class Cluster:
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
         with self.told(where, topic):
-            heard = Heard()
+            heard = ErrorListener()
             admin = self.admin(heard)
             described = admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout)
             [found] = _answers(admin, heard, described).values()
@@ -143,7 +143,7 @@ class Cluster:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
-        heard = Heard()
+        heard = ErrorListener()
         try:
             admin = self.admin(heard)
             broker = next(iter(admin.list_topics(timeout=self.timeout).brokers))
@@ -161,7 +161,7 @@ class Cluster:
         from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
         with self.told(where, topic):
-            heard = Heard()
+            heard = ErrorListener()
             admin = self.admin(heard)
             asked = admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=self.timeout
@@ -175,11 +175,11 @@ class Cluster:
             return {name: str(entry.value) for name, entry in config.items()}, found
 
     @contextmanager
-    def reading(self, **more: Any) -> Iterator[tuple[Consumer, Heard]]:
+    def reading(self, **more: Any) -> Iterator[tuple[Consumer, ErrorListener]]:
         """Open a consumer, and close it at the end. Yield it with the errors that it receives."""
         from confluent_kafka import KafkaException
 
-        heard = Heard()
+        heard = ErrorListener()
         consumer = self.consumer(heard, **more)
         try:
             yield consumer, heard
@@ -235,7 +235,7 @@ class Cluster:
 
         try:
             known = sorted(
-                name for name in self.admin(Heard()).list_topics(timeout=5).topics if not name.startswith("__")
+                name for name in self.admin(ErrorListener()).list_topics(timeout=5).topics if not name.startswith("__")
             )
         except KafkaException:
             known = []
@@ -249,7 +249,7 @@ class Cluster:
             fix=did_you_mean(topic, known, otherwise="make the topic, or mend its name"),
         )
 
-    def _client(self, heard: Heard, more: Mapping[str, Any]) -> dict[str, Any]:
+    def _client(self, heard: ErrorListener, more: Mapping[str, Any]) -> dict[str, Any]:
         own = {"bootstrap.servers": self.servers, "client.id": "waterclock", "error_cb": heard, **self.settings, **more}
         if self.token_file:
             self._token("")  # the client would wait, and only report that it has no token
@@ -280,7 +280,7 @@ class Cluster:
         return token, ends if math.isfinite(ends) else now + _TOKEN_SECONDS
 
 
-def _answers(admin: AdminClient, heard: Heard, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
+def _answers(admin: AdminClient, heard: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
     """Wait for responses, but stop as soon as all brokers are known to refuse us."""
     from confluent_kafka import KafkaException
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from waterclock.connectors import worker_errors
-from waterclock.connectors.column_matching import Found, Matched, Taken, match, seen_of
+from waterclock.connectors.column_matching import Matched, SourceColumn, Taken, match, seen_of
 from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.kafka.avro import unreadable
-from waterclock.connectors.kafka.reading import RAW, Extract, batches, schema
+from waterclock.connectors.kafka.reading import RAW, KafkaExtract, batches, schema
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 from waterclock.spark_sql import quoted, sql_text
@@ -27,7 +27,7 @@ BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
 """The columns that `metadata` adds to those of a value, with the record's columns they are copies of."""
 
 
-def collected(spark: SparkSession, extract: Extract, shape: Shape, columns: Columns, zone: str) -> Collected:
+def collected(spark: SparkSession, extract: KafkaExtract, shape: TopicShape, columns: Columns, zone: str) -> Collected:
     """Read the records of an extract into the columns of its format."""
     frame = _frame(spark, extract)
     found = shape.found(frame, extract, columns)
@@ -51,7 +51,7 @@ def carried(error: BaseException, where: str, topic: str) -> WaterclockError | N
     return None
 
 
-class Shape:
+class TopicShape:
     """Maps records to columns: their own columns (`raw`), one text (`text`), or the fields of an object."""
 
     def __init__(self, kind: str, *, has_metadata: bool, typed: Mapping[str, str] | None = None) -> None:
@@ -69,15 +69,15 @@ class Shape:
             return {"value": "STRING", **beside}
         return None if self.typed is None else {**self.typed, **beside}
 
-    def found(self, frame: DataFrame, extract: Extract, columns: Columns) -> list[Found]:
+    def found(self, frame: DataFrame, extract: KafkaExtract, columns: Columns) -> list[SourceColumn]:
         """Return the columns that the records have. For JSON, add the declared ones, which every object may omit.
 
         Cost: for JSON, one pass over the records, even if all columns are declared
         """
         fixed = self.fixed()
         if fixed is not None:
-            return [Found(name, kind) for name, kind in fixed.items()]
-        beside = [Found(name, RAW[of]) for name, of in BESIDE.items()] if self.has_metadata else []
+            return [SourceColumn(name, kind) for name, kind in fixed.items()]
+        beside = [SourceColumn(name, RAW[of]) for name, of in BESIDE.items()] if self.has_metadata else []
         own = {name.name.lower() for name in beside}
         declared = [it.name for it in columns.named if it.tells is None and it.name.lower() not in own]
         keys: list[str] = []
@@ -86,7 +86,7 @@ class Shape:
             keys = sorted(row[0] for row in objects.distinct().collect())
         known = {name.lower() for name in keys}
         keys += [name for name in declared if name.lower() not in known]
-        return [*(Found(name) for name in keys), *beside]
+        return [*(SourceColumn(name) for name in keys), *beside]
 
     def shown(self, frame: DataFrame, matched: Matched, zone: str) -> DataFrame:
         """Select the columns that are taken, and the label."""
@@ -145,7 +145,7 @@ def _text(*, is_object: bool) -> str:
     return f"CASE {cases} ELSE {text} END"
 
 
-def _frame(spark: SparkSession, extract: Extract) -> DataFrame:
+def _frame(spark: SparkSession, extract: KafkaExtract) -> DataFrame:
     import pyarrow as pa
 
     read = few(batches(extract)) if are_few(extract.most) else None

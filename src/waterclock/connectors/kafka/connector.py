@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.kafka.avro import Decoder
     from waterclock.connectors.kafka.cluster import Cluster
-    from waterclock.connectors.kafka.collection import Shape
+    from waterclock.connectors.kafka.collection import TopicShape
 
 CAPABILITIES = Capabilities(
     type="kafka",
@@ -119,7 +119,7 @@ class KafkaCollector:
         """
         from waterclock.connectors.kafka.collection import collected
         from waterclock.connectors.kafka.ranges import require_there, spans_of
-        from waterclock.connectors.kafka.reading import Extract, Part
+        from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart
 
         where = str(unit)
         ranges = [(label, item.positions) for label, owned in items.items() for item in owned if item.positions]
@@ -127,22 +127,22 @@ class KafkaCollector:
             log = self.cluster.log_of(unit.path, where)
             for _, positions in ranges:
                 require_there(log, positions, where=where)
-        parts = tuple(Part(label, span) for label, positions in ranges for span in spans_of(positions))
+        parts = tuple(OffsetPart(label, span) for label, positions in ranges for span in spans_of(positions))
         shape, decoder = self._shape(unit), self._decoder(unit)
-        return collected(spark, Extract(self.cluster, unit.path, where, parts, decoder), shape, columns, zone)
+        return collected(spark, KafkaExtract(self.cluster, unit.path, where, parts, decoder), shape, columns, zone)
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Do nothing: the positions are stored with each label, and no consumer group needs them."""
         del unit, items
         return ()
 
-    def _shape(self, unit: Unit) -> Shape:
-        from waterclock.connectors.kafka.collection import Shape
+    def _shape(self, unit: Unit) -> TopicShape:
+        from waterclock.connectors.kafka.collection import TopicShape
 
         kind = str(unit.options.get("format", "json"))
         decoder = self._decoder(unit)
         has_metadata = str(unit.options.get("metadata", False)).lower() == "true"
-        return Shape(kind, has_metadata=has_metadata, typed=None if decoder is None else decoder.columns())
+        return TopicShape(kind, has_metadata=has_metadata, typed=None if decoder is None else decoder.columns())
 
     def _decoder(self, unit: Unit) -> Decoder | None:
         from waterclock.connectors.kafka.avro import decoder_of

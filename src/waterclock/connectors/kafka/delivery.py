@@ -24,12 +24,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.looking_back import look_back
-from waterclock.connectors.kafka.messages import Sent, ends_of, writing_of
+from waterclock.connectors.kafka.messages import SentMessage, ends_of, writing_of
 from waterclock.connectors.kafka.ranges import Log
-from waterclock.connectors.kafka.refusals import Heard
+from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Unit
@@ -59,14 +59,14 @@ class Records:
             if known.claim == claim:
                 return known
         if self.claims and claim < self.claims[0].claim:
-            return Delivered(claim, Outcome.DELIVERED, "", 0)
+            return Delivered(claim, DeliveryOutcome.DELIVERED, "", 0)
         return None
 
     def with_claim(self, found: Delivered) -> Records:
         """Return the record with a claim added; the oldest claim beyond the limit is dropped."""
         others = (one for one in self.claims if one.claim != found.claim)  # one entry per claim: its newest label
         claims = tuple(sorted((*others, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_KEPT:]
-        is_newest = found.outcome is Outcome.DELIVERED and (
+        is_newest = found.outcome is DeliveryOutcome.DELIVERED and (
             self.last is None or found.label_text >= self.last.label_text
         )
         return replace(self, claims=claims, last=found if is_newest else self.last)
@@ -84,7 +84,7 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _OpenDelivery:
     """The resources of a delivery: the topic's log, the producer that fences others, and the record's group."""
 
     cluster: Cluster
@@ -151,7 +151,7 @@ class KafkaDeliverer:
             stands = self._from_topic(held, records, claim, [])
             if stands is not None:
                 return replace(stands, is_repeat=True)
-            killed = Delivered(claim, Outcome.KILLED, "", 0)
+            killed = Delivered(claim, DeliveryOutcome.KILLED, "", 0)
             producer.begin_transaction()
             held.put(claim, records.with_claim(killed), self._patience)
             producer.commit_transaction(self._patience)
@@ -179,16 +179,16 @@ class KafkaDeliverer:
         if records.topic_id and records.topic_id != log.id:
             return f"the topic {unit.path} was deleted and made anew"
         found = records.find(claim)
-        is_there = found is not None and found.outcome is not Outcome.KILLED
+        is_there = found is not None and found.outcome is not DeliveryOutcome.KILLED
         if is_there or (not records.claims and self._may_be_forgotten(claim)):
             return None
         return f"there is no record of claim {claim}"
 
-    def _sent(self, held: _Held, delivery: Delivery, records: Records) -> Delivered:
+    def _sent(self, held: _OpenDelivery, delivery: Delivery, records: Records) -> Delivered:
         """Send one label's messages. A state that is older than the delivered one is skipped."""
         last = records.last
         if not delivery.is_by_label and last is not None and last.label_text > delivery.label_text:
-            return Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+            return Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
         failed: list[Any] = []
         arrived: Counter[int] = Counter()
 
@@ -213,9 +213,9 @@ class KafkaDeliverer:
                 self._produce(producer, unit, message, heard)
             if producer.flush(self._patience) or failed:
                 raise self._failed(failed)
-        return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, gone, delivery.note)
+        return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, gone, delivery.note)
 
-    def _produce(self, producer: Producer, unit: Unit, message: Sent, heard: Any) -> None:
+    def _produce(self, producer: Producer, unit: Unit, message: SentMessage, heard: Any) -> None:
         more: dict[str, Any] = {} if message.partition is None else {"partition": message.partition}
         if message.milliseconds is not None:
             more["timestamp"] = message.milliseconds
@@ -248,7 +248,7 @@ class KafkaDeliverer:
             yield consumer
 
     @contextmanager
-    def _transacting(self, unit: Unit, project: str, publish: str, in_flight: object) -> Iterator[_Held]:
+    def _transacting(self, unit: Unit, project: str, publish: str, in_flight: object) -> Iterator[_OpenDelivery]:
         from confluent_kafka import KafkaException
 
         config: dict[str, Any] = {
@@ -262,11 +262,11 @@ class KafkaDeliverer:
         where = str(unit)
         with self.cluster.told(where, unit.path), self._group(project, publish) as consumer:
             log = self.cluster.log_of(unit.path, where)
-            heard = Heard()
+            heard = ErrorListener()
             producer = self.cluster.producer(heard, **config)
             try:
                 producer.init_transactions(self._patience)
-                yield _Held(self.cluster, unit, log, producer, consumer)
+                yield _OpenDelivery(self.cluster, unit, log, producer, consumer)
             except BaseException as error:
                 # an open transaction blocks readers; one that cannot be aborted now is ended by the next runner
                 producer.purge()
@@ -289,7 +289,7 @@ class KafkaDeliverer:
             )
         return self.cluster.said(said, str(unit), unit.path)
 
-    def _from_topic(self, held: _Held, records: Records, claim: int, labels: Sequence[str]) -> Delivered | None:
+    def _from_topic(self, held: _OpenDelivery, records: Records, claim: int, labels: Sequence[str]) -> Delivered | None:
         """Search the topic for a claim whose record may have been forgotten; None if it was never sent.
 
         Raises  E859 if the topic cannot show it
@@ -360,4 +360,4 @@ def _listed(found: Delivered) -> list[Any]:
 
 def _of_listed(kept: Sequence[Any]) -> Delivered:
     claim, outcome, label, rows, deleted, note = kept
-    return Delivered(claim, Outcome(outcome), label, rows, deleted, note)
+    return Delivered(claim, DeliveryOutcome(outcome), label, rows, deleted, note)

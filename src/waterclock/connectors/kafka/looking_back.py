@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from waterclock.connectors.delivering import Delivered, Outcome
+from waterclock.connectors.delivering import Delivered, DeliveryOutcome
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.messages import CLAIM, LABEL
 from waterclock.connectors.kafka.ranges import Log, first_range, spans_of
-from waterclock.connectors.kafka.reading import Extract, Part, batches
+from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, batches
 from waterclock.flow.declarations import Unit
 
 _CLOCKS = 3600.0  # seconds by which the clocks of a ledger and of a runner may differ
@@ -52,10 +52,10 @@ def look_back(cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequen
     if why := why_unknown(config, log, ends, datetime.now(UTC) - at):
         return why
     begins = cluster.since(log, at, where)
-    parts = tuple(Part(at, span) for span in spans_of(first_range(log, begins)))
+    parts = tuple(OffsetPart(at, span) for span in spans_of(first_range(log, begins)))
     known: Counter[str] = Counter()
     gone = 0
-    for batch in batches(Extract(cluster, unit.path, where, parts)):
+    for batch in batches(KafkaExtract(cluster, unit.path, where, parts)):
         for headers, value in zip(batch["headers"].to_pylist(), batch["value"].to_pylist(), strict=True):
             told = {one["key"]: one["value"] for one in headers or ()}
             label = (told.get(LABEL) or b"").decode(errors="replace")
@@ -64,4 +64,4 @@ def look_back(cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequen
                 gone += value is None
     if not known:
         return None
-    return Delivered(claim, Outcome.DELIVERED, max(known), known.total() - gone, gone)
+    return Delivered(claim, DeliveryOutcome.DELIVERED, max(known), known.total() - gone, gone)

@@ -24,7 +24,7 @@ Header = tuple[str, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentMessage:
     """A message. A `value` of None is a tombstone. Defaults: the key's `partition`, and the broker's time."""
 
     key: bytes | None
@@ -36,7 +36,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class MessageFormat:
     """Converts the rows of a publish to messages."""
 
     kind: str
@@ -46,7 +46,7 @@ class Writing:
     mode: Mode
     columns: Mapping[str, str]
 
-    def messages(self, delivery: Delivery) -> Iterator[Sent]:
+    def messages(self, delivery: Delivery) -> Iterator[SentMessage]:
         """Yield the messages of a delivery. Cost: one pass over its files, in bounded memory."""
         own = () if self.keeps_all else _own_headers(delivery)
         marks = [delivery.deleted_column] if delivery.deleted_column else []
@@ -57,23 +57,25 @@ class Writing:
             for row, is_gone in zip(rows, gone, strict=True):
                 yield self._one(row, own, is_gone=bool(is_gone))
 
-    def _one(self, row: Mapping[str, Any], own: tuple[Header, ...], *, is_gone: bool) -> Sent:
+    def _one(self, row: Mapping[str, Any], own: tuple[Header, ...], *, is_gone: bool) -> SentMessage:
         if self.kind == "raw":
             beside = tuple((one["key"], one["value"]) for one in row.get("headers") or ())
             if not self.keeps_all:
-                return Sent(row["key"], None if is_gone else row["value"], (*beside, *own), is_gone=is_gone)
+                return SentMessage(row["key"], None if is_gone else row["value"], (*beside, *own), is_gone=is_gone)
             at = row["timestamp"]
             stamp = None if at is None else _milliseconds(at)
-            return Sent(row["key"], row["value"], beside, row["partition"], stamp)
+            return SentMessage(row["key"], row["value"], beside, row["partition"], stamp)
         headers = tuple((name, _bytes(row[name])) for name in self.headers)
         key = self._key_of(row)
         if is_gone:
-            return Sent(key, None, (*headers, *own), is_gone=True)
+            return SentMessage(key, None, (*headers, *own), is_gone=True)
         if self.kind == "text":
             name = next(name for name in self.columns if name not in {*self.key, *self.headers})
-            return Sent(key, _bytes(row[name]), (*headers, *own))
+            return SentMessage(key, _bytes(row[name]), (*headers, *own))
         shown = {name: value for name, value in row.items() if name not in self.headers}
-        return Sent(key, json.dumps(without_nan(shown), ensure_ascii=False, default=str).encode(), (*headers, *own))
+        return SentMessage(
+            key, json.dumps(without_nan(shown), ensure_ascii=False, default=str).encode(), (*headers, *own)
+        )
 
     def _key_of(self, row: Mapping[str, Any]) -> bytes | None:
         if not self.key:
@@ -83,14 +85,14 @@ class Writing:
         return json.dumps({name: row[name] for name in self.key}, ensure_ascii=False, default=str).encode()
 
 
-def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[Sent]:
+def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[SentMessage]:
     """Yield a message for each partition that marks the end of a label, with the number of its records there."""
     for part, count in sorted(arrived.items()):
         headers = (*_own_headers(delivery), (ENDS, str(count).encode()))
-        yield Sent(delivery.label_text.encode(), None, headers, part)
+        yield SentMessage(delivery.label_text.encode(), None, headers, part)
 
 
-def writing_of(unit: Unit, delivery: Delivery) -> Writing:
+def writing_of(unit: Unit, delivery: Delivery) -> MessageFormat:
     """Resolve how a delivery's rows become messages.
 
     Raises  E856 for columns that its options name, or its format needs, and that it does not have
@@ -111,7 +113,7 @@ def writing_of(unit: Unit, delivery: Delivery) -> Writing:
         raise _unfit(unit, f"a text is one column; there are {', '.join(bodies)}", "name the others as key or headers")
     if delivery.mode is Mode.MERGE and not key and kind != "raw":
         raise _unfit(unit, "MERGE sends what became of a key", "say KEY")
-    return Writing(kind, key, headers, keeps_all, delivery.mode, columns)
+    return MessageFormat(kind, key, headers, keeps_all, delivery.mode, columns)
 
 
 def _by_offset(delivery: Delivery) -> Iterator[pa.RecordBatch]:

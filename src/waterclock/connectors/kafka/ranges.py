@@ -31,7 +31,7 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class OffsetSpan:
     """Offsets `[low, high)` of one partition."""
 
     partition: int
@@ -67,7 +67,7 @@ def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -
     if cut:
         raise _cut_back(log, cut, where)
     lows = {part: ends.get(part, 0) for part in sorted(log.ends)}
-    gone = [Span(part, low, log.starts[part]) for part, low in lows.items() if log.starts[part] > low]
+    gone = [OffsetSpan(part, low, log.starts[part]) for part, low in lows.items() if log.starts[part] > low]
     if gone and without.replace(" ", "") != ",".join(map(str, gone)):
         raise gone_error(log.name, gone, where=where)
     parts = {str(part): (low, log.ends[part]) for part, low in lows.items()}
@@ -76,13 +76,13 @@ def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -
     return Positions(log.identity, parts, {str(span.partition): (span.low, span.high) for span in gone})
 
 
-def spans_of(positions: Positions) -> tuple[Span, ...]:
+def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
     """Return the spans to read of a range, by partition, without those that were gone when it was taken."""
     found = []
     for part, (low, high) in positions.parts.items():
         begins = positions.gone.get(part, (low, low))[1]
         if begins < high:
-            found.append(Span(int(part), begins, high))
+            found.append(OffsetSpan(int(part), begins, high))
     return tuple(sorted(found, key=lambda span: span.partition))
 
 
@@ -95,7 +95,7 @@ def require_there(log: Log, positions: Positions, *, where: str) -> None:
         raise _another(log, positions, where)
     spans = spans_of(positions)
     gone = [
-        Span(span.partition, span.low, min(span.high, log.starts[span.partition]))
+        OffsetSpan(span.partition, span.low, min(span.high, log.starts[span.partition]))
         for span in spans
         if log.starts.get(span.partition, span.high) > span.low
     ]
@@ -103,7 +103,7 @@ def require_there(log: Log, positions: Positions, *, where: str) -> None:
         raise gone_error(log.name, gone, where=where, is_owned=True)
 
 
-def gone_error(topic: str, gone: list[Span], *, where: str, is_owned: bool = False) -> WaterclockError:
+def gone_error(topic: str, gone: list[OffsetSpan], *, where: str, is_owned: bool = False) -> WaterclockError:
     """Build the error for records that the brokers dropped."""
     named = ",".join(map(str, gone))
     fix = (

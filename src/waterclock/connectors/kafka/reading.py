@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.kafka.avro import Decoder
 from waterclock.connectors.kafka.cluster import Cluster
-from waterclock.connectors.kafka.ranges import Span, gone_error
-from waterclock.connectors.kafka.refusals import Heard
+from waterclock.connectors.kafka.ranges import OffsetSpan, gone_error
+from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -44,21 +44,21 @@ RAW = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class OffsetPart:
     """A span that a label owns."""
 
     label: datetime
-    span: Span
+    span: OffsetSpan
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
+class KafkaExtract:
     """The records to read: spans of a topic, in order. `decoder` converts Avro values to JSON."""
 
     cluster: Cluster
     topic: str
     where: str
-    parts: tuple[Part, ...]
+    parts: tuple[OffsetPart, ...]
     decoder: Decoder | None = None
 
     @property
@@ -66,9 +66,9 @@ class Extract:
         """The maximum number of records."""
         return sum(part.span.high - part.span.low for part in self.parts)
 
-    def bundled(self, most: int) -> list[Extract]:
+    def bundled(self, most: int) -> list[KafkaExtract]:
         """Split into extracts of at most `most` records, in the order of the spans; a larger span is alone."""
-        bundles: list[list[Part]] = []
+        bundles: list[list[OffsetPart]] = []
         room = 0
         for part in self.parts:
             count = part.span.high - part.span.low
@@ -91,7 +91,7 @@ def schema() -> pa.Schema:
     return pa.schema([*zip(RAW, kinds, strict=True), (TIMELABEL, pa.string())])
 
 
-def batches(extract: Extract) -> Generator[pa.RecordBatch, None, None]:
+def batches(extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the committed records of the spans, those of each partition in the order of their offsets.
 
     Raises  E852 if the brokers drop them in the meantime, E854 to E856 and E864 as the cluster, E857 for a value that
@@ -107,11 +107,11 @@ def batches(extract: Extract) -> Generator[pa.RecordBatch, None, None]:
 class _Place:
     """The progress in a span: all records before `reached` are read."""
 
-    part: Part
+    part: OffsetPart
     reached: int
 
     @property
-    def left(self) -> Span:
+    def left(self) -> OffsetSpan:
         """The part of the span that is not read yet."""
         return replace(self.part.span, low=self.reached)
 
@@ -125,7 +125,7 @@ class _Place:
 class _Came:
     """Records that were received and not yielded yet, each with its part; `size` is in bytes."""
 
-    records: list[tuple[Part, Message]] = field(default_factory=list)
+    records: list[tuple[OffsetPart, Message]] = field(default_factory=list)
     size: int = 0
 
     @property
@@ -133,15 +133,15 @@ class _Came:
         """True if they are enough for a batch."""
         return len(self.records) >= _AT_ONCE or self.size >= _BATCH_BYTES
 
-    def add(self, part: Part, message: Message) -> None:
+    def add(self, part: OffsetPart, message: Message) -> None:
         """Add a record."""
         self.records.append((part, message))
         self.size += len(message.value() or b"") + len(message.key() or b"")
 
 
-def waves(parts: Sequence[Part]) -> list[list[Part]]:
+def waves(parts: Sequence[OffsetPart]) -> list[list[OffsetPart]]:
     """Group parts into as few lists as possible with each partition once: a consumer has one position in each."""
-    found: list[list[Part]] = []
+    found: list[list[OffsetPart]] = []
     seen: Counter[int] = Counter()
     for part in parts:
         wave = seen[part.span.partition]
@@ -153,8 +153,8 @@ def waves(parts: Sequence[Part]) -> list[list[Part]]:
 
 
 def _side_by_side(
-    consumer: Consumer, heard: Heard, extract: Extract, parts: Sequence[Part]
-) -> Iterator[list[tuple[Part, Message]]]:
+    consumer: Consumer, heard: ErrorListener, extract: KafkaExtract, parts: Sequence[OffsetPart]
+) -> Iterator[list[tuple[OffsetPart, Message]]]:
     from confluent_kafka import TopicPartition
 
     places = {part.span.partition: _Place(part, part.span.low) for part in parts}
@@ -187,7 +187,7 @@ def _side_by_side(
     consumer.unassign()
 
 
-def _assign(consumer: Consumer, extract: Extract, places: Mapping[int, _Place]) -> None:
+def _assign(consumer: Consumer, extract: KafkaExtract, places: Mapping[int, _Place]) -> None:
     from confluent_kafka import TopicPartition
 
     at = [TopicPartition(extract.topic, part, place.reached) for part, place in places.items()]
@@ -210,12 +210,12 @@ def _is_end(error: KafkaError) -> bool:
     return error.name() == "_PARTITION_EOF"
 
 
-def _unless_final(error: KafkaError, extract: Extract, span: Span | None, told: str) -> str:
+def _unless_final(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | None, told: str) -> str:
     """Raise an error that a retry cannot fix; else return the message for an error if it persists."""
     if error.code() in _LOST_PLACE and span is not None:
         log = extract.cluster.log_of(extract.topic, extract.where)
         if (begins := log.starts.get(span.partition, span.low)) > span.low:
-            gone = Span(span.partition, span.low, min(begins, span.high))
+            gone = OffsetSpan(span.partition, span.low, min(begins, span.high))
             raise gone_error(extract.topic, [gone], where=extract.where, is_owned=True)
         return error.str()  # a broker that has just become the partition's leader may not know yet: it is retried
     said = extract.cluster.said(error, extract.where, extract.topic)
@@ -224,7 +224,7 @@ def _unless_final(error: KafkaError, extract: Extract, span: Span | None, told: 
     return told or error.str()
 
 
-def _stalled(extract: Extract, left: Sequence[Span], heard: Heard, told: str) -> WaterclockError:
+def _stalled(extract: KafkaExtract, left: Sequence[OffsetSpan], heard: ErrorListener, told: str) -> WaterclockError:
     if heard.refusal is not None:
         return extract.cluster.said(heard.refusal, extract.where, extract.topic)
     told = told or (heard.last.str() if heard.last else "")
@@ -239,7 +239,7 @@ def _stalled(extract: Extract, left: Sequence[Span], heard: Heard, told: str) ->
     )
 
 
-def _batch(records: Sequence[tuple[Part, Message]], extract: Extract) -> pa.RecordBatch:
+def _batch(records: Sequence[tuple[OffsetPart, Message]], extract: KafkaExtract) -> pa.RecordBatch:
     import pyarrow as pa
 
     decoder, messages = extract.decoder, [message for _, message in records]

@@ -30,7 +30,7 @@ KEY_PASSWORD = "ssl.key.password"  # noqa: S105 - the name of a setting
 
 
 @dataclass(slots=True)
-class Heard:
+class ErrorListener:
     """Receives errors from the client's error callback. `last` is not the response to a request."""
 
     refusal: KafkaError | None = None

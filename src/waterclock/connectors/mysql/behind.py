@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.behind import Columns, Writing, query_of
-from waterclock.connectors.delivery_record import Record
+from waterclock.connectors.behind import Columns, ViewDialect, query_of
+from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.mysql.database import asked, kind_at, place_of, quoted, table_of
 from waterclock.connectors.parts import Shown
 from waterclock.flow.declarations import Unit
@@ -19,11 +19,11 @@ from waterclock.flow.declarations import Unit
 if TYPE_CHECKING:
     from waterclock.connectors.mysql.database import Connection
 
-_WRITING = Writing(quoted, lambda _: "NULL", lambda label: f"'{label}'")
+_WRITING = ViewDialect(quoted, lambda _: "NULL", lambda label: f"'{label}'")
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class MysqlViewTables:
     """The tables and views of a database."""
 
     connection: Connection
@@ -83,6 +83,6 @@ class Tables:
         return str(row[0]) if row else ""
 
 
-def record_in(connection: Connection) -> Record:
+def record_in(connection: Connection) -> DeliveryRecord:
     """Return the record of deliveries of the database."""
-    return Record(lambda sql, values: asked(connection, sql, values), "%s")
+    return DeliveryRecord(lambda sql, values: asked(connection, sql, values), "%s")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers, few
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.mysql.extract import Extract, digest_of, parts_of, set_aside
+from waterclock.connectors.mysql.extract import MysqlExtract, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.rows import batches, schema_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -30,7 +30,7 @@ def collected(
     connection: Connection,
     close: Callable[[], None],
     unit: Unit,
-    extract: Extract,
+    extract: MysqlExtract,
     left_out: tuple[str, ...],
     *,
     partitions: int = 1,
@@ -59,7 +59,7 @@ def collected(
     return Collected(frame, lambda: counts, left_out, {**source, "parts": len(parts)})
 
 
-def _of_part(part: Extract) -> Iterator[pa.RecordBatch]:
+def _of_part(part: MysqlExtract) -> Iterator[pa.RecordBatch]:
     with part.database.reading(part.where) as connection:
         if part.digest is not None and digest_of(connection, part) != part.digest:
             raise WaterclockError(

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import match, no_time_column, seen_of
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, Looked, LookRequest, Setting, WindowRequest
+from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, Setting, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Driver, Option
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from waterclock.connectors.mysql.database import Database
-    from waterclock.connectors.mysql.types import SqlColumn
+    from waterclock.connectors.mysql.database import MysqlDatabase
+    from waterclock.connectors.mysql.types import MysqlColumn
     from waterclock.connectors.window_bounds import WindowFilter
 
 CAPABILITIES = Capabilities(
@@ -102,7 +102,7 @@ CONNECTOR = MysqlConnector()
 class MysqlCollector:
     """Collects from a database."""
 
-    database: Database
+    database: MysqlDatabase
 
     def clock(self, unit: Unit) -> datetime:
         """Return the server's clock."""
@@ -154,7 +154,7 @@ class MysqlCollector:
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
-    ) -> Looked:
+    ) -> ChangedWindows:
         """Tell which windows hold rows that changed, as of one moment."""
         from waterclock.connectors.changed_rows import look
         from waterclock.connectors.mysql.database import require_table
@@ -188,7 +188,7 @@ class MysqlCollector:
     ) -> Collected:
         from waterclock.connectors.mysql.collection import collected
         from waterclock.connectors.mysql.database import require_table, source_of
-        from waterclock.connectors.mysql.extract import Extract, Wanted
+        from waterclock.connectors.mysql.extract import MysqlColumns, MysqlExtract
         from waterclock.connectors.mysql.types import columns_of, refuse_unsaid
         from waterclock.connectors.values import Times
 
@@ -200,10 +200,10 @@ class MysqlCollector:
             matched = match(columns, [column.found for column in there], where=str(unit))
             refuse_unsaid(matched, there, unit)
             by_name = {column.name: column for column in there}
-            wanted = tuple(Wanted(taken, by_name[taken.source]) for taken in matched.taken)
+            wanted = tuple(MysqlColumns(taken, by_name[taken.source]) for taken in matched.taken)
             times = Times(zone, str(unit.options.get("epoch", "seconds")))
             by_window = None if request is None else _window_filter(request, there, unit)
-            extract = Extract(self.database, str(unit), source_of(unit), wanted, times, by_window)
+            extract = MysqlExtract(self.database, str(unit), source_of(unit), wanted, times, by_window)
             partitions = max(1, int(str(unit.options.get("partitions", 1))))
             read = collected(spark, connection, held.close, unit, extract, matched.left_out, partitions=partitions)
             return replace(read, seen=seen_of(column.found for column in there))
@@ -224,7 +224,7 @@ def _is_true(value: object) -> bool:
     return bool(value)
 
 
-def _window_filter(request: WindowRequest, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:
+def _window_filter(request: WindowRequest, there: Sequence[MysqlColumn], unit: Unit) -> WindowFilter:
     from waterclock.connectors.mysql.extract import require_time
     from waterclock.connectors.window_bounds import WindowFilter
 

@@ -50,7 +50,7 @@ _IN_CLEAR, _NOT_IN_CLEAR = ("mysql_clear_password", "dialog"), 2059
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class MysqlDatabase:
     """A database and how it is reached. `name` is its address without a password, `connection` the declared name."""
 
     address: Mapping[str, Any]
@@ -132,7 +132,7 @@ class _Refusing:
         raise pymysql.OperationalError(_NOT_IN_CLEAR, said)
 
 
-def database_of(setting: Setting) -> Database:
+def database_of(setting: Setting) -> MysqlDatabase:
     """Return the connection's database.
 
     Raises  E803 without an address
@@ -151,7 +151,7 @@ def database_of(setting: Setting) -> Database:
     login = _login_of(setting)
     if password and "password" not in login:
         login["password"] = password
-    return Database(
+    return MysqlDatabase(
         address=address,
         connection=setting.name,
         name=f"{host}/{address['database']}",
@@ -221,7 +221,7 @@ def _login_of(setting: Setting) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class MysqlResult:
     """What a statement answered, read to its end: its rows, how many it changed, and what it warned of."""
 
     rows: Sequence[tuple[Any, ...]]
@@ -237,12 +237,12 @@ class Answered:
         return self.rows
 
 
-def asked(connection: Connection, sql: str, values: Sequence[Any] | None = None) -> Answered:
+def asked(connection: Connection, sql: str, values: Sequence[Any] | None = None) -> MysqlResult:
     """Carry out a statement; `%s` stands for a value, and `%%` for a percent sign unless `values` is None."""
     with connection.cursor() as cursor:
         cursor.execute(sql, None if values is None else tuple(values))
         rows = cursor.fetchall() if cursor.description else ()
-        return Answered(rows, cursor.rowcount, cursor.warning_count)
+        return MysqlResult(rows, cursor.rowcount, cursor.warning_count)
 
 
 @contextmanager
@@ -316,7 +316,7 @@ def require_table(connection: Connection, unit: Unit) -> None:
     )
 
 
-def told(error: pymysql.Error, database: Database, where: str) -> WaterclockError:
+def told(error: pymysql.Error, database: MysqlDatabase, where: str) -> WaterclockError:
     """Build the error for what the server refuses; `transient` where waiting can help."""
     import pymysql
 

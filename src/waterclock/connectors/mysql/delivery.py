@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.behind import is_behind, part_name, part_of, refuse_kind, whole
 from waterclock.connectors.database_delivery import DatabaseDeliverer
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
-from waterclock.connectors.delivery_record import DELIVERIES, Record
-from waterclock.connectors.mysql.behind import Tables, record_in
-from waterclock.connectors.mysql.database import Database, asked, kind_at, quoted, table_of, transaction
-from waterclock.connectors.mysql.destination import There, columns_there, replaced_rows, settle_table
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
+from waterclock.connectors.delivery_record import DELIVERIES, DeliveryRecord
+from waterclock.connectors.mysql.behind import MysqlViewTables, record_in
+from waterclock.connectors.mysql.database import MysqlDatabase, asked, kind_at, quoted, table_of, transaction
+from waterclock.connectors.mysql.destination import MysqlTable, columns_there, replaced_rows, settle_table
 from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
 from waterclock.connectors.overwrites import refuse_changed
 from waterclock.connectors.parts import begin_part, labels_there, show
@@ -60,7 +60,7 @@ _NO_SUCH_THREAD = 1094
 class MysqlDeliverer(DatabaseDeliverer["Connection"]):
     """Delivers to a database."""
 
-    database: Database
+    database: MysqlDatabase
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Bring the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
@@ -92,7 +92,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
                 raise
             for each in ready:
                 if is_behind(unit) and each.into is not None:
-                    show(Tables(connection), unit, each.delivery, each.into)
+                    show(MysqlViewTables(connection), unit, each.delivery, each.into)
         self._clean(unit, first)
         fault("deliver.done")
         return delivered
@@ -107,7 +107,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
             self._prepare(connection, project, publish)
             with transaction(connection):
                 stands = record_in(connection).kill(project, publish, claim)
-            if stands.outcome is Outcome.KILLED and is_behind(unit):
+            if stands.outcome is DeliveryOutcome.KILLED and is_behind(unit):
                 _drop_unrecorded(connection, unit, project, claim)
             elif is_behind(unit):
                 _show_newest(connection, unit, project, publish)
@@ -126,15 +126,15 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         if not self._has_record(connection):
             asked(connection, _CREATE)
 
-    def _record(self, connection: Connection) -> Record:
+    def _record(self, connection: Connection) -> DeliveryRecord:
         return record_in(connection)
 
     def _has_record(self, connection: Connection) -> bool:
         sql = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
         return asked(connection, sql, (DELIVERIES,)).fetchone() is not None
 
-    def _tables(self, connection: Connection) -> Tables:
-        return Tables(connection)
+    def _tables(self, connection: Connection) -> MysqlViewTables:
+        return MysqlViewTables(connection)
 
     def _table_of(self, unit: Unit) -> str:
         return table_of(unit)
@@ -186,7 +186,7 @@ class _Ready:
 
     delivery: Delivery
     into: Unit | None = None
-    there: Mapping[str, There] | None = None
+    there: Mapping[str, MysqlTable] | None = None
     staged: Staged | None = None
 
 
@@ -203,7 +203,7 @@ def _made_ready(connection: Connection, unit: Unit, delivery: Delivery, number: 
         return _Ready(delivery, unit, there, staged)
     if not delivery.is_by_label:
         _drop_unrecorded(connection, unit, delivery.project, delivery.claim)
-    part, is_ours = begin_part(Tables(connection), unit, delivery)
+    part, is_ours = begin_part(MysqlViewTables(connection), unit, delivery)
     comment = _comment_of(delivery.project, delivery.claim)
     return _Ready(delivery, part, settle_table(connection, part, whole(delivery), is_ours=is_ours, comment=comment))
 
@@ -212,7 +212,7 @@ def _bring_one(connection: Connection, unit: Unit, ready: _Ready) -> Delivered:
     """Bring a delivery and write its record, within the transaction."""
     delivery = ready.delivery
     if ready.into is None or ready.there is None:
-        delivered = Delivered(delivery.claim, Outcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+        delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
     else:
         brought = whole(delivery) if is_behind(unit) else delivery
         delivered = _bring(connection, ready.into, brought, ready.there, ready.staged)
@@ -221,7 +221,7 @@ def _bring_one(connection: Connection, unit: Unit, ready: _Ready) -> Delivered:
 
 
 def _bring(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There], staged: Staged | None
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable], staged: Staged | None
 ) -> Delivered:
     deleted = 0
     if delivery.is_by_label or delivery.mode is Mode.REPLACE:
@@ -231,7 +231,7 @@ def _bring(
     else:
         rows, gone = merge(connection, unit, delivery, there, staged)
         deleted += gone
-    return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
+    return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
 def _comment_of(project: str, claim: int) -> str:
@@ -241,21 +241,21 @@ def _comment_of(project: str, claim: int) -> str:
 
 def _drop_unrecorded(connection: Connection, unit: Unit, project: str, claim: int) -> None:
     """Drop the table of a version whose delivery did not come to its end."""
-    tables, part = Tables(connection), part_of(unit, part_name(unit, claim=claim))
+    tables, part = MysqlViewTables(connection), part_of(unit, part_name(unit, claim=claim))
     if tables.comment_at(part) == _comment_of(project, claim):
         stands = record_in(connection).find(project, claim)
-        if all(each.outcome is not Outcome.DELIVERED for each in stands):
+        if all(each.outcome is not DeliveryOutcome.DELIVERED for each in stands):
             tables.drop(part)
 
 
 def _show_what_stands(connection: Connection, unit: Unit, first: Delivery, stands: Sequence[Delivered]) -> None:
-    if is_behind(unit) and any(each.outcome is Outcome.DELIVERED for each in stands):
+    if is_behind(unit) and any(each.outcome is DeliveryOutcome.DELIVERED for each in stands):
         _show_newest(connection, unit, first.project, first.publish)
 
 
 def _show_newest(connection: Connection, unit: Unit, project: str, publish: str) -> None:
     """Have the view show what the record says: whoever brought it may have ended before."""
-    tables, newest = Tables(connection), record_in(connection).newest(project, publish)
+    tables, newest = MysqlViewTables(connection), record_in(connection).newest(project, publish)
     if newest is None:
         return
     version = part_of(unit, part_name(unit, claim=newest.claim))

@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Taken
-from waterclock.connectors.mysql.database import Database, asked, place_of, quoted, source_of
-from waterclock.connectors.mysql.types import SqlColumn
+from waterclock.connectors.mysql.database import MysqlDatabase, asked, place_of, quoted, source_of
+from waterclock.connectors.mysql.types import MysqlColumn
 from waterclock.connectors.values import Times
 from waterclock.connectors.window_bounds import WindowFilter, bound_of, local_bounds
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
@@ -36,11 +36,11 @@ Digest = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MysqlColumns:
     """A column that is taken, and what it is in the database."""
 
     taken: Taken
-    column: SqlColumn
+    column: MysqlColumn
 
     @property
     def is_text(self) -> bool:
@@ -55,17 +55,17 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
+class MysqlExtract:
     """All that is needed to read some rows, here or in a Python worker of Spark.
 
     `part` is a condition in SQL that bounds a part, `digest` what its rows come to at the moment they are to be of;
     `most` a number of rows.
     """
 
-    database: Database
+    database: MysqlDatabase
     where: str
     source: str
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[MysqlColumns, ...]
     times: Times
     by_window: WindowFilter | None = None
     part: str | None = None
@@ -73,7 +73,7 @@ class Extract:
     most: int | None = None
 
 
-def parts_of(connection: Connection, unit: Unit, extract: Extract, partitions: int) -> list[Extract]:
+def parts_of(connection: Connection, unit: Unit, extract: MysqlExtract, partitions: int) -> list[MysqlExtract]:
     """Bound the parts that are read side by side, and add each of them up: spans of time for windows, else of the key.
 
     Cost: one look at all that is read, by the server.
@@ -129,7 +129,7 @@ def _between(name: str, cuts: list[str]) -> Iterator[str]:
     yield f"{name} >= {cuts[-1]}"
 
 
-def query_of(extract: Extract) -> str:
+def query_of(extract: MysqlExtract) -> str:
     """Return the query for the columns wanted, and for the time by which rows are labelled behind them."""
     selected = [one.sql for one in extract.wanted]
     if extract.by_window:
@@ -138,7 +138,7 @@ def query_of(extract: Extract) -> str:
     return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{_where(extract)}{limit}"
 
 
-def digest_of(connection: Connection, extract: Extract) -> Digest:
+def digest_of(connection: Connection, extract: MysqlExtract) -> Digest:
     """Add up the rows that an extract would read."""
     columns = [one.sql for one in extract.wanted] + ([micros(extract.by_window)] if extract.by_window else [])
     hashes = ", ".join(f"COALESCE(MD5({sql}), '-')" for sql in columns) or "''"
@@ -147,7 +147,7 @@ def digest_of(connection: Connection, extract: Extract) -> Digest:
     return int(rows), str(total)
 
 
-def _where(extract: Extract) -> str:
+def _where(extract: MysqlExtract) -> str:
     conditions = [extract.part] if extract.part else []
     if extract.by_window:
         conditions.append(within(extract.by_window, extract.times))
@@ -185,7 +185,7 @@ def _literal(at: datetime) -> str:
     return f"'{at:%Y-%m-%d %H:%M:%S.%f}'"
 
 
-def set_aside(connection: Connection, extract: Extract) -> Mapping[str, int]:
+def set_aside(connection: Connection, extract: MysqlExtract) -> Mapping[str, int]:
     """Count the rows without a time, and with 0000-00-00, which no window will ever take; an index finds them."""
     if extract.by_window is None:
         return {}
@@ -199,7 +199,7 @@ def set_aside(connection: Connection, extract: Extract) -> Mapping[str, int]:
     return {why: int(rows) for why, rows in ((NO_TIME, missing), (UNREADABLE_TIME, zero)) if rows}
 
 
-def require_time(column: SqlColumn, unit: Unit) -> str:
+def require_time(column: MysqlColumn, unit: Unit) -> str:
     """Return the kind of time that a column says.
 
     Raises  E815 for one that says none

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.changed_minutes import Asked, ChangedIn, Row
+from waterclock.connectors.changed_minutes import ChangedIn, MinuteAggregation, Row
 from waterclock.connectors.changed_rows import Bounds, Tallies, change_column_of, no_time_of_change
 from waterclock.connectors.mysql import database
 from waterclock.connectors.mysql.database import quoted, source_of
 from waterclock.connectors.mysql.extract import bound, micros, within
-from waterclock.connectors.mysql.types import SqlColumn
+from waterclock.connectors.mysql.types import MysqlColumn
 from waterclock.connectors.values import Times
 from waterclock.connectors.window_bounds import WindowFilter
 from waterclock.flow.declarations import Unit
@@ -28,7 +28,12 @@ def tallying(
 
 
 def _rows(
-    connection: Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times, asked: Asked
+    connection: Connection,
+    unit: Unit,
+    by_window: WindowFilter,
+    change: WindowFilter,
+    times: Times,
+    asked: MinuteAggregation,
 ) -> Iterator[Row]:
     name, changed, own = quoted(change.time_column), micros(change), micros(by_window)
     above = " + ".join(f"COALESCE({changed} >= {limit}, 0)" for limit in asked.limits) or "0"
@@ -46,7 +51,7 @@ def _rows(
     ).rows
 
 
-def changed_by(name: str, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:
+def changed_by(name: str, there: Sequence[MysqlColumn], unit: Unit) -> WindowFilter:
     """Return the column of CHANGED BY with its type.
 
     Raises  E827 where it is not there, or holds no times

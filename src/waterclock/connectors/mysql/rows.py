@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.direct_rows import Fetching
 from waterclock.connectors.local_times import instants_in, instants_of
-from waterclock.connectors.misfits import Misfit
-from waterclock.connectors.mysql.extract import Extract, Wanted, query_of
+from waterclock.connectors.misfits import TypeMismatch
+from waterclock.connectors.mysql.extract import MysqlColumns, MysqlExtract, query_of
 from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column
 from waterclock.connectors.window_bounds import WindowFilter, labels_of
 from waterclock.errors import WaterclockError
@@ -37,7 +37,7 @@ _READ_AS = {
 
 
 def batches(
-    connection: Connection, extract: Extract, came: list[int] | None = None
+    connection: Connection, extract: MysqlExtract, came: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows wanted, with their labels where they are wanted by window: at most `BATCH_ROWS` at once.
 
@@ -71,7 +71,7 @@ def _as_bytes(connection: Connection) -> Iterator[None]:
         connection.use_unicode, connection.decoders = before
 
 
-def schema_of(extract: Extract) -> pa.Schema:
+def schema_of(extract: MysqlExtract) -> pa.Schema:
     """Return what the rows have: the columns wanted, and their label where they are wanted by window."""
     import pyarrow as pa
 
@@ -81,7 +81,7 @@ def schema_of(extract: Extract) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _made(rows: Sequence[tuple[bytes | None, ...]], extract: Extract, schema: pa.Schema) -> pa.RecordBatch:
+def _made(rows: Sequence[tuple[bytes | None, ...]], extract: MysqlExtract, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = [pa.array(values, pa.binary()) for values in zip(*rows, strict=True)]
@@ -95,7 +95,7 @@ def _made(rows: Sequence[tuple[bytes | None, ...]], extract: Extract, schema: pa
     return pa.RecordBatch.from_arrays([*arrays, labels.filter(kept)], schema=schema)
 
 
-def _labels(texts: pa.Array, extract: Extract) -> tuple[pa.Array, pa.Array]:
+def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]:
     """Return each row's label, and whether it lies in a window at all.
 
     Raises  E812 for a time such as 2013-00-00, which lies between two and is none
@@ -123,7 +123,7 @@ def _instants(micros: Any, by_window: WindowFilter, times: Times) -> Any:
     return instants_of(micros, times.zone) if by_window.is_local else micros
 
 
-def _array(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
+def _array(values: pa.Array, one: MysqlColumns, extract: MysqlExtract) -> pa.Array:
     """Turn what was read into the column's type.
 
     Raises  E812 for a value that does not fit: none is bent, but for zeros that end a fraction
@@ -139,13 +139,13 @@ def _array(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
             return texts
         read = _cast(texts, one, wanted, extract.times)
         return column(texts.to_pylist(), one.taken.type, extract.times) if read is None else read
-    except Misfit as error:
+    except TypeMismatch as error:
         raise misfit(one.taken, str(error.value), extract.where) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as error:
         raise misfit(one.taken, str(error), extract.where) from error
 
 
-def _cast(texts: pa.Array, one: Wanted, wanted: pa.DataType, times: Times) -> pa.Array | None:
+def _cast(texts: pa.Array, one: MysqlColumns, wanted: pa.DataType, times: Times) -> pa.Array | None:
     """Read texts as Arrow does, where that is all there is to do; None where each has to be looked at."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -15,7 +15,7 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.destination_refusals import like_keys
 from waterclock.connectors.exact_values import inexact, refuse_inexact
 from waterclock.connectors.mysql.database import asked, quoted, table_of
-from waterclock.connectors.mysql.destination import There
+from waterclock.connectors.mysql.destination import MysqlTable
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -38,7 +38,7 @@ class Staged:
     keys: tuple[str, ...]
 
 
-def make_staged(connection: Connection, delivery: Delivery, there: Mapping[str, There], number: int) -> Staged:
+def make_staged(connection: Connection, delivery: Delivery, there: Mapping[str, MysqlTable], number: int) -> Staged:
     """Make a table of the destination's own types for what is to be merged; before the transaction begins."""
     table = quoted(f"waterclock_staged_{number}")
     columns = [there[name.lower()] for name in names_of(delivery)]
@@ -55,7 +55,7 @@ def names_of(delivery: Delivery) -> list[str]:
 
 
 def merge(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There], staged: Staged
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable], staged: Staged
 ) -> tuple[int, int]:
     """Put rows in place of those with their keys; give how many, and how many went."""
     put(connection, staged.name, delivery, there, with_marks=True)
@@ -87,7 +87,7 @@ def merge(
 
 
 def _refuse_like_keys(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There], staged: Staged
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable], staged: Staged
 ) -> None:
     """Refuse keys that are two to us, and one by the rules of the destination's columns, such as `a` and `A`.
 
@@ -110,7 +110,9 @@ def _refuse_like_keys(
     raise like_keys(unit, delivery, ", ".join(map(str, row)), ", ".join(staged.keys), better)
 
 
-def put(connection: Connection, table: str, delivery: Delivery, there: Mapping[str, There], *, with_marks: bool) -> int:
+def put(
+    connection: Connection, table: str, delivery: Delivery, there: Mapping[str, MysqlTable], *, with_marks: bool
+) -> int:
     """Write the slice's rows into a table, `with_marks` whether they went; give how many.
 
     Raises  E812 for a value of which the destination's column keeps less
@@ -167,7 +169,7 @@ def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
     )
 
 
-def _rows(delivery: Delivery, there: Mapping[str, There], *, with_marks: bool) -> Iterator[tuple[Any, ...]]:
+def _rows(delivery: Delivery, there: Mapping[str, MysqlTable], *, with_marks: bool) -> Iterator[tuple[Any, ...]]:
     """Yield the slice's rows as plain values, with their labels, and whether they went `with_marks`."""
     names = [name for name, _ in delivery.columns]
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
@@ -186,7 +188,7 @@ def _rows(delivery: Delivery, there: Mapping[str, There], *, with_marks: bool) -
         yield from zip(*columns, strict=True)
 
 
-def _refuse_cut(values: pa.Array, into: There, where: str) -> None:
+def _refuse_cut(values: pa.Array, into: MysqlTable, where: str) -> None:
     """Refuse what the server would round or fill up without a word, or has no word for.
 
     Raises  E812
@@ -203,7 +205,7 @@ def _refuse_cut(values: pa.Array, into: There, where: str) -> None:
     _refuse_refilled(values, into, where)
 
 
-def _refuse_refilled(values: pa.Array, into: There, where: str) -> None:
+def _refuse_refilled(values: pa.Array, into: MysqlTable, where: str) -> None:
     """Refuse what comes back longer or of another century than it went."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -222,7 +224,7 @@ def _refuse_refilled(values: pa.Array, into: There, where: str) -> None:
         raise inexact(into.stored, found[0].as_py(), why, where)
 
 
-def _refuse_number(values: pa.Array, into: There, where: str) -> None:
+def _refuse_number(values: pa.Array, into: MysqlTable, where: str) -> None:
     import pyarrow.compute as pc
 
     listed = re.findall(r"'((?:[^']|'')*)'", into.sql)

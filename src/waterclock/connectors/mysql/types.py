@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import Found, Matched
+from waterclock.connectors.column_matching import Matched, SourceColumn
 from waterclock.connectors.mysql.database import quoted, source_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -48,7 +48,7 @@ _TIMES = {"timestamp": "timestamptz", "datetime": "timestamp", "date": "date"}
 
 
 @dataclass(frozen=True, slots=True)
-class SqlColumn:
+class MysqlColumn:
     """A column of a table or query. `kind` is the server's name of its type, `asked` the SQL by which it is read.
 
     `spark` is the Spark type that it becomes by itself, None where that has to be declared for the reason in `why`.
@@ -63,9 +63,9 @@ class SqlColumn:
     why: str = ""
 
     @property
-    def found(self) -> Found:
+    def found(self) -> SourceColumn:
         """The column as declarations are matched with it."""
-        return Found(self.name, self.spark)
+        return SourceColumn(self.name, self.spark)
 
     @property
     def is_bytes(self) -> bool:
@@ -78,7 +78,7 @@ class SqlColumn:
         return _TIMES.get(self.kind, "int8" if self.kind in _SIGNED else None)
 
 
-def columns_of(connection: Connection, unit: Unit) -> list[SqlColumn]:
+def columns_of(connection: Connection, unit: Unit) -> list[MysqlColumn]:
     """List the columns of a table or query, as the server describes them."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {source_of(unit)} LIMIT 0")
@@ -87,11 +87,11 @@ def columns_of(connection: Connection, unit: Unit) -> list[SqlColumn]:
         return [_column(each) for each in fields]
 
 
-def _column(field: Any) -> SqlColumn:
+def _column(field: Any) -> MysqlColumn:
     name, sql, is_unsigned = field.name, quoted(field.name), bool(field.flags & _IS_UNSIGNED)
     if field.type_code in _WHOLE:
         kind = _WHOLE[field.type_code]
-        return SqlColumn(name, kind, sql, sql, (_UNSIGNED if is_unsigned else _SIGNED)[kind])
+        return MysqlColumn(name, kind, sql, sql, (_UNSIGNED if is_unsigned else _SIGNED)[kind])
     if field.type_code in _DECIMAL:
         digits = field.length - bool(field.scale) - (not is_unsigned)
         return _decimal(name, sql, digits, field.scale)
@@ -99,32 +99,32 @@ def _column(field: Any) -> SqlColumn:
         kind, spark = _SIMPLE[field.type_code]
         # the text of a FLOAT has six digits, that of a DOUBLE all
         asked = f"({sql} + 0e0)" if kind == "float" else sql
-        return SqlColumn(name, kind, asked, asked, spark)
+        return MysqlColumn(name, kind, asked, asked, spark)
     return _of_signs(name, sql, field)
 
 
-def _of_signs(name: str, sql: str, field: Any) -> SqlColumn:
+def _of_signs(name: str, sql: str, field: Any) -> MysqlColumn:
     """Describe a column of bits, letters or bytes, or of what is none of all."""
     if field.type_code == _BIT:
         spark = "BOOLEAN" if field.length == 1 else "BIGINT" if field.length < _BITS else "DECIMAL(20,0)"
-        return SqlColumn(name, "bit", f"CAST({sql} AS UNSIGNED)", f"LPAD(BIN({sql}), {field.length}, '0')", spark)
+        return MysqlColumn(name, "bit", f"CAST({sql} AS UNSIGNED)", f"LPAD(BIN({sql}), {field.length}, '0')", spark)
     if field.type_code in _TEXTS:
         is_bytes = field.charsetnr == _BYTES
-        return SqlColumn(name, "blob" if is_bytes else "text", sql, sql, "BINARY" if is_bytes else "STRING")
+        return MysqlColumn(name, "blob" if is_bytes else "text", sql, sql, "BINARY" if is_bytes else "STRING")
     if field.type_code == _GEOMETRY:
         why = "geometry has no counterpart in Spark"
-        return SqlColumn(name, "geometry", sql, f"ST_AsText({sql})", None, why)
-    return SqlColumn(name, "null", sql, sql, None, "what is NULL in every row has no type")
+        return MysqlColumn(name, "geometry", sql, f"ST_AsText({sql})", None, why)
+    return MysqlColumn(name, "null", sql, sql, None, "what is NULL in every row has no type")
 
 
-def _decimal(name: str, sql: str, digits: int, after: int) -> SqlColumn:
+def _decimal(name: str, sql: str, digits: int, after: int) -> MysqlColumn:
     if digits > _MOST_DIGITS or after > digits:
         why = f"decimal({digits},{after}) is more than DECIMAL can hold"
-        return SqlColumn(name, "decimal", sql, sql, None, why)
-    return SqlColumn(name, "decimal", sql, sql, f"DECIMAL({digits},{after})")
+        return MysqlColumn(name, "decimal", sql, sql, None, why)
+    return MysqlColumn(name, "decimal", sql, sql, f"DECIMAL({digits},{after})")
 
 
-def refuse_unsaid(matched: Matched, columns: Sequence[SqlColumn], unit: Unit) -> None:
+def refuse_unsaid(matched: Matched, columns: Sequence[MysqlColumn], unit: Unit) -> None:
     """Refuse columns whose types nobody has said and nothing tells, all of them at once.
 
     Raises  E815

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.behind import Columns, Writing, query_of
-from waterclock.connectors.delivery_record import Record
+from waterclock.connectors.behind import Columns, ViewDialect, query_of
+from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.parts import Shown
 from waterclock.connectors.postgres.database import quoted, table_of
 from waterclock.flow.declarations import Unit
@@ -16,12 +16,12 @@ from waterclock.flow.declarations import Unit
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
-_WRITING = Writing(quoted, lambda kind: f"NULL::{kind}", lambda label: f"'{label}'::text")
+_WRITING = ViewDialect(quoted, lambda kind: f"NULL::{kind}", lambda label: f"'{label}'::text")
 _KINDS = {"r": "table", "p": "table", "f": "table", "v": "view", "m": "view"}
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class PostgresViewTables:
     """The tables and views of a database, in the transaction of a connection."""
 
     connection: Connection
@@ -34,11 +34,11 @@ class Tables:
 
     def labels(self, project: str, publish: str) -> list[str]:
         """Return the labels that were delivered, in order."""
-        return Record(self.connection.execute, "%s").labels(project, publish)
+        return DeliveryRecord(self.connection.execute, "%s").labels(project, publish)
 
     def versions(self, project: str, publish: str) -> list[tuple[int, datetime]]:
         """Return the claims that delivered, and when, oldest first."""
-        return Record(self.connection.execute, "%s").versions(project, publish)
+        return DeliveryRecord(self.connection.execute, "%s").versions(project, publish)
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
         """Return the columns of tables by their paths, of those that are there, by one statement."""

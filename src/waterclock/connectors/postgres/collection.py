@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.postgres.extract import Extract, expected, parts_of, set_aside
+from waterclock.connectors.postgres.extract import PostgresExtract, expected, parts_of, set_aside
 from waterclock.connectors.postgres.rows import batches, schema_of
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL
@@ -28,7 +28,7 @@ def collected(
     spark: SparkSession,
     connection: Connection,
     close: Callable[[], None],
-    extract: Extract,
+    extract: PostgresExtract,
     left_out: tuple[str, ...],
     *,
     partitions: int | None = None,
@@ -58,7 +58,7 @@ def collected(
     return Collected(frame, counts_at_the_end, left_out, {**source, "parts": len(parts)}, close=close)
 
 
-def _few(connection: Connection, extract: Extract) -> list[pa.RecordBatch] | None:
+def _few(connection: Connection, extract: PostgresExtract) -> list[pa.RecordBatch] | None:
     """Read the rows if they are few. A reading that ends before its rows do is undone: the transaction goes on."""
     from psycopg import Rollback
 
@@ -71,7 +71,7 @@ def _few(connection: Connection, extract: Extract) -> list[pa.RecordBatch] | Non
 
 
 def _by_workers(
-    spark: SparkSession, connection: Connection, extract: Extract, parts: Sequence[str | None]
+    spark: SparkSession, connection: Connection, extract: PostgresExtract, parts: Sequence[str | None]
 ) -> DataFrame:
     row = connection.execute("SELECT pg_export_snapshot()").fetchone()
     extracts = [replace(extract, part=part, snapshot=row[0] if row else None) for part in parts]
@@ -81,7 +81,7 @@ def _by_workers(
     return by_workers(spark, extracts, _of_part, fields)
 
 
-def _of_part(extract: Extract) -> Iterator[pa.RecordBatch]:
+def _of_part(extract: PostgresExtract) -> Iterator[pa.RecordBatch]:
     try:
         with extract.database.reading(extract.where, snapshot=extract.snapshot) as connection:
             yield from batches(connection, extract)
@@ -89,7 +89,7 @@ def _of_part(extract: Extract) -> Iterator[pa.RecordBatch]:
         raise _of_one_moment(error, extract) from error
 
 
-def _of_one_moment(error: WaterclockError, extract: Extract) -> WaterclockError:
+def _of_one_moment(error: WaterclockError, extract: PostgresExtract) -> WaterclockError:
     if extract.snapshot is None or "snapshot" not in (error.why or ""):
         return error
     return WaterclockError(

@@ -22,11 +22,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.kept_logs import Kept
+from waterclock.batches.kept_logs import RetainedLog
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
 from waterclock.connectors.column_matching import match, no_time_column, seen_of
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, Looked, LookRequest, Setting, WindowRequest
+from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, Setting, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Driver, Option
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from waterclock.connectors.postgres.database import Connection, Database
-    from waterclock.connectors.postgres.types import SqlColumn
+    from waterclock.connectors.postgres.database import Connection, PostgresDatabase
+    from waterclock.connectors.postgres.types import PostgresColumn
     from waterclock.connectors.window_bounds import WindowFilter
 
 CAPABILITIES = Capabilities(
@@ -116,7 +116,7 @@ CONNECTOR = PostgresConnector()
 class PostgresCollector:
     """Collects from a database."""
 
-    database: Database
+    database: PostgresDatabase
 
     def clock(self, unit: Unit) -> datetime:
         """Return the server's clock."""
@@ -162,7 +162,7 @@ class PostgresCollector:
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
-    ) -> Looked:
+    ) -> ChangedWindows:
         """Tell which windows hold rows that changed, as of one moment."""
         from waterclock.connectors.changed_rows import look
         from waterclock.connectors.postgres.looks import changed_by, tallying
@@ -210,7 +210,7 @@ class PostgresCollector:
 
         return let_go(self.database, unit, names)
 
-    def kept(self, unit: Unit, names: Sequence[str]) -> Mapping[str, Kept]:
+    def kept(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
         """Tell how much of the log slots hold back."""
         from waterclock.connectors.postgres.slots import kept
 
@@ -222,7 +222,7 @@ class PostgresCollector:
     ) -> Collected:
         from waterclock.connectors.postgres.collection import collected
         from waterclock.connectors.postgres.database import source_of
-        from waterclock.connectors.postgres.extract import Extract, Wanted
+        from waterclock.connectors.postgres.extract import PostgresColumns, PostgresExtract
         from waterclock.connectors.postgres.types import columns_of, refuse_unsaid
         from waterclock.connectors.values import Times
 
@@ -235,11 +235,12 @@ class PostgresCollector:
             refuse_unsaid(matched, there, unit)
             by_name = {column.name: column for column in there}
             wanted = tuple(
-                Wanted(taken, by_name[taken.source].kind, by_name[taken.source].is_array) for taken in matched.taken
+                PostgresColumns(taken, by_name[taken.source].kind, by_name[taken.source].is_array)
+                for taken in matched.taken
             )
             times = Times(zone, str(unit.options.get("epoch", "seconds")))
             by_window = None if request is None else _window_filter(request, there, unit)
-            extract = Extract(self.database, str(unit), source_of(unit), wanted, times, by_window)
+            extract = PostgresExtract(self.database, str(unit), source_of(unit), wanted, times, by_window)
             read = collected(spark, connection, held.close, extract, matched.left_out, partitions=_partitions(unit))
             return replace(read, seen=seen_of(column.found for column in there))
         except BaseException:
@@ -257,7 +258,7 @@ class PostgresCollector:
             raise no_table(connection, unit)
 
 
-def _window_filter(request: WindowRequest, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:
+def _window_filter(request: WindowRequest, there: Sequence[PostgresColumn], unit: Unit) -> WindowFilter:
     from waterclock.connectors.postgres.extract import require_time
     from waterclock.connectors.window_bounds import WindowFilter
 

@@ -33,7 +33,7 @@ _AWAY = ("08", "57P", "53300", "25P03")
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class PostgresDatabase:
     """A database and how it is reached. `name` is its address without a password, `connection` the declared name."""
 
     conninfo: str = field(repr=False)
@@ -115,7 +115,7 @@ class Database:
             connection.close()
 
 
-def database_of(setting: Setting) -> Database:
+def database_of(setting: Setting) -> PostgresDatabase:
     """Return the connection's database.
 
     Raises  E803 without an address
@@ -145,7 +145,7 @@ def database_of(setting: Setting) -> Database:
             fix="write postgresql://user@host:5432/database, and a password as { secret = '...' }",
         )
     schema = setting.options.get("schema")
-    return Database(
+    return PostgresDatabase(
         conninfo=str(url),
         connection=setting.name,
         name=f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}",
@@ -195,7 +195,7 @@ def source_of(unit: Unit) -> str:
     )
 
 
-def told(error: psycopg.Error, database: Database, where: str) -> WaterclockError:
+def told(error: psycopg.Error, database: PostgresDatabase, where: str) -> WaterclockError:
     """Build the error for what the server refuses; `transient` where waiting can help."""
     state, name = error.sqlstate or "", database.name
     said = (error.diag.message_primary or str(error)).strip()

@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.database_delivery import DeliversInOneTransaction
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
-from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record
-from waterclock.connectors.postgres.behind import Tables
-from waterclock.connectors.postgres.database import Database, quoted, table_of
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
+from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRecord
+from waterclock.connectors.postgres.behind import PostgresViewTables
+from waterclock.connectors.postgres.database import PostgresDatabase, quoted, table_of
 from waterclock.connectors.postgres.destination import rows_in, settle_table
 from waterclock.connectors.postgres.staging import has_filters, merge, put
-from waterclock.connectors.postgres.stored_columns import There, columns_there
+from waterclock.connectors.postgres.stored_columns import PostgresTable, columns_there
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 
@@ -51,10 +51,10 @@ _END = (
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, There]]):
+class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, PostgresTable]]):
     """Delivers to a database."""
 
-    database: Database
+    database: PostgresDatabase
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Write the claim's row without rows of data, unless it is there; end who still works for it first."""
@@ -75,15 +75,15 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Ther
             connection.execute(INDEX)
         connection.execute(_TURN, (f"waterclock {project} {publish}",))
 
-    def _record(self, connection: Connection) -> Record:
-        return Record(connection.execute, "%s")
+    def _record(self, connection: Connection) -> DeliveryRecord:
+        return DeliveryRecord(connection.execute, "%s")
 
     def _has_record(self, connection: Connection) -> bool:
         known = connection.execute("SELECT to_regclass(%s)", (DELIVERIES,)).fetchone()
         return known is not None and known[0] is not None
 
-    def _tables(self, connection: Connection) -> Tables:
-        return Tables(connection)
+    def _tables(self, connection: Connection) -> PostgresViewTables:
+        return PostgresViewTables(connection)
 
     def _table_of(self, unit: Unit) -> str:
         return table_of(unit)
@@ -91,10 +91,14 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Ther
     def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
         return {name: quoted(column.name) for name, column in columns_there(connection, unit).items()}
 
-    def _settle(self, connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> Mapping[str, There]:
+    def _settle(
+        self, connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
+    ) -> Mapping[str, PostgresTable]:
         return settle_table(connection, unit, delivery, is_ours=is_ours)
 
-    def _bring(self, connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> Delivered:
+    def _bring(
+        self, connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]
+    ) -> Delivered:
         return _bring(connection, unit, delivery, there)
 
 
@@ -103,7 +107,7 @@ def _called(project: str, claim: int) -> str:
     return f"waterclock {claim} {project}"[:63]
 
 
-def _bring(connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> Delivered:
+def _bring(connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]) -> Delivered:
     is_filtered = has_filters(connection, unit)
     deleted = 0
     if delivery.is_by_label or delivery.mode is Mode.REPLACE:
@@ -113,4 +117,4 @@ def _bring(connection: Connection, unit: Unit, delivery: Delivery, there: Mappin
         deleted += gone
     else:
         rows = put(connection, unit, delivery, there, is_filtered=is_filtered)
-    return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
+    return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)

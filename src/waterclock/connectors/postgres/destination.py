@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.cascades import Reference, refuse_cascades
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.delivery_record import Record
+from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.destination_refusals import alike_columns, foreign_rows
 from waterclock.connectors.overwrites import Dialect, rows_of
 from waterclock.connectors.postgres.database import quoted, table_of
-from waterclock.connectors.postgres.stored_columns import There, columns_there
+from waterclock.connectors.postgres.stored_columns import PostgresTable, columns_there
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -72,7 +72,9 @@ def element_of(spark_type: str) -> str | None:
     return found[1] if found else None
 
 
-def settle_table(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> Mapping[str, There]:
+def settle_table(
+    connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
+) -> Mapping[str, PostgresTable]:
     """Make the destination fit; give its columns by their names in lower case.
 
     Raises  E813 for a name that is too long or fits two columns, E820 for a table that is somebody else's, or whose
@@ -102,13 +104,13 @@ def settle_table(connection: Connection, unit: Unit, delivery: Delivery, *, is_o
     return columns_there(connection, unit)
 
 
-def rows_in(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> tuple[str, list[Any]]:
+def rows_in(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]) -> tuple[str, list[Any]]:
     """Return a statement over the rows that a delivery replaces, such as `DELETE`, and its values."""
     condition, values = _replaced(delivery, there)
     return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}", values
 
 
-def _replaced(delivery: Delivery, there: Mapping[str, There]) -> tuple[str, list[Any]]:
+def _replaced(delivery: Delivery, there: Mapping[str, PostgresTable]) -> tuple[str, list[Any]]:
     if delivery.is_by_label:
         return f"{quoted(there[TIMELABEL].name)} = %s", [delivery.label_text]
     return rows_of(delivery, _DIALECT, {name: column.name for name, column in there.items()})
@@ -131,12 +133,12 @@ def _refuse_long(unit: Unit, delivery: Delivery) -> None:
         )
 
 
-def _spelt(names: Sequence[str], known: Mapping[str, There]) -> tuple[str, ...]:
+def _spelt(names: Sequence[str], known: Mapping[str, PostgresTable]) -> tuple[str, ...]:
     return tuple(known[name.lower()].name if name.lower() in known else name for name in names)
 
 
 def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
-    other = Record(connection.execute, "%s").other_project(delivery)
+    other = DeliveryRecord(connection.execute, "%s").other_project(delivery)
     spelt = {name: column.name for name, column in columns_there(connection, unit).items()}
     condition, values = rows_of(delivery, _DIALECT, spelt)
     rows = f"SELECT 1 FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}"
@@ -146,13 +148,15 @@ def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, i
     raise foreign_rows(unit, delivery, of=other)
 
 
-def _refuse_alike(unit: Unit, delivery: Delivery, columns: Sequence[There]) -> None:
+def _refuse_alike(unit: Unit, delivery: Delivery, columns: Sequence[PostgresTable]) -> None:
     for column in columns:
         if column.alike:
             raise alike_columns(unit, delivery, column.alike, column.name)
 
 
-def _refuse_cascades(connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> None:
+def _refuse_cascades(
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]
+) -> None:
     found = connection.execute(_CASCADES, (table_of(unit),)).fetchall()
     references = [
         Reference(table, table.replace("%", "%%"), _RULES[rule], *(_escaped(names) for names in (own, referred)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors import window_bounds
 from waterclock.connectors.column_matching import Taken
-from waterclock.connectors.postgres.database import Database, quoted, source_of
+from waterclock.connectors.postgres.database import PostgresDatabase, quoted, source_of
 from waterclock.connectors.values import Times
 from waterclock.connectors.window_bounds import WindowFilter, bound_of, local_literal
 from waterclock.connectors.windowing import NO_TIME
@@ -34,7 +34,7 @@ TIMES = frozenset({"timestamp", "timestamptz", "date", "int2", "int4", "int8"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PostgresColumns:
     """A column that is taken; `kind` is the database's type of it, that of its elements for an array."""
 
     taken: Taken
@@ -43,16 +43,16 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
+class PostgresExtract:
     """All that is needed to read some rows, here or in a Python worker of Spark.
 
     `part` is a condition in SQL that bounds a part, `most` a number of rows; `snapshot` the moment that all parts see.
     """
 
-    database: Database
+    database: PostgresDatabase
     where: str
     source: str
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[PostgresColumns, ...]
     times: Times
     by_window: WindowFilter | None = None
     part: str | None = None
@@ -60,7 +60,7 @@ class Extract:
     most: int | None = None
 
 
-def parts_of(connection: Connection, extract: Extract, partitions: int | None) -> list[str | None]:
+def parts_of(connection: Connection, extract: PostgresExtract, partitions: int | None) -> list[str | None]:
     """Bound the parts that are read side by side: spans of time for windows, blocks of a table else.
 
     Their number is said, or follows from how many rows the server expects.
@@ -73,7 +73,7 @@ def parts_of(connection: Connection, extract: Extract, partitions: int | None) -
     return list(_blocks(connection, extract.source, count))
 
 
-def expected(connection: Connection, extract: Extract) -> tuple[int, int]:
+def expected(connection: Connection, extract: PostgresExtract) -> tuple[int, int]:
     """Return how many rows the server expects, and how many bytes of them; it reads none for that."""
     row = connection.execute(f"EXPLAIN (FORMAT JSON) {query_of(extract)}").fetchone()
     plan = row[0][0]["Plan"] if row else {"Plan Rows": 0, "Plan Width": 0}
@@ -111,7 +111,7 @@ def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | N
         yield f"{above} AND {below}"
 
 
-def query_of(extract: Extract) -> str:
+def query_of(extract: PostgresExtract) -> str:
     """Return the query for the columns wanted, and for the time by which rows are labelled behind them."""
     conditions = [extract.part] if extract.part else []
     selected = [_selected(one) for one in extract.wanted]
@@ -123,7 +123,7 @@ def query_of(extract: Extract) -> str:
     return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{where}{limit}"
 
 
-def _selected(one: Wanted) -> str:
+def _selected(one: PostgresColumns) -> str:
     name = quoted(one.taken.source)
     return f"array_to_json({name})" if one.is_array and ARRAY.fullmatch(one.taken.type.strip()) else name
 
@@ -141,7 +141,7 @@ def within(by_window: WindowFilter, times: Times) -> str:
     return window_bounds.within(quoted(by_window.time_column), by_window, times)
 
 
-def set_aside(connection: Connection, extract: Extract) -> Mapping[str, int]:
+def set_aside(connection: Connection, extract: PostgresExtract) -> Mapping[str, int]:
     """Count the rows without a time, which no window will ever take; an index on it finds them."""
     if extract.by_window is None:
         return {}

@@ -21,14 +21,14 @@ from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres import wal2json
 from waterclock.connectors.postgres.collection import collected
-from waterclock.connectors.postgres.database import Database, quoted
-from waterclock.connectors.postgres.extract import Extract, Wanted
+from waterclock.connectors.postgres.database import PostgresDatabase, quoted
+from waterclock.connectors.postgres.extract import PostgresColumns, PostgresExtract
 from waterclock.connectors.postgres.log_changes import Op, position_text
 from waterclock.connectors.postgres.logical import (
     Followed,
+    LogPosition,
     LogRow,
     Range,
-    Seen,
     batches_of,
     carried_state,
     ends_of,
@@ -57,7 +57,7 @@ from waterclock.connectors.postgres.slots import (
     untrusted_while_read,
 )
 from waterclock.connectors.postgres.table_facts import (
-    TableFacts,
+    CatalogFacts,
     UnfitDecoder,
     facts_of,
     require_followable,
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from waterclock.connectors.postgres.database import Connection
-    from waterclock.connectors.postgres.types import SqlColumn
+    from waterclock.connectors.postgres.types import PostgresColumn
 
 _TROUBLED = frozenset({"extended", "unreserved"})
 
@@ -85,7 +85,7 @@ _TROUBLED = frozenset({"extended", "unreserved"})
 class Following:
     """A table that is followed by one collect."""
 
-    database: Database
+    database: PostgresDatabase
     unit: Unit
     columns: Columns
     zone: str
@@ -142,7 +142,7 @@ class Following:
         whole = replace(read, frame=frame, seen=seen_of(it.found for it in there), close=held.close)
         return ChangesRead(whole, noted, name, (start.position, start.at), said=self._unbounded(state))
 
-    def _plugins(self, there: Sequence[SqlColumn], matched: Matched) -> list[str]:
+    def _plugins(self, there: Sequence[PostgresColumn], matched: Matched) -> list[str]:
         """Return the decoders to be tried: pgoutput, which every server trusts; wal2json unless it loses numbers."""
         said = self.unit.options.get("decoder")
         if said is not None:
@@ -154,7 +154,7 @@ class Following:
     def _begun(
         self,
         held: ExitStack,
-        facts: TableFacts,
+        facts: CatalogFacts,
         matched: Matched,
         keys: Sequence[str],
         slots: Sequence[Slot],
@@ -235,7 +235,7 @@ class Following:
         followed: Followed,
         span: Range,
         until: datetime,
-    ) -> tuple[DataFrame, Seen]:
+    ) -> tuple[DataFrame, LogPosition]:
         """Hand few rows to Spark as they are; of many a worker reads the slot once more, in bounded memory."""
         import pyarrow as pa
 
@@ -261,26 +261,27 @@ class Following:
 
     # ---- both
 
-    def _columns(self, connection: Connection) -> tuple[list[SqlColumn], Matched]:
+    def _columns(self, connection: Connection) -> tuple[list[PostgresColumn], Matched]:
         there = columns_of(connection, self.unit)
         matched = match(self.columns, [column.found for column in there], where=self.where)
         refuse_unsaid(matched, there, self.unit)
         return there, matched
 
-    def _extract(self, there: Sequence[SqlColumn], matched: Matched, source: str) -> Extract:
+    def _extract(self, there: Sequence[PostgresColumn], matched: Matched, source: str) -> PostgresExtract:
         by_name = {column.name: column for column in there}
         wanted = tuple(
-            Wanted(taken, by_name[taken.source].kind, by_name[taken.source].is_array) for taken in matched.taken
+            PostgresColumns(taken, by_name[taken.source].kind, by_name[taken.source].is_array)
+            for taken in matched.taken
         )
         times = Times(self.zone, str(self.unit.options.get("epoch", "seconds")))
-        return Extract(self.database, self.where, source, wanted, times)
+        return PostgresExtract(self.database, self.where, source, wanted, times)
 
     @staticmethod
     def _keys(matched: Matched, keys: Sequence[str]) -> tuple[str, ...]:
         sources = {each.name.lower(): each.source for each in matched.taken}
         return tuple(sources.get(key.lower(), key) for key in keys)
 
-    def _require(self, facts: TableFacts, matched: Matched, keys: Sequence[str], plugin: str) -> None:
+    def _require(self, facts: CatalogFacts, matched: Matched, keys: Sequence[str], plugin: str) -> None:
         taken = [each.source for each in matched.taken]
         require_followable(facts, self.unit, self._keys(matched, keys), taken, plugin)
 
@@ -292,7 +293,7 @@ class Following:
         self,
         connection: Connection,
         slot: Slot,
-        facts: TableFacts,
+        facts: CatalogFacts,
         matched: Matched,
         since: Mapping[str, Any] | None,
         end: int = 0,
@@ -310,13 +311,13 @@ class Following:
         return {"to": high, "at": position_text(high), "newest": newest.isoformat(), "timeline": place.timeline}
 
 
-def confirm(database: Database, unit: Unit, noted: Mapping[str, Any]) -> None:
+def confirm(database: PostgresDatabase, unit: Unit, noted: Mapping[str, Any]) -> None:
     """Move the slot on to behind what was committed; a slot that is gone is told by the next batch."""
     with database.opened(str(unit)) as connection:
         advance(connection, Slot(str(noted["slot"]), str(noted["plugin"])), int(noted["to"]))
 
 
-def let_go(database: Database, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
+def let_go(database: PostgresDatabase, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
     """Drop slots but for those that a batch works with now; gives those that are gone."""
     if not names:
         return ()
@@ -331,10 +332,12 @@ def _told(frame: DataFrame, position: int, at: datetime) -> DataFrame:
     return frame.selectExpr("*", *(f"{value} AS {name}" for name, value in told.items()))
 
 
-def _settled(connection: Connection, followed: Followed, span: Range, until: datetime) -> tuple[list[LogRow], Seen]:
+def _settled(
+    connection: Connection, followed: Followed, span: Range, until: datetime
+) -> tuple[list[LogRow], LogPosition]:
     """Read a range until it is known where it ends and what it holds; give its first rows, one more than are few."""
     for end in ends_of(span, until, datetime.now(UTC)):
-        seen = Seen()
+        seen = LogPosition()
         with _reading_log(followed), closing(events_of(connection, followed, end)) as events:
             rows = rows_in(events, replace(span, high=end), followed, until, seen)
             first = list(islice(rows, DIRECT_ROWS + 1))
@@ -352,7 +355,7 @@ def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
         _reading_log(followed),
         closing(events_of(connection, followed, span.high)) as events,
     ):
-        yield from batches_of(rows_in(events, span, followed, None, Seen()), followed.extract)
+        yield from batches_of(rows_in(events, span, followed, None, LogPosition()), followed.extract)
 
 
 def _forget(frame: DataFrame) -> None:

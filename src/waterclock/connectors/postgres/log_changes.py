@@ -36,7 +36,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LogChange:
     """One change of the table. Values are texts as the server writes them, None for NULL.
 
     `after` is the new row, without large values that the update left alone. `before` is what is known of the old one:
@@ -53,7 +53,7 @@ class Change:
     columns: tuple[tuple[str, int | None], ...] = field(default=(), compare=False)
 
 
-Event = Begin | Change
+Event = Begin | LogChange
 
 
 def position_of(text: str) -> int:

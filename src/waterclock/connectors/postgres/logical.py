@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.postgres import pgoutput, wal2json
 from waterclock.connectors.postgres.array_texts import json_of_array
-from waterclock.connectors.postgres.extract import ARRAY, Extract
-from waterclock.connectors.postgres.log_changes import Begin, Change, Event, Op, position_text
+from waterclock.connectors.postgres.extract import ARRAY, PostgresExtract
+from waterclock.connectors.postgres.log_changes import Begin, Event, LogChange, Op, position_text
 from waterclock.connectors.postgres.logged_columns import KnownColumns
 from waterclock.connectors.postgres.rows import schema_of, texts_parsed
 from waterclock.connectors.postgres.slots import Slot
@@ -53,13 +53,13 @@ class Followed:
     oid: int
     schema: str
     table: str
-    extract: Extract
+    extract: PostgresExtract
     keys: tuple[str, ...]
     columns: KnownColumns | None = None
 
 
 @dataclass(slots=True)
-class Seen:
+class LogPosition:
     """What a pass over a range has seen: how many rows it makes, which columns some of them lack, and truncates.
 
     `truncated_by` is the transaction of the last truncate.
@@ -154,7 +154,7 @@ def _untold(followed: Followed, why: str) -> WaterclockError:
 
 
 def rows_in(
-    events: Iterable[Event], span: Range, followed: Followed, until: datetime | None, seen: Seen
+    events: Iterable[Event], span: Range, followed: Followed, until: datetime | None, seen: LogPosition
 ) -> Iterator[LogRow]:
     """Yield the rows of a range; a transaction at or after `until` ends it, which `seen.high` then tells.
 
@@ -196,7 +196,7 @@ def rows_in(
             seq += 1
 
 
-def _require_own_names(change: Change, followed: Followed) -> None:
+def _require_own_names(change: LogChange, followed: Followed) -> None:
     is_whole = followed.slot.plugin == "pgoutput"
     if followed.columns is None or followed.columns.are_told_as(change.columns, is_whole=is_whole):
         return
@@ -210,7 +210,7 @@ def _require_own_names(change: Change, followed: Followed) -> None:
     )
 
 
-def _parts(change: Change, followed: Followed) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
+def _parts(change: LogChange, followed: Followed) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
     """Part a change whose key is another one now into a delete and an insert, which is then said to be moved."""
     before, after = change.before or {}, change.after or {}
     if change.op in {Op.INSERT, Op.TRUNCATE}:
@@ -229,7 +229,7 @@ def _parts(change: Change, followed: Followed) -> Iterator[tuple[Op, Mapping[str
     yield Op.INSERT if is_moved else Op.UPDATE, whole, is_moved
 
 
-def batches_of(rows: Iterable[LogRow], extract: Extract) -> Iterator[pa.RecordBatch]:
+def batches_of(rows: Iterable[LogRow], extract: PostgresExtract) -> Iterator[pa.RecordBatch]:
     """Yield rows as they are handed to Spark: the columns wanted, and what is told of each change.
 
     Raises  E812 for a value that does not fit its column's type
@@ -239,7 +239,7 @@ def batches_of(rows: Iterable[LogRow], extract: Extract) -> Iterator[pa.RecordBa
         yield _batch(chunk, extract)
 
 
-def _batch(rows: Sequence[LogRow], extract: Extract) -> pa.RecordBatch:
+def _batch(rows: Sequence[LogRow], extract: PostgresExtract) -> pa.RecordBatch:
     import pyarrow as pa
 
     wanted = [(one.taken.source, one.kind if _is_json(one) else None) for one in extract.wanted]
@@ -268,7 +268,7 @@ def _text(text: str | None, array_of: str | None) -> str | None:
     return text if text is None or array_of is None else json_of_array(text, array_of)
 
 
-def log_schema(extract: Extract) -> pa.Schema:
+def log_schema(extract: PostgresExtract) -> pa.Schema:
     """Return what rows of a log have: the columns wanted, and what is told of each change."""
     import pyarrow as pa
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.changed_minutes import Asked, ChangedIn, Row
+from waterclock.connectors.changed_minutes import ChangedIn, MinuteAggregation, Row
 from waterclock.connectors.changed_rows import Bounds, Tallies, change_column_of, no_time_of_change
 from waterclock.connectors.postgres.database import quoted, source_of
 from waterclock.connectors.postgres.extract import TIMES, micros, within
-from waterclock.connectors.postgres.types import SqlColumn
+from waterclock.connectors.postgres.types import PostgresColumn
 from waterclock.connectors.values import Times
 from waterclock.connectors.window_bounds import WindowFilter, bound_of
 from waterclock.flow.declarations import Unit
@@ -27,7 +27,12 @@ def tallying(
 
 
 def _rows(
-    connection: Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times, asked: Asked
+    connection: Connection,
+    unit: Unit,
+    by_window: WindowFilter,
+    change: WindowFilter,
+    times: Times,
+    asked: MinuteAggregation,
 ) -> Iterator[Row]:
     name, changed = quoted(change.time_column), micros(change)
     if not change.is_number:
@@ -45,7 +50,7 @@ def _rows(
     )
 
 
-def changed_by(name: str, there: Sequence[SqlColumn], unit: Unit) -> WindowFilter:
+def changed_by(name: str, there: Sequence[PostgresColumn], unit: Unit) -> WindowFilter:
     """Return the column of CHANGED BY with its type.
 
     Raises  E827 where it is not there, or holds no times

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
-from waterclock.connectors.postgres.log_changes import Begin, Change, Event, Op, instant_of_log
+from waterclock.connectors.postgres.log_changes import Begin, Event, LogChange, Op, instant_of_log
 
 _UNCHANGED, _NULL, _TEXT = b"u", b"n", b"t"
 _OPS = {b"I": Op.INSERT, b"U": Op.UPDATE, b"D": Op.DELETE}
@@ -37,7 +37,7 @@ def events(messages: Iterable[bytes], table: int) -> Generator[Event]:
     begin: Begin | None = None
     number = 0
     for message in messages:
-        reader = _Reader(message)
+        reader = _MessageReader(message)
         kind = reader.take(1)
         if kind == b"B":
             committed_at, micros, xid = reader.unpack("!qqI")
@@ -55,18 +55,18 @@ def events(messages: Iterable[bytes], table: int) -> Generator[Event]:
 
 def _change(
     kind: bytes,
-    reader: _Reader,
+    reader: _MessageReader,
     relations: dict[int, Relation],
     begin: Begin | None,
     number: int,
     wanted: int,
-) -> Change | None:
+) -> LogChange | None:
     if begin is None:
         raise ValueError("a change outside of a transaction")
     if kind == b"T":
         count, _ = reader.unpack("!iB")
         is_ours = wanted in [reader.unpack("!I")[0] for _ in range(count)]
-        return Change(Op.TRUNCATE, begin, number) if is_ours else None
+        return LogChange(Op.TRUNCATE, begin, number) if is_ours else None
     (oid,) = reader.unpack("!I")
     if oid != wanted:
         return None
@@ -83,10 +83,10 @@ def _change(
             before = row
     if before is None and after is not None and kind == b"U":  # its identity is what it was
         before = {name: value for name, value in after.items() if name in relation.identity}
-    return Change(_OPS[kind], begin, number, after, before, relation.named)
+    return LogChange(_OPS[kind], begin, number, after, before, relation.named)
 
 
-def _relation(reader: _Reader) -> tuple[int, Relation]:
+def _relation(reader: _MessageReader) -> tuple[int, Relation]:
     (oid,) = reader.unpack("!I")
     for _ in ("schema", "table"):
         reader.text()
@@ -102,7 +102,7 @@ def _relation(reader: _Reader) -> tuple[int, Relation]:
     return oid, Relation(tuple(columns), frozenset(identity), tuple((name, None) for name in columns))
 
 
-def _row(reader: _Reader, relation: Relation) -> dict[str, str | None]:
+def _row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
     """Read a row; values that an update left alone are not in it."""
     (count,) = reader.unpack("!h")
     row: dict[str, str | None] = {}
@@ -118,7 +118,7 @@ def _row(reader: _Reader, relation: Relation) -> dict[str, str | None]:
     return row
 
 
-class _Reader:
+class _MessageReader:
     """Goes through the bytes of one message."""
 
     def __init__(self, message: bytes) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.local_times import instants_in
-from waterclock.connectors.misfits import Misfit
-from waterclock.connectors.postgres.extract import ARRAY, Extract, Wanted, query_of
+from waterclock.connectors.misfits import TypeMismatch
+from waterclock.connectors.postgres.extract import ARRAY, PostgresColumns, PostgresExtract, query_of
 from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column
 from waterclock.connectors.window_bounds import WindowFilter, labels_of
 from waterclock.errors import WaterclockError
@@ -39,7 +39,7 @@ _NEAR_TIMES: Mapping[str, Callable[[], Any]] = {
 
 
 def batches(
-    connection: Connection, extract: Extract, came: list[int] | None = None
+    connection: Connection, extract: PostgresExtract, came: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows wanted, with their labels where they are wanted by window, some megabytes at a time.
 
@@ -54,7 +54,7 @@ def batches(
                 yield batch
 
 
-def texts_parsed(rows: Iterable[Sequence[str | None]], extract: Extract) -> pa.RecordBatch:
+def texts_parsed(rows: Iterable[Sequence[str | None]], extract: PostgresExtract) -> pa.RecordBatch:
     """Turn rows of texts, as the server writes the columns wanted, into a batch of the columns' types.
 
     Arrays come as JSON. Raises  E812 for a value that does not fit its column's type
@@ -76,7 +76,7 @@ def _chunks(rows: Iterable[Any]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def schema_of(extract: Extract) -> pa.Schema:
+def schema_of(extract: PostgresExtract) -> pa.Schema:
     """Return what the rows have: the columns wanted, and their label where they are wanted by window."""
     import pyarrow as pa
 
@@ -86,14 +86,14 @@ def schema_of(extract: Extract) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _arrow_type(one: Wanted) -> pa.DataType:
+def _arrow_type(one: PostgresColumns) -> pa.DataType:
     import pyarrow as pa
 
     found = ARRAY.fullmatch(one.taken.type.strip())
     return pa.list_(arrow_type(found[1])) if found and one.is_array else arrow_type(one.taken.type)
 
 
-def _parsed(text: bytes, extract: Extract, schema: pa.Schema, came: list[int] | None) -> pa.RecordBatch:
+def _parsed(text: bytes, extract: PostgresExtract, schema: pa.Schema, came: list[int] | None) -> pa.RecordBatch:
     import pyarrow as pa
 
     if not extract.wanted and not extract.by_window:
@@ -115,7 +115,7 @@ def _parsed(text: bytes, extract: Extract, schema: pa.Schema, came: list[int] | 
     return pa.RecordBatch.from_arrays([*arrays, labels.filter(kept)], schema=schema)
 
 
-def _read(text: bytes, extract: Extract, *, decimals_as_text: bool) -> pa.Table:
+def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> pa.Table:
     """Read what Arrow can read as the columns' types, and the rest as near to them as it can.
 
     Raises  ArrowInvalid, or E812 where there is no other way of reading it
@@ -148,7 +148,7 @@ def _read(text: bytes, extract: Extract, *, decimals_as_text: bool) -> pa.Table:
         raise
 
 
-def _read_as(one: Wanted) -> pa.DataType:
+def _read_as(one: PostgresColumns) -> pa.DataType:
     """Return the Arrow type as which a column's text is read first: its own where Arrow reads that, else near it."""
     import pyarrow as pa
 
@@ -165,7 +165,7 @@ def _read_as(one: Wanted) -> pa.DataType:
     return pa.string() if pa.types.is_integer(wanted) and one.kind not in _WHOLE else wanted
 
 
-def _converted(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
+def _converted(values: pa.Array, one: PostgresColumns, extract: PostgresExtract) -> pa.Array:
     """Turn what was read into the column's type, where Arrow could not read it as that."""
     import pyarrow as pa
 
@@ -184,13 +184,13 @@ def _converted(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
         if pa.types.is_timestamp(wanted) and wanted.tz and pa.types.is_timestamp(values.type):
             return instants_in(values, extract.times.zone)
         return column(values.to_pylist(), one.taken.type, extract.times)
-    except Misfit as misfit:
+    except TypeMismatch as misfit:
         raise _refused(one, str(misfit.value), extract) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError) as error:
         raise _refused(one, str(error), extract) from error
 
 
-def _whole(values: pa.Array, one: Wanted, extract: Extract) -> pa.Array:
+def _whole(values: pa.Array, one: PostgresColumns, extract: PostgresExtract) -> pa.Array:
     """Refuse decimals of more digits than their type has: Arrow reads them, and Spark breaks off at them."""
     import pyarrow as pa
 
@@ -216,11 +216,13 @@ def _exact(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_integer(wanted):
         strange = texts.filter(pc.invert(pc.match_substring_regex(numbers, r"^-?[0-9]+$")))
         if len(strange):
-            raise Misfit(strange[0].as_py())
+            raise TypeMismatch(strange[0].as_py())
     try:
         return numbers.cast(wanted)
     except pa.ArrowInvalid:
-        raise Misfit(next(text for text, one in zip(texts, numbers, strict=True) if _is_misfit(one, wanted))) from None
+        raise TypeMismatch(
+            next(text for text, one in zip(texts, numbers, strict=True) if _is_misfit(one, wanted))
+        ) from None
 
 
 def _is_misfit(number: pa.Scalar, wanted: pa.DataType) -> bool:
@@ -234,7 +236,7 @@ def _is_misfit(number: pa.Scalar, wanted: pa.DataType) -> bool:
 
 
 def _refuse(value: object) -> NoReturn:
-    raise Misfit(value)
+    raise TypeMismatch(value)
 
 
 def _first_fraction(items: Sequence[Any]) -> object | None:
@@ -257,7 +259,7 @@ def _labels(micros: pa.Array, by_window: WindowFilter, times: Times) -> tuple[pa
     return labels_of(instants, by_window.windows)
 
 
-def _misfit(error: Exception, extract: Extract) -> WaterclockError:
+def _misfit(error: Exception, extract: PostgresExtract) -> WaterclockError:
     """Tell which column Arrow could not read."""
     said = str(error)
     place = re.search(r"In CSV column #(\d+): (.*)", said, re.DOTALL)
@@ -269,5 +271,5 @@ def _misfit(error: Exception, extract: Extract) -> WaterclockError:
     return _refused(extract.wanted[at], what, extract)
 
 
-def _refused(one: Wanted, value: str, extract: Extract) -> WaterclockError:
+def _refused(one: PostgresColumns, value: str, extract: PostgresExtract) -> WaterclockError:
     return misfit(one.taken, value, extract.where)

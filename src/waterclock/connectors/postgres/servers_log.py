@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.postgres.database import Database
+from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.log_changes import position_of, position_text
 from waterclock.connectors.postgres.table_facts import AGAIN
 from waterclock.errors import WaterclockError
@@ -54,7 +54,7 @@ def place_of(connection: Connection, where: str) -> LogPlace:
     return LogPlace(position_of(str(row[0])), int(row[1], _HEXADECIMAL))
 
 
-def require_same_log(database: Database, since: Mapping[str, Any], place: LogPlace, where: str) -> None:
+def require_same_log(database: PostgresDatabase, since: Mapping[str, Any], place: LogPlace, where: str) -> None:
     """See that all that was taken is in the log of this server.
 
     Raises  E860 where the server was restored to before it, or a standby was promoted that did not have it.
@@ -73,7 +73,7 @@ def require_same_log(database: Database, since: Mapping[str, Any], place: LogPla
         raise _restored(where, low, f"its timeline {place.timeline} left {before} at {position_text(left[before])}")
 
 
-def _history(database: Database, timeline: int, where: str) -> str:
+def _history(database: PostgresDatabase, timeline: int, where: str) -> str:
     from psycopg.pq import ExecStatus
 
     with database.connect_for_replication(where) as connection:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from waterclock.batches.kept_logs import Kept, Stands
-from waterclock.connectors.postgres.database import Database, quoted
+from waterclock.batches.kept_logs import RetainedLog, Stands
+from waterclock.connectors.postgres.database import PostgresDatabase, quoted
 from waterclock.connectors.postgres.log_changes import position_of, position_text
 from waterclock.connectors.postgres.table_facts import AGAIN, UnfitDecoder
 from waterclock.errors import WaterclockError
@@ -71,7 +71,7 @@ class Begun:
 
 
 @contextmanager
-def begun(database: Database, where: str, slot: Slot, table: str) -> Iterator[Begun]:
+def begun(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Iterator[Begun]:
     """Make a slot, and lend its snapshot until the block ends; the slot stays, whatever becomes of the block.
 
     The server waits for the transactions that are open now. `table` is the table as SQL takes it.
@@ -199,12 +199,14 @@ def state_of(connection: Connection, slot: Slot) -> SlotState | None:
     return None if row is None else SlotState(position_of(row[0]), str(row[1]), bool(row[2]), int(row[3] or 0))
 
 
-def kept(connection: Connection, names: Sequence[str]) -> Mapping[str, Kept]:
+def kept(connection: Connection, names: Sequence[str]) -> Mapping[str, RetainedLog]:
     """Tell how slots stand that are known by name, and how much of the log each holds back."""
-    found = dict.fromkeys(names, Kept(Stands.GONE))
+    found = dict.fromkeys(names, RetainedLog(Stands.GONE))
     for name, status, held, behind, most in connection.execute(_KEPT, (list(names),)):
         limit = None if most < 0 else int(most)
-        found[name] = Kept(_STANDS.get(status, Stands.LOST), max(0, int(held or 0)), max(0, int(behind or 0)), limit)
+        found[name] = RetainedLog(
+            _STANDS.get(status, Stands.LOST), max(0, int(held or 0)), max(0, int(behind or 0)), limit
+        )
     return found
 
 

@@ -14,7 +14,7 @@ from waterclock.connectors.destination_refusals import like_keys, lost_rows
 from waterclock.connectors.exact_values import refuse_inexact
 from waterclock.connectors.postgres.database import quoted, table_of
 from waterclock.connectors.postgres.destination import element_of, rows_in
-from waterclock.connectors.postgres.stored_columns import There
+from waterclock.connectors.postgres.stored_columns import PostgresTable
 from waterclock.connectors.sealed import batches_of, plain_text
 from waterclock.connectors.values import is_plain
 from waterclock.flow.declarations import Unit
@@ -41,7 +41,7 @@ def has_filters(connection: Connection, unit: Unit) -> bool:
 
 
 def put(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There], *, is_filtered: bool
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable], *, is_filtered: bool
 ) -> int:
     """Write the slice's rows into the table, from which those that they replace were deleted; return their number.
 
@@ -62,7 +62,7 @@ def _names(delivery: Delivery) -> list[str]:
 
 
 def merge(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There], *, is_filtered: bool
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable], *, is_filtered: bool
 ) -> tuple[int, int]:
     """Put rows in place of those with their keys, by a table of our own; return how many, and how many went.
 
@@ -110,7 +110,9 @@ def merge(
     return rows, gone
 
 
-def _refuse_like_keys(connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, There]) -> None:
+def _refuse_like_keys(
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]
+) -> None:
     """Refuse keys that are two to us and one by the types of the destination's columns, such as `a` and `A` of citext.
 
     Raises  E876
@@ -140,7 +142,7 @@ def _refuse_like_keys(connection: Connection, unit: Unit, delivery: Delivery, th
 
 
 def _copy(
-    connection: Connection, table: str, names: Sequence[str], delivery: Delivery, there: Mapping[str, There]
+    connection: Connection, table: str, names: Sequence[str], delivery: Delivery, there: Mapping[str, PostgresTable]
 ) -> tuple[int, int]:
     """Send the slice's rows by COPY, as CSV that Arrow writes; return how many, and how many the server took."""
     from pyarrow import csv
@@ -157,7 +159,7 @@ def _copy(
     return rows, cursor.rowcount
 
 
-def _batches(delivery: Delivery, there: Mapping[str, There], *, with_marks: bool) -> Iterator[pa.RecordBatch]:
+def _batches(delivery: Delivery, there: Mapping[str, PostgresTable], *, with_marks: bool) -> Iterator[pa.RecordBatch]:
     """Yield the slice's rows as text that PostgreSQL reads, with their labels, and whether they went `with_marks`."""
     import pyarrow as pa
     import pyarrow.compute as pc

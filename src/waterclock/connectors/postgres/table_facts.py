@@ -63,7 +63,7 @@ class FollowedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class TableFacts:
+class CatalogFacts:
     """A table as it is now. `is_whole`: its old rows are logged whole (REPLICA IDENTITY FULL).
 
     `file` is another number once all rows were written anew, `named` another text once it was renamed or changed hands.
@@ -99,7 +99,7 @@ class TableFacts:
         return columns_of_range(now, self.last_number, before, low, wanted)
 
 
-def facts_of(connection: Connection, unit: Unit) -> TableFacts:
+def facts_of(connection: Connection, unit: Unit) -> CatalogFacts:
     """Look a table up.
 
     Raises  E804 where it is not there, E862 where its changes are not logged, or not by its rows
@@ -132,10 +132,10 @@ def facts_of(connection: Connection, unit: Unit) -> TableFacts:
             "without a primary key the log does not say which row was changed or deleted",
             f"give it a primary key, or ALTER TABLE {unit.path} REPLICA IDENTITY FULL",
         )
-    return TableFacts(oid, schema, name, identity == "f", columns, int(file), str(named), *marks)
+    return CatalogFacts(oid, schema, name, identity == "f", columns, int(file), str(named), *marks)
 
 
-def require_followable(facts: TableFacts, unit: Unit, keys: Sequence[str], taken: Iterable[str], plugin: str) -> None:
+def require_followable(facts: CatalogFacts, unit: Unit, keys: Sequence[str], taken: Iterable[str], plugin: str) -> None:
     """Refuse what the log would not tell: keys that it does not name, values that it does not hold.
 
     `keys` and `taken` are columns as the table spells them.
@@ -163,7 +163,7 @@ def require_followable(facts: TableFacts, unit: Unit, keys: Sequence[str], taken
         )
 
 
-def require_same(facts: TableFacts, before: Mapping[str, Any], unit: Unit, taken: Iterable[str], plugin: str) -> None:
+def require_same(facts: CatalogFacts, before: Mapping[str, Any], unit: Unit, taken: Iterable[str], plugin: str) -> None:
     """Refuse changes of the table itself that the log does not tell row by row, and those that hid changes of rows.
 
     A new column that is NULL in all older rows is no such change, nor is one that went.
@@ -205,14 +205,14 @@ def require_same(facts: TableFacts, before: Mapping[str, Any], unit: Unit, taken
         raise _changed(unit, f"was written anew with another {' or '.join(altered)}", why)
 
 
-def _was_called_otherwise(facts: TableFacts, before: Mapping[str, Any]) -> bool:
+def _was_called_otherwise(facts: CatalogFacts, before: Mapping[str, Any]) -> bool:
     """Tell whether the table was renamed, and back; who gave it to another owner did not."""
     (was, owner), (now, owner_now) = str(before.get("named", facts.named)).split(), facts.named.split()
     return was != now and owner == owner_now
 
 
 def require_logged(
-    facts: TableFacts, before: Mapping[str, Any], unit: Unit, end: int, reached: int, truncated_by: int | None
+    facts: CatalogFacts, before: Mapping[str, Any], unit: Unit, end: int, reached: int, truncated_by: int | None
 ) -> int | None:
     """Refuse a table that may have been UNLOGGED for a while, which pgoutput's publication prevents.
 
@@ -237,7 +237,7 @@ def require_logged(
     raise _changed(unit, "may have been UNLOGGED for a while", why)
 
 
-def _altered_with_rows(facts: TableFacts, before: Mapping[str, Any], wanted: Collection[str]) -> list[str]:
+def _altered_with_rows(facts: CatalogFacts, before: Mapping[str, Any], wanted: Collection[str]) -> list[str]:
     """Name the columns that may have been altered while all rows were written anew, so that their values are others.
 
     VACUUM FULL, CLUSTER and TRUNCATE write a new file as well, and alter no column. Servers since the minor releases of

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import Found, Matched, Taken
+from waterclock.connectors.column_matching import Matched, SourceColumn, Taken
 from waterclock.connectors.postgres.database import quoted, source_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -44,7 +44,7 @@ _MOST_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True)
-class SqlColumn:
+class PostgresColumn:
     """A column of a table or query. `kind` is the base type's own name, that of its elements for an array.
 
     `spark` is the Spark type that it becomes by itself, None where that has to be declared for the reason in `why`.
@@ -57,12 +57,12 @@ class SqlColumn:
     why: str = ""
 
     @property
-    def found(self) -> Found:
+    def found(self) -> SourceColumn:
         """The column as declarations are matched with it."""
-        return Found(self.name, self.spark)
+        return SourceColumn(self.name, self.spark)
 
 
-def columns_of(connection: Connection, unit: Unit) -> list[SqlColumn]:
+def columns_of(connection: Connection, unit: Unit) -> list[PostgresColumn]:
     """List the columns of a table or query, as the server describes them."""
     described = connection.execute(f"SELECT * FROM {source_of(unit)} LIMIT 0").description or []
     oids = [column.type_code for column in described]
@@ -75,32 +75,32 @@ def columns_of(connection: Connection, unit: Unit) -> list[SqlColumn]:
     return [_column(each.name, types[each.type_code], each.precision, each.scale) for each in described]
 
 
-def _column(name: str, said: tuple[str, str, str, str], precision: int | None, scale: int | None) -> SqlColumn:
+def _column(name: str, said: tuple[str, str, str, str], precision: int | None, scale: int | None) -> PostgresColumn:
     type_name, kind, element, element_kind = said
     if element:
         of = "text" if element_kind == "e" else element
         spark = f"ARRAY<{_SIMPLE.get(of, 'STRING')}>" if of in _IN_ARRAYS else None
-        return SqlColumn(name, element, is_array=True, spark=spark, why=f"{element}[] has no counterpart in Spark")
+        return PostgresColumn(name, element, is_array=True, spark=spark, why=f"{element}[] has no counterpart in Spark")
     if kind == "e" or type_name in _TEXTS:
-        return SqlColumn(name, type_name, is_array=False, spark="STRING")
+        return PostgresColumn(name, type_name, is_array=False, spark="STRING")
     if type_name == "numeric":
         return _numeric(name, precision, scale)
     spark = _SIMPLE.get(type_name)
-    return SqlColumn(name, type_name, is_array=False, spark=spark, why=f"{type_name} has no counterpart in Spark")
+    return PostgresColumn(name, type_name, is_array=False, spark=spark, why=f"{type_name} has no counterpart in Spark")
 
 
-def _numeric(name: str, precision: int | None, scale: int | None) -> SqlColumn:
+def _numeric(name: str, precision: int | None, scale: int | None) -> PostgresColumn:
     if precision is None:
         why = "numeric without a precision holds any number of digits, DECIMAL does not"
-        return SqlColumn(name, "numeric", is_array=False, spark=None, why=why)
+        return PostgresColumn(name, "numeric", is_array=False, spark=None, why=why)
     digits, after = precision, scale or 0
     if digits > _MOST_DIGITS or not 0 <= after <= digits:
         why = f"numeric({digits},{after}) is more than DECIMAL can hold"
-        return SqlColumn(name, "numeric", is_array=False, spark=None, why=why)
-    return SqlColumn(name, "numeric", is_array=False, spark=f"DECIMAL({digits},{after})")
+        return PostgresColumn(name, "numeric", is_array=False, spark=None, why=why)
+    return PostgresColumn(name, "numeric", is_array=False, spark=f"DECIMAL({digits},{after})")
 
 
-def refuse_unsaid(matched: Matched, columns: Sequence[SqlColumn], unit: Unit) -> None:
+def refuse_unsaid(matched: Matched, columns: Sequence[PostgresColumn], unit: Unit) -> None:
     """Refuse columns whose types nobody has said and nothing tells, all of them at once.
 
     Raises  E815
@@ -111,7 +111,7 @@ def refuse_unsaid(matched: Matched, columns: Sequence[SqlColumn], unit: Unit) ->
         raise _unsaid(unsaid, by_name, unit)
 
 
-def _unsaid(unsaid: Sequence[Taken], by_name: dict[str, SqlColumn], unit: Unit) -> WaterclockError:
+def _unsaid(unsaid: Sequence[Taken], by_name: dict[str, PostgresColumn], unit: Unit) -> WaterclockError:
     reasons = dict.fromkeys(by_name[taken.source].why for taken in unsaid)
     names = ", ".join(taken.source for taken in unsaid)
     listed = ", ".join(f"{taken.name} {_advised(by_name[taken.source])}" for taken in unsaid)
@@ -124,7 +124,7 @@ def _unsaid(unsaid: Sequence[Taken], by_name: dict[str, SqlColumn], unit: Unit) 
     )
 
 
-def _advised(column: SqlColumn) -> str:
+def _advised(column: PostgresColumn) -> str:
     return "DECIMAL(20,6)" if column.kind == "numeric" and not column.is_array else "STRING"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from waterclock.connectors.postgres.log_changes import Begin, Change, Event, Op, position_of
+from waterclock.connectors.postgres.log_changes import Begin, Event, LogChange, Op, position_of
 
 LOSES = frozenset({"float4", "float8", "numeric"})
 """Types of columns whose NaN and Infinity it writes as null."""
@@ -56,7 +56,7 @@ def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
             if begin is None:
                 raise ValueError("a change outside of a transaction")
             columns, identity = said.get("columns"), said.get("identity")
-            yield Change(op, begin, number, _values(columns), _values(identity), _named(columns, identity))
+            yield LogChange(op, begin, number, _values(columns), _values(identity), _named(columns, identity))
             number += 1
 
 

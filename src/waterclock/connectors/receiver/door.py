@@ -51,7 +51,7 @@ class Writer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """The limits of a connection: its token or None, bytes per request, and headers to keep, in lower case."""
 
     token: str | None = None
@@ -61,7 +61,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Counts:
+class EndpointCounts:
     """Counters since the start."""
 
     events: int = 0
@@ -73,9 +73,9 @@ class Counts:
 class Stream:
     """A stream of events: its pending requests, and the task that writes them to disk."""
 
-    def __init__(self, limits: Limits, writer: Writer) -> None:
+    def __init__(self, limits: RequestLimits, writer: Writer) -> None:
         self.limits = limits
-        self.counts = Counts()
+        self.counts = EndpointCounts()
         self.held = 0  # bytes of requests that are arriving or pending
         self.coming: dict[_Share, None] = {}  # requests whose bodies are still arriving, the oldest first
         self._writer = writer
@@ -393,16 +393,16 @@ def _too_large(most: int) -> RefusedError:
     return RefusedError(f"the body is larger than {most} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
-async def _read(body: bytes, headers: Mapping[str, str], limits: Limits) -> tuple[int, bytes]:
+async def _read(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
     """Return the number of events in a body, and the bytes to store."""
     return _kept(body, headers, limits)
 
 
-async def _read_aside(body: bytes, headers: Mapping[str, str], limits: Limits) -> tuple[int, bytes]:
+async def _read_aside(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
     return await asyncio.get_running_loop().run_in_executor(None, _kept, body, headers, limits)
 
 
-def _kept(body: bytes, headers: Mapping[str, str], limits: Limits) -> tuple[int, bytes]:
+def _kept(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
     kept = events_of(unpacked(body, headers.get("content-encoding", "").lower(), limits.max_body))
     key = headers.get("idempotency-key")
     if key is not None and not 0 < len(key) <= _LONGEST_KEY:

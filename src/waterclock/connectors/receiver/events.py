@@ -47,7 +47,7 @@ class RefusedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredEvents:
     """The events of a request as they are stored: the text of each event, on one line, as it was sent."""
 
     events: tuple[str, ...]
@@ -58,7 +58,7 @@ class Kept:
         return "\n".join((said, *self.events)).encode()
 
 
-def events_of(body: bytes) -> Kept:
+def events_of(body: bytes) -> StoredEvents:
     """Parse the events of a request: a JSON object, an array of them, or objects one after the other, as in NDJSON.
 
     Raises  RefusedError with the number of the event, from 1, and the problem; then no event is accepted
@@ -84,7 +84,7 @@ def events_of(body: bytes) -> Kept:
             raise RefusedError("something stands behind the array")
     if not found:
         raise RefusedError("the body holds no event: send a JSON object, an array of them, or one a line")
-    return Kept(tuple(found))
+    return StoredEvents(tuple(found))
 
 
 def unpacked(body: bytes, encoding: str, most: int) -> bytes:

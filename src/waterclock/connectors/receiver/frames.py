@@ -22,7 +22,7 @@ _LONGEST = 1 << 30  # far beyond any request: a larger length is from a torn fra
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class EventFrame:
     """The body of a request, the instant when it was written (UTC), and the start and end offsets of its frame."""
 
     at: datetime
@@ -37,7 +37,7 @@ def framed(at: datetime, body: bytes) -> bytes:
     return _HEAD.pack(len(body), crc32(body, crc32(_SUM.pack(micros))), micros) + body
 
 
-def frames_of(file: IO[bytes]) -> Iterator[Frame]:
+def frames_of(file: IO[bytes]) -> Iterator[EventFrame]:
     """Yield the complete frames from a file's beginning, and stop at the first incomplete one.
 
     Cost    one frame in memory
@@ -51,5 +51,5 @@ def frames_of(file: IO[bytes]) -> Iterator[Frame]:
         if len(body) < length or crc32(body, crc32(head[8:])) != said:
             return
         end = start + _HEAD.size + length
-        yield Frame(EPOCH + micros * _MICROSECOND, body, start, end)
+        yield EventFrame(EPOCH + micros * _MICROSECOND, body, start, end)
         start = end

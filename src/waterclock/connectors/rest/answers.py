@@ -14,7 +14,7 @@ _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^;,\s]+))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """A complete response; the names of `headers` are in lower case."""
 
     status: int

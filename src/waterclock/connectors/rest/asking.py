@@ -25,7 +25,7 @@ from urllib.parse import quote, quote_plus, urlencode, urljoin
 
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.rest.addresses import OutsideApi, join, parse_below, path_of_link, resolve_link, with_params
-from waterclock.connectors.rest.answers import Answer
+from waterclock.connectors.rest.answers import Response
 from waterclock.connectors.rest.declared import SECRETS, rate_of
 from waterclock.connectors.rest.pace import Pace, pace_of
 from waterclock.connectors.rest.receiving import Passing, TooBig, receive
@@ -44,7 +44,7 @@ _LONGEST_WAIT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """A request: a path below the API's url, or a `link` to a following page. `kind` is the media type of `content`.
 
     `may_lack`: 404 and 410 are valid responses.
@@ -83,7 +83,7 @@ class Api:
         who = next((str(setting.options[name]) for name in SECRETS if name in setting.options), "")
         self._pace: Pace = pace_of(self._url, who, rate)
 
-    def ask(self, request: Request, *, where: str, read: Callable[[Answer], Any] | None = None) -> Any:
+    def ask(self, request: ApiRequest, *, where: str, read: Callable[[Response], Any] | None = None) -> Any:
         """Send a request, with retries, and return the successful response, or the result of `read` for it.
 
         `read` raises ValueError for a response that was cut off.
@@ -124,10 +124,10 @@ class Api:
                 fix="ask for smaller pages by page_size, or for shorter windows",
             ) from None
 
-    def look(self, path: str) -> Answer | None:
+    def look(self, path: str) -> Response | None:
         """Send one HEAD request for a path and return the response, whatever its status; None without a response."""
         try:
-            return self._send(Request("HEAD", path, {}), self._authorization())
+            return self._send(ApiRequest("HEAD", path, {}), self._authorization())
         except (Passing, TooBig, WaterclockError):
             return None
 
@@ -136,7 +136,7 @@ class Api:
 
         Raises  E840, E844
         """
-        request = Request("HEAD", path, {})
+        request = ApiRequest("HEAD", path, {})
         try:
             answer = self._send(request, self._authorization(self.name))
         except Passing as failed:
@@ -150,7 +150,7 @@ class Api:
             text = text.replace(secret, "***")
         return text
 
-    def resolve_link(self, link: str, request: Request) -> str:
+    def resolve_link(self, link: str, request: ApiRequest) -> str:
         """Resolve a link to the next page to a complete address, without the parameter that contains the key.
 
         The link may be relative to the address of the request.
@@ -189,7 +189,7 @@ class Api:
                 weakref.finalize(self, self._made.close)  # a collector is never closed explicitly
             return self._made
 
-    def _authorized(self, request: Request, where: str) -> Answer:
+    def _authorized(self, request: ApiRequest, where: str) -> Response:
         """Send a request, and once more with a new token if an OAuth token is refused."""
         authorization = self._authorization(where)
         answer = self._send(request, authorization)
@@ -205,7 +205,7 @@ class Api:
             raise Passing("E841", f"it answers {self._said(answer)}", after)
         raise self._refused(request, answer, where)
 
-    def _send(self, request: Request, authorization: Mapping[str, str]) -> Answer:
+    def _send(self, request: ApiRequest, authorization: Mapping[str, str]) -> Response:
         client = self._client()
         try:
             address = parse_below(self._url, self._address(request))
@@ -226,10 +226,10 @@ class Api:
         stream = client.stream(request.method, address, content=request.content, headers=headers)
         return receive(stream, most=MOST_BYTES, timeout=self._timeout, hide=self.hide)
 
-    def _place(self, request: Request) -> str:
+    def _place(self, request: ApiRequest) -> str:
         return request.link or join(self._url, request.path)
 
-    def _address(self, request: Request) -> str:
+    def _address(self, request: ApiRequest) -> str:
         params = dict(request.params)
         if self._has("auth.key") and self._has("auth.param"):
             params[self._text("auth.param")] = self._text("auth.key")
@@ -268,7 +268,7 @@ class Api:
             raise ValueError(f"the token's server answers {self._said(answer)}")
         return answer.content
 
-    def _send_for_token(self, url: str, content: bytes, headers: Mapping[str, str]) -> Answer:
+    def _send_for_token(self, url: str, content: bytes, headers: Mapping[str, str]) -> Response:
         client = self._client()
         said = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
         try:
@@ -299,17 +299,17 @@ class Api:
             plain |= {self._tokens.current, _basic(*client), _basic(*(quote(part, safe="") for part in client))}
         return {form for secret in plain if secret for form in _forms(secret)}
 
-    def _said(self, answer: Answer) -> str:
+    def _said(self, answer: Response) -> str:
         # cut last: half a secret would not be found
         body = " ".join(self.hide(answer.content[: 1 << 16].decode(errors="replace")).split())
         return f"{answer.status}{': ' + body[:_TOLD] if body else ''}"
 
-    def _no_json(self, answer: Answer, error: ValueError) -> str:
+    def _no_json(self, answer: Response, error: ValueError) -> str:
         if answer.content.lstrip()[:1] == b"<":  # a login, proxy or app page: another page_size does not help
             return f"the answer is a page for people, and no JSON: {self._said(answer)}"
         return f"the answer is no whole JSON: {error}"
 
-    def _gave_up(self, request: Request, failed: Passing, where: str) -> WaterclockError:
+    def _gave_up(self, request: ApiRequest, failed: Passing, where: str) -> WaterclockError:
         what = {
             "E840": f"{self.name} cannot be reached",
             "E841": f"{self.name} is too busy, or fails",
@@ -330,7 +330,7 @@ class Api:
             transient=True,
         )
 
-    def _refused(self, request: Request, answer: Answer, where: str) -> WaterclockError:
+    def _refused(self, request: ApiRequest, answer: Response, where: str) -> WaterclockError:
         if answer.status in {401, 403}:
             return WaterclockError(
                 "E844",

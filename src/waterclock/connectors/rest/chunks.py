@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ChunkRow:
     """A row to send: its JSON text, a digest of it, and the values for the path and for messages."""
 
     text: str
@@ -37,7 +37,7 @@ class Chunk:
 
     number: int
     bin: int
-    rows: tuple[Row, ...]
+    rows: tuple[ChunkRow, ...]
 
 
 def rows_of(
@@ -48,7 +48,7 @@ def rows_of(
     order_by: Sequence[str] = (),
     per: Sequence[str] = (),
     placed: Sequence[str] = (),
-) -> Iterator[Row]:
+) -> Iterator[ChunkRow]:
     """Yield the rows of slice files as JSON objects, with the label as the last member if one is given.
 
     Cost: with `order_by` all rows of the label are sorted in memory at once; otherwise they are read in batches
@@ -64,7 +64,7 @@ def rows_of(
             told = values if timelabel is None else {**values, "timelabel": timelabel}
             text = plain_text(told)
             entity = plain_text([values.get(name) for name in per]) if per else ""
-            yield Row(
+            yield ChunkRow(
                 text,
                 hashlib.sha256(text.encode()).hexdigest()[:16],
                 entity,
@@ -72,7 +72,7 @@ def rows_of(
             )
 
 
-def without(rows: Iterable[Row], carried: Counter[str]) -> Iterator[Row]:
+def without(rows: Iterable[ChunkRow], carried: Counter[str]) -> Iterator[ChunkRow]:
     """Yield the rows that were not accepted before; a row that was accepted n times is skipped n times."""
     left = Counter(carried)
     for row in rows:
@@ -82,12 +82,12 @@ def without(rows: Iterable[Row], carried: Counter[str]) -> Iterator[Row]:
             yield row
 
 
-def chunks_of(rows: Iterable[Row], size: int, *, per: bool) -> Iterator[Chunk]:
+def chunks_of(rows: Iterable[ChunkRow], size: int, *, per: bool) -> Iterator[Chunk]:
     """Split rows into chunks. Cost: with `per` all rows are kept in memory, otherwise one chunk."""
     if not per:
         yield from _cut(rows, size, 0, 0)
         return
-    bins: dict[int, list[Row]] = {}
+    bins: dict[int, list[ChunkRow]] = {}
     met: Counter[str] = Counter()
     for row in rows:
         bins.setdefault(met[row.entity], []).append(row)
@@ -99,7 +99,7 @@ def chunks_of(rows: Iterable[Row], size: int, *, per: bool) -> Iterator[Chunk]:
             number = chunk.number + 1
 
 
-def content_of(rows: Sequence[Row], kind: str, wrap: str) -> bytes:
+def content_of(rows: Sequence[ChunkRow], kind: str, wrap: str) -> bytes:
     """Build the body of a request."""
     if kind == "row":
         return rows[0].text.encode() if rows else b""
@@ -109,7 +109,7 @@ def content_of(rows: Sequence[Row], kind: str, wrap: str) -> bytes:
     return f"{{{json.dumps(wrap)}:{array}}}".encode() if wrap else array.encode()
 
 
-def key_of(identity: Sequence[str], rows: Sequence[Row], nth: int) -> str:
+def key_of(identity: Sequence[str], rows: Sequence[ChunkRow], nth: int) -> str:
     """Build the idempotency key of a request: the same rows under the same identity have the same key.
 
     `nth` distinguishes requests that contain the same rows, each of which must be delivered.
@@ -118,8 +118,8 @@ def key_of(identity: Sequence[str], rows: Sequence[Row], nth: int) -> str:
     return hashlib.sha256(said.encode()).hexdigest()[:32]
 
 
-def _cut(rows: Iterable[Row], size: int, first: int, at: int) -> Iterator[Chunk]:
-    held: list[Row] = []
+def _cut(rows: Iterable[ChunkRow], size: int, first: int, at: int) -> Iterator[Chunk]:
+    held: list[ChunkRow] = []
     for row in rows:
         held.append(row)
         if len(held) == size:

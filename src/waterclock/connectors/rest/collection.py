@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from waterclock.connectors.column_matching import Found, match, no_time_column, seen_of
+from waterclock.connectors.column_matching import SourceColumn, match, no_time_column, seen_of
 from waterclock.connectors.interface import Collected, Setting, WindowRequest
 from waterclock.connectors.rest import frames, pages
 from waterclock.connectors.rest.addresses import OutsideApi
-from waterclock.connectors.rest.answers import Answer
-from waterclock.connectors.rest.asking import Api, Request
-from waterclock.connectors.rest.declared import Asked, Resource
+from waterclock.connectors.rest.answers import Response
+from waterclock.connectors.rest.asking import Api, ApiRequest
+from waterclock.connectors.rest.declared import Resource, WindowParams
 from waterclock.connectors.rest.pages import Page, Series
 from waterclock.connectors.rest.paging import Place, first_place, next_place, params_at
 from waterclock.connectors.rest.records import Body, NoRecords, body_of
@@ -41,7 +41,7 @@ _MOST_EMPTY = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RestSource:
     """The source of a collect: the API, the unit, its resource, and the folder where pages are stored."""
 
     api: Api
@@ -56,7 +56,7 @@ class Reading:
 
 
 def read_windows(
-    spark: SparkSession, reading: Reading, request: WindowRequest, columns: Columns, zone: str
+    spark: SparkSession, reading: RestSource, request: WindowRequest, columns: Columns, zone: str
 ) -> Collected:
     """Collect windows. Raises  E805 if the time column does not exist; E840 to E845."""
     is_asked = bool(reading.resource.asked.since)
@@ -78,7 +78,7 @@ def read_windows(
         return Collected(labelled, set_aside, matched.left_out, read.source, close=read.close, seen=seen_of(read.known))
 
 
-def read_snapshot(spark: SparkSession, reading: Reading, columns: Columns, zone: str) -> Collected:
+def read_snapshot(spark: SparkSession, reading: RestSource, columns: Columns, zone: str) -> Collected:
     """Collect all records. Pages are requested one after the other, each as of its own moment."""
     found = [(_series_of(reading, None, goes_on_whole=False), None)]
     with _closing_what_fails(found):
@@ -92,7 +92,7 @@ def read_snapshot(spark: SparkSession, reading: Reading, columns: Columns, zone:
         )
 
 
-def columns_now(reading: Reading) -> tuple[str, ...]:
+def columns_now(reading: RestSource) -> tuple[str, ...]:
     """Request only the first page, without a window, and return its columns."""
     return ask_page(reading, first_place(reading.resource.paging), None, 1)[0].columns
 
@@ -103,7 +103,7 @@ class _Read:
 
     paths: Sequence[str]
     rows: int
-    known: Sequence[Found]
+    known: Sequence[SourceColumn]
     source: Mapping[str, Any]
     close: Callable[[], None]
 
@@ -111,7 +111,7 @@ class _Read:
 _Found = Sequence[tuple[Series, Window | None]]
 
 
-def _series(reading: Reading, request: WindowRequest) -> _Found:
+def _series(reading: RestSource, request: WindowRequest) -> _Found:
     """Return the series of pages of each window. A window that is already done gets a series of this batch's own.
 
     A runner that committed a window may have been killed before it closed the series, which then has outdated pages.
@@ -124,12 +124,12 @@ def _series(reading: Reading, request: WindowRequest) -> _Found:
     ]
 
 
-def _of_all(reading: Reading, newest: Window) -> Series:
+def _of_all(reading: RestSource, newest: Window) -> Series:
     """Return the series that serves all windows. A newer last window, which was not over then, gets a new series."""
     return _series_of(reading, None, until=newest.end.isoformat())
 
 
-def _series_of(reading: Reading, window: Window | None, *, until: str = "", goes_on_whole: bool = True) -> Series:
+def _series_of(reading: RestSource, window: Window | None, *, until: str = "", goes_on_whole: bool = True) -> Series:
     resource = reading.resource
     asked = [resource.method, resource.path, resource.params, _span_params(resource.asked, window), resource.rows]
     asked += [repr(resource.paging), *([until] if until else [])]
@@ -155,7 +155,7 @@ def _close(found: _Found) -> None:
         series.close()
 
 
-def _read(reading: Reading, found: _Found) -> _Read:
+def _read(reading: RestSource, found: _Found) -> _Read:
     """Request all pages that are not stored yet."""
     read = [list(_collect(reading, series, window)) for series, window in found]
     rows = sum(page.rows for of_one in read for page in of_one)
@@ -175,7 +175,7 @@ def _read(reading: Reading, found: _Found) -> _Read:
     )
 
 
-def _collect(reading: Reading, series: Series, window: Window | None) -> Iterator[Page]:
+def _collect(reading: RestSource, series: Series, window: Window | None) -> Iterator[Page]:
     """Yield the pages of a series: first the stored ones, then those that are still to be requested.
 
     Raises  E843 if the pages do not end, E879 if a stored page is damaged
@@ -207,7 +207,9 @@ def _collect(reading: Reading, series: Series, window: Window | None) -> Iterato
         before, number, place = before + page.rows, page.number, page.next
 
 
-def _asked_for(reading: Reading, series: Series, place: Place, window: Window | None, number: int, before: int) -> Page:
+def _asked_for(
+    reading: RestSource, series: Series, place: Place, window: Window | None, number: int, before: int
+) -> Page:
     begun = datetime.now(UTC)
     body, following = ask_page(reading, place, window, number, before)
     content = "".join(f"{line}\n" for line in body.lines).encode()
@@ -221,12 +223,12 @@ class NotFound(Exception):
 
 
 def ask_page(
-    reading: Reading,
+    reading: RestSource,
     place: Place,
     window: Window | None,
     number: int,
     before: int = 0,
-    adapt: Callable[[Request], Request] = lambda request: request,
+    adapt: Callable[[ApiRequest], ApiRequest] = lambda request: request,
 ) -> tuple[Body, Place | None]:
     """Request the page at a place. Return its body and the place of the next page.
 
@@ -238,7 +240,7 @@ def ask_page(
     where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number}"
     request = adapt(_request(resource, place, window))
 
-    def read(answer: Answer) -> tuple[Body, Place | None]:
+    def read(answer: Response) -> tuple[Body, Place | None]:
         if answer.is_lacking:
             raise NotFound
         body = Body((), (), None) if answer.status == 204 else body_of(answer.content, resource.rows)
@@ -264,14 +266,14 @@ def ask_page(
     return body, following
 
 
-def _request(resource: Resource, place: Place, window: Window | None) -> Request:
+def _request(resource: Resource, place: Place, window: Window | None) -> ApiRequest:
     if "link" in place:
-        following = Request(resource.method, resource.path, {}, *_body(resource, {}))
+        following = ApiRequest(resource.method, resource.path, {}, *_body(resource, {}))
         return replace(following, link=str(place["link"]))
     params = {**dict(resource.params), **_span_params(resource.asked, window), **params_at(resource.paging, place)}
     if resource.is_in_body:
-        return Request(resource.method, resource.path, {}, *_body(resource, params))
-    return Request(resource.method, resource.path, params, *_body(resource, {}))
+        return ApiRequest(resource.method, resource.path, {}, *_body(resource, params))
+    return ApiRequest(resource.method, resource.path, params, *_body(resource, {}))
 
 
 def _body(resource: Resource, params: Mapping[str, str]) -> tuple[bytes] | tuple[()]:
@@ -286,7 +288,7 @@ def _plain(value: str) -> Any:
     return int(value) if is_number else value
 
 
-def _span_params(asked: Asked, window: Window | None) -> dict[str, str]:
+def _span_params(asked: WindowParams, window: Window | None) -> dict[str, str]:
     """Return the parameters that request a window. They never request less than it: times are rounded outwards."""
     if window is None or not asked.since:
         return {}
@@ -296,7 +298,7 @@ def _span_params(asked: Asked, window: Window | None) -> dict[str, str]:
     return params
 
 
-def time_text(instant: datetime, asked: Asked, *, is_end: bool = False) -> str:
+def time_text(instant: datetime, asked: WindowParams, *, is_end: bool = False) -> str:
     """Format an instant as the API expects it. An end within a unit of the format, such as a day, is rounded up."""
     if asked.format in {"seconds", "milliseconds"}:
         return str(int(instant.timestamp()) * (1000 if asked.format == "milliseconds" else 1))
@@ -325,7 +327,7 @@ def _outwards(local: datetime, *, is_end: bool) -> datetime:
     return (local.astimezone(UTC) + (max(offsets) if is_end else min(offsets))).replace(tzinfo=None)
 
 
-def _known_columns(reading: Reading, seen: Sequence[str], rows: int) -> list[Found]:
+def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[SourceColumn]:
     """Return the columns of the pages and those seen earlier: a record omits fields that have no value."""
     if rows:
         pages.note_columns(reading.folder, seen)
@@ -335,10 +337,10 @@ def _known_columns(reading: Reading, seen: Sequence[str], rows: int) -> list[Fou
             earlier = columns_now(reading)
         except WaterclockError:
             earlier = ()  # the columns of records beyond the window are unknown
-    return [Found(name) for name in dict.fromkeys((*seen, *earlier))]
+    return [SourceColumn(name) for name in dict.fromkeys((*seen, *earlier))]
 
 
-def _nothing(spark: SparkSession, reading: Reading, columns: Columns, read: _Read, *, has_label: bool) -> Collected:
+def _nothing(spark: SparkSession, reading: RestSource, columns: Columns, read: _Read, *, has_label: bool) -> Collected:
     """Return no rows, with the known columns of the source, or else with the declared ones."""
     left_out: tuple[str, ...] = ()
     types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
@@ -351,7 +353,7 @@ def _nothing(spark: SparkSession, reading: Reading, columns: Columns, read: _Rea
     )
 
 
-def endless(reading: Reading, why: str, where: str) -> WaterclockError:
+def endless(reading: RestSource, why: str, where: str) -> WaterclockError:
     """Build the error for pages that do not end, or whose next page is refused."""
     return WaterclockError(
         "E843",

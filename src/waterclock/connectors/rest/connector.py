@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from waterclock.connectors.rest.asking import Api
-    from waterclock.connectors.rest.collection import Reading
+    from waterclock.connectors.rest.collection import RestSource
 
 CAPABILITIES = Capabilities(
     type="rest",
@@ -138,8 +138,8 @@ class RestCollector:
 
         return read_each(spark, self._reading(unit), request, columns, zone)
 
-    def _reading(self, unit: Unit) -> Reading:
-        from waterclock.connectors.rest.collection import Reading
+    def _reading(self, unit: Unit) -> RestSource:
+        from waterclock.connectors.rest.collection import RestSource
 
         resource = declared.resource_of(self.setting.options, unit.path, unit.options)
-        return Reading(self.api, self.setting, unit, resource)
+        return RestSource(self.api, self.setting, unit, resource)

@@ -122,7 +122,7 @@ class Paging:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WindowParams:
     """How windows are requested: names of parameters, empty if the API has none."""
 
     since: str = ""
@@ -141,7 +141,7 @@ class Resource:
     is_in_body: bool
     rows: tuple[str, ...]
     paging: Paging
-    asked: Asked
+    asked: WindowParams
     epoch: str
     resume: float
 
@@ -199,7 +199,7 @@ def resource_of(of_connection: Mapping[str, Any], path: str, options: Mapping[st
             path_of(said.get("total")),
             said.get("stop") == "short",
         ),
-        asked=Asked(
+        asked=WindowParams(
             str(said.get("since", "")),
             str(said.get("until", "")),
             str(said.get("time_format", "iso")),

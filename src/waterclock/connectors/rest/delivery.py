@@ -23,11 +23,11 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.rest.addresses import OutsideApi, fill_path
-from waterclock.connectors.rest.asking import Api, Request
-from waterclock.connectors.rest.chunks import Chunk, Row, chunks_of, content_of, key_of, rows_of, without
+from waterclock.connectors.rest.asking import Api, ApiRequest
+from waterclock.connectors.rest.chunks import Chunk, ChunkRow, chunks_of, content_of, key_of, rows_of, without
 from waterclock.connectors.rest.declared import Sending, sending_of
 from waterclock.connectors.rest.journal import KILLED, SENDING, Accepted, Journal
 from waterclock.connectors.sealed import batches_of
@@ -93,7 +93,7 @@ class RestDeliverer:
         """
         journal = self._journal(project, publish)
         if journal.latch(claim, {"outcome": KILLED}):
-            return Delivered(claim, Outcome.KILLED, "", 0)
+            return Delivered(claim, DeliveryOutcome.KILLED, "", 0)
         if stands := self._stands(journal, claim):
             return stands[-1]
         try:
@@ -101,7 +101,7 @@ class RestDeliverer:
         except WaterclockError:
             if journal.refused(claim) is None:
                 raise
-            return Delivered(claim, Outcome.KILLED, "", 0, is_repeat=True)
+            return Delivered(claim, DeliveryOutcome.KILLED, "", 0, is_repeat=True)
 
     def reach(self, unit: Unit) -> None:
         """Check that the API responds and accepts our credentials; no rows are sent. Raises  E840, E844."""
@@ -140,7 +140,7 @@ class RestDeliverer:
             return tuple(replace(_delivered(each), is_repeat=True) for each in done["deliveries"])
         record = journal.record(claim)
         if (record and record["outcome"] == KILLED) or journal.refused(claim):
-            return (Delivered(claim, Outcome.KILLED, "", 0, is_repeat=True),)
+            return (Delivered(claim, DeliveryOutcome.KILLED, "", 0, is_repeat=True),)
         return ()
 
     def _forward(self, unit: Unit, journal: Journal, claim: int, *, is_repeat: bool) -> tuple[Delivered, ...]:
@@ -154,7 +154,7 @@ class RestDeliverer:
         told = []
         for each in record["deliveries"]:
             sender.send(each, record)
-            told.append(Delivered(claim, Outcome.DELIVERED, each["label"], each["rows"], 0, each["note"]))
+            told.append(Delivered(claim, DeliveryOutcome.DELIVERED, each["label"], each["rows"], 0, each["note"]))
         if sender.refusals.first is not None:
             why = sender.refused()
             journal.refuse(claim, labels, {"why": why.render()})
@@ -252,7 +252,7 @@ class _Sender:
         if not is_sent and not carried and self.sending.sends_empty and (label, 0) not in self._before:
             yield Chunk(0, 0, ()), key_of(identity, (), 0)
 
-    def _rows(self, each: dict[str, Any]) -> Iterator[Row]:
+    def _rows(self, each: dict[str, Any]) -> Iterator[ChunkRow]:
         names = [name for name, _ in each["columns"]]
         placed = [name for name in names if f"{{{name}}}" in self.sending.path]
         try:
@@ -299,7 +299,7 @@ class _Sender:
         headers = {"Waterclock-Label": label, "Waterclock-Delivery": str(begun)}
         if self.sending.idempotency:
             headers[self.sending.idempotency] = key
-        request = Request(
+        request = ApiRequest(
             self.sending.method,
             path,
             {},
@@ -319,7 +319,7 @@ class _Sender:
             self._accepted += 1
         fault("deliver.chunk")
 
-    def _note_refused(self, error: WaterclockError, rows: Sequence[Row], each: dict[str, Any]) -> None:
+    def _note_refused(self, error: WaterclockError, rows: Sequence[ChunkRow], each: dict[str, Any]) -> None:
         with self._lock:
             self.refusals.first = self.refusals.first or error
             self.refusals.requests += 1
@@ -352,18 +352,18 @@ def _landed(flying: set[Future[None]], most: int) -> set[Future[None]]:
     return flying
 
 
-def _named(row: Row, keys: Sequence[str]) -> str:
+def _named(row: ChunkRow, keys: Sequence[str]) -> str:
     values = {name: row.values[name] for name in keys if row.values and name in row.values}
     return ", ".join(f"{name} {value}" for name, value in values.items()) if values else row.text[:80]
 
 
-def _path(template: str, label: str, rows: Sequence[Row]) -> str:
+def _path(template: str, label: str, rows: Sequence[ChunkRow]) -> str:
     """Build the path of a request. Raises  OutsideApi for a value that leads elsewhere."""
     values = {name: [str(value)] for name, value in ((rows[0].values or {}) if rows else {}).items()}
     return fill_path(template, {**values, TIMELABEL: [label]})
 
 
-def _lacking(template: str, rows: Sequence[Row]) -> str | None:
+def _lacking(template: str, rows: Sequence[ChunkRow]) -> str | None:
     """Return a column of the path that is NULL in the row."""
     values = (rows[0].values or {}) if rows else {}
     return next((name for name, value in values.items() if value is None and f"{{{name}}}" in template), None)
@@ -428,4 +428,4 @@ def _parts(delivered: Delivered) -> dict[str, Any]:
 
 
 def _delivered(parts: dict[str, Any]) -> Delivered:
-    return Delivered(**{**parts, "outcome": Outcome(parts["outcome"])})
+    return Delivered(**{**parts, "outcome": DeliveryOutcome(parts["outcome"])})

@@ -16,14 +16,22 @@ from datetime import UTC, datetime
 from functools import partial, reduce
 from typing import IO, TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import Found, match, seen_of
+from waterclock.connectors.column_matching import SourceColumn, match, seen_of
 from waterclock.connectors.interface import Collected, EachRequest
 from waterclock.connectors.rest import frames, pages
 from waterclock.connectors.rest.addresses import OutsideApi, fill, fill_path
-from waterclock.connectors.rest.asking import Request
-from waterclock.connectors.rest.collection import NotFound, Reading, ask_page, endless
+from waterclock.connectors.rest.asking import ApiRequest
+from waterclock.connectors.rest.collection import NotFound, RestSource, ask_page, endless
 from waterclock.connectors.rest.declared import Details, Resource, details_of
-from waterclock.connectors.rest.kept_answers import ANSWERED_AT, KEY, NOTHING, Answer, Answers, Writer, answer_of
+from waterclock.connectors.rest.kept_answers import (
+    ANSWERED_AT,
+    KEY,
+    NOTHING,
+    Answers,
+    ResponseWriter,
+    StoredResponse,
+    answer_of,
+)
 from waterclock.connectors.rest.pages import Page, Series
 from waterclock.connectors.rest.paging import Place, first_place
 from waterclock.connectors.rest.records import Body, value_at
@@ -45,7 +53,7 @@ _LINES = "_waterclock_lines"
 class _Asking:
     """The context of one collect: unit, request, options and stored responses."""
 
-    reading: Reading
+    reading: RestSource
     request: EachRequest
     details: Details
     answers: Answers
@@ -56,7 +64,7 @@ class _Asking:
         return {name: f"_waterclock_asked_{at}" for at, name in enumerate(self.request.parameters)}
 
 
-def read_each(spark: SparkSession, reading: Reading, request: EachRequest, columns: Columns, zone: str) -> Collected:
+def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, columns: Columns, zone: str) -> Collected:
     """Collect the responses of an API for each row of each window.
 
     Raises  E392 for a column that cannot be put into a request, E868 and E869 for responses that do not fit, E879 for
@@ -133,7 +141,7 @@ def _answered(spark: SparkSession, asking: _Asking, window: Window, keys: DataFr
     known = list(series.pages())
     for page in known:
         series.require_whole(page, f"{asking.reading.unit}@{window.label}")
-    writer = Writer(asking.answers, series, len(known) + 1)
+    writer = ResponseWriter(asking.answers, series, len(known) + 1)
     with tempfile.TemporaryFile("w+", encoding="utf-8") as waiting:
         count = 0
         for key, answer in _open_keys(spark, asking, series, known, keys, now):
@@ -154,7 +162,7 @@ def _answered(spark: SparkSession, asking: _Asking, window: Window, keys: DataFr
 
 def _open_keys(
     spark: SparkSession, asking: _Asking, series: Series, known: Sequence[Page], keys: DataFrame, now: datetime
-) -> Iterator[tuple[str, Answer | None]]:
+) -> Iterator[tuple[str, StoredResponse | None]]:
     """Yield the keys that the window's series does not answer, with the cached response of an earlier label or None."""
     if known:
         told = _lines_in(spark, [series.path_of(page) for page in known], KEY)
@@ -187,17 +195,17 @@ def _instant(instant: datetime) -> str:
     return instant.isoformat(timespec="microseconds")
 
 
-def _again(lines: Sequence[str]) -> Answer:
+def _again(lines: Sequence[str]) -> StoredResponse:
     """Return a stored response of an earlier label."""
     ours = "_waterclock_"
     columns = dict.fromkeys(name for line in lines for name in json.loads(line) if not name.startswith(ours))
-    return Answer(tuple(lines), tuple(columns), len(lines))
+    return StoredResponse(tuple(lines), tuple(columns), len(lines))
 
 
-def _ask_all(asking: _Asking, window: Window, writer: Writer, waiting: IO[str]) -> None:
+def _ask_all(asking: _Asking, window: Window, writer: ResponseWriter, waiting: IO[str]) -> None:
     """Send all pending requests. After the first failure no new ones are sent; those in flight are still stored."""
     batches = _batches(waiting, asking.details.batch, is_listed=not asking.reading.resource.is_in_body)
-    most, on_way, failed = asking.details.in_flight, set[Future[Mapping[str, Answer]]](), None
+    most, on_way, failed = asking.details.in_flight, set[Future[Mapping[str, StoredResponse]]](), None
     with ThreadPoolExecutor(most, thread_name_prefix="each") as pool:
         while True:
             while failed is None and len(on_way) < most and (batch := next(batches, None)) is not None:
@@ -232,7 +240,7 @@ def _batches(waiting: IO[str], most: int, *, is_listed: bool) -> Iterator[list[s
         yield batch
 
 
-def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, Answer]:
+def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, StoredResponse]:
     """Request some keys by one request and its following pages. Return the response for each key."""
     try:
         bodies = list(_bodies(asking, window, keys))
@@ -291,7 +299,7 @@ def _resource_for(asking: _Asking, values: Sequence[Sequence[str]]) -> Resource:
     return replace(resource, path=fill_path(resource.path, by_name), params=params)
 
 
-def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: Request, *, may_lack: bool) -> Request:
+def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: ApiRequest, *, may_lack: bool) -> ApiRequest:
     """Set whether a 404 is a valid response. In a JSON body, put a batch as a list of its values."""
     if asking.details.batch > 1 and asking.reading.resource.is_in_body and request.content is not None:
         body: dict[str, Any] = json.loads(request.content)
@@ -337,7 +345,7 @@ def _not_found(asking: _Asking, window: Window, key: str) -> WaterclockError:
         "E869",
         f"{asking.reading.unit} does not know what a row of its table names",
         where=f"{asking.reading.unit}@{window.label}",
-        why=f"{Request(resource.method, resource.path, {}).told} is answered 404",
+        why=f"{ApiRequest(resource.method, resource.path, {}).told} is answered 404",
         fix="say not_found 'skip' where that is no row, or mend the table; then `waterclock retry`",
     )
 
@@ -386,8 +394,8 @@ def _collected(
     if seen:
         pages.note_columns(asking.answers.folder, seen)
     beyond = [name for name in pages.columns_seen(asking.answers.folder) if name.lower() not in own]
-    known = [Found(name, types[lower]) for lower, name in own.items()]
-    known += [Found(name) for name in dict.fromkeys((*seen, *beyond))]
+    known = [SourceColumn(name, types[lower]) for lower, name in own.items()]
+    known += [SourceColumn(name) for name in dict.fromkeys((*seen, *beyond))]
     if not paths:
         return _nothing(spark, asking, known, columns, source, is_known=bool(beyond))
     matched = match(columns, known, where=str(asking.reading.unit))
@@ -395,7 +403,7 @@ def _collected(
     frame = frames.frame_of(
         spark,
         paths,
-        [*known, Found(KEY), Found(NOTHING)],
+        [*known, SourceColumn(KEY), SourceColumn(NOTHING)],
         taken,
         zone,
         asking.reading.resource.epoch,
@@ -425,7 +433,7 @@ def _types(asking: _Asking) -> Iterator[tuple[str, str]]:
 def _nothing(
     spark: SparkSession,
     asking: _Asking,
-    known: Sequence[Found],
+    known: Sequence[SourceColumn],
     columns: Columns,
     source: Mapping[str, Any],
     *,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from waterclock.connectors.column_matching import Found, Taken
+from waterclock.connectors.column_matching import SourceColumn, Taken
 from waterclock.connectors.rest.pages import lines_of
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
@@ -39,7 +39,7 @@ _EPOCHS = {"seconds": "timestamp_seconds", "milliseconds": "timestamp_millis", "
 def frame_of(  # noqa: PLR0913 - each is an independent input
     spark: SparkSession,
     paths: Sequence[str],
-    known: Sequence[Found],
+    known: Sequence[SourceColumn],
     taken: Sequence[Taken],
     zone: str,
     epoch: str,

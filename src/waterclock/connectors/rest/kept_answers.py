@@ -34,7 +34,7 @@ _DAY = "%Y%m%d"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredResponse:
     """One response as it is stored: its lines, and the columns and the number of its records."""
 
     lines: tuple[str, ...]
@@ -94,7 +94,7 @@ class Answers:
 
 
 @dataclass(slots=True)
-class Writer:
+class ResponseWriter:
     """Writes the responses of one series, page by page. The pages of two writers form one chain with distinct keys.
 
     If two writers requested the same key, the response that was stored first is valid.
@@ -105,12 +105,12 @@ class Writer:
     number: int
     _begun: float = field(default_factory=time.monotonic)
     _last: float = field(default_factory=time.monotonic)
-    _kept: dict[str, Answer] = field(default_factory=dict)
+    _kept: dict[str, StoredResponse] = field(default_factory=dict)
     _of_others: set[str] = field(default_factory=set)
     _bytes: int = 0
     _noted: str = ""
 
-    def add(self, key: str, answer: Answer) -> None:
+    def add(self, key: str, answer: StoredResponse) -> None:
         """Add a response; all of it is stored in one page."""
         if key in self._of_others:
             return
@@ -143,7 +143,9 @@ class Writer:
         self._bytes, self._last = 0, time.monotonic()
 
 
-def answer_of(key: str, names: Sequence[str], records: Sequence[str], columns: Iterable[str], now: datetime) -> Answer:
+def answer_of(
+    key: str, names: Sequence[str], records: Sequence[str], columns: Iterable[str], now: datetime
+) -> StoredResponse:
     """Build the lines that store a response: the values of `key` under `names` and the time, before each record.
 
     `key` is a JSON array of texts.
@@ -151,7 +153,7 @@ def answer_of(key: str, names: Sequence[str], records: Sequence[str], columns: I
     asked = zip(names, json.loads(key), strict=True)
     head = json.dumps({KEY: key, ANSWERED_AT: now.isoformat(timespec="microseconds"), **dict(asked)})[:-1]
     lines = tuple(_joined(head, record) for record in records)
-    return Answer(lines or (f'{head}, "{NOTHING}": "nothing"}}',), tuple(columns), len(records))
+    return StoredResponse(lines or (f'{head}, "{NOTHING}": "nothing"}}',), tuple(columns), len(records))
 
 
 def _name_of(series: Series) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.rest.answers import Answer
+from waterclock.connectors.rest.answers import Response
 
 if TYPE_CHECKING:
     import httpx2
@@ -35,7 +35,7 @@ class TooBig(Exception):
 
 def receive(
     stream: AbstractContextManager[httpx2.Response], *, most: int, timeout: float, hide: Callable[[str], str]
-) -> Answer:
+) -> Response:
     """Send a request and return its response. A long response to a refused request is truncated.
 
     `timeout` is the one of the client, in seconds, for one piece of the response.
@@ -62,7 +62,7 @@ def receive(
                 if time.monotonic() > until:
                     raise Passing("E841", f"the answer was not whole after {seconds:.0f} seconds")
             headers = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status_code, headers, bytes(content[:bound]))
+            return Response(response.status_code, headers, bytes(content[:bound]))
     except httpx2.ConnectError as error:
         raise Passing("E840", hide(str(error)) or "no connection") from None
     except httpx2.TimeoutException:

@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from waterclock.connectors.behind import Columns, Writing, query_of
-from waterclock.connectors.delivery_record import Record
+from waterclock.connectors.behind import Columns, ViewDialect, query_of
+from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.parts import Shown
 from waterclock.connectors.sqlite.database import quoted, table_of
 from waterclock.flow.declarations import Unit
 
-_WRITING = Writing(quoted, lambda _: "NULL", lambda label: f"'{label}'")
+_WRITING = ViewDialect(quoted, lambda _: "NULL", lambda label: f"'{label}'")
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class SqliteViewTables:
     """The tables and views of a database, in the transaction of a connection."""
 
     connection: sqlite3.Connection
@@ -32,11 +32,11 @@ class Tables:
 
     def labels(self, project: str, publish: str) -> list[str]:
         """Return the labels that were delivered, in order."""
-        return Record(self.connection.execute, "?").labels(project, publish)
+        return DeliveryRecord(self.connection.execute, "?").labels(project, publish)
 
     def versions(self, project: str, publish: str) -> list[tuple[int, datetime]]:
         """Return the claims that delivered, and when, oldest first."""
-        rows = Record(self.connection.execute, "?").versions(project, publish)
+        rows = DeliveryRecord(self.connection.execute, "?").versions(project, publish)
         return [(claim, datetime.fromisoformat(delivered).replace(tzinfo=UTC)) for claim, delivered in rows]
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.direct_rows import DIRECT_ROWS, Fetching, by_workers, few
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.misfits import FIRST_MICROS, Misfit
+from waterclock.connectors.misfits import FIRST_MICROS, TypeMismatch
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
-from waterclock.connectors.sqlite.database import Database, quoted
+from waterclock.connectors.sqlite.database import SqliteFile, quoted
 from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column, instant_of, instants
 from waterclock.connectors.window_bounds import labels_of, local_bounds
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
@@ -35,7 +35,7 @@ _SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class WindowFilter:
+class SqliteWindowFilter:
     """Rows are wanted whose `time_column` lies in one of the windows, which ascend."""
 
     time_column: str
@@ -43,18 +43,18 @@ class WindowFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
+class SqliteExtract:
     """All that is needed to read some rows, here or in a Python worker of Spark.
 
     `rowids` bounds a part by `low <= rowid < high`. `seen` is the state of the database that every part must see.
     """
 
-    database: Database
+    database: SqliteFile
     where: str
     source: str
     taken: tuple[Taken, ...]
     times: Times
-    by_window: WindowFilter | None = None
+    by_window: SqliteWindowFilter | None = None
     rowids: tuple[int, int] | None = None
     seen: str | None = None
 
@@ -62,7 +62,7 @@ class Extract:
 def collected(
     spark: SparkSession,
     connection: sqlite3.Connection,
-    extract: Extract,
+    extract: SqliteExtract,
     left_out: tuple[str, ...],
     *,
     partitions: int = 1,
@@ -80,7 +80,7 @@ def collected(
     return Collected(spark.createDataFrame(table), lambda: counts, left_out, source, is_empty=not table.num_rows)
 
 
-def _seem_many(connection: sqlite3.Connection, extract: Extract) -> bool:
+def _seem_many(connection: sqlite3.Connection, extract: SqliteExtract) -> bool:
     """Tell whether a table seems to have more rows than are read here; a query would be answered twice for that.
 
     Times are compared as they are written, in the table's zone: near enough, and a tenth of what reading them costs.
@@ -97,7 +97,9 @@ def _seem_many(connection: sqlite3.Connection, extract: Extract) -> bool:
     return connection.execute(sql, values).fetchone() is not None
 
 
-def _by_workers(spark: SparkSession, connection: sqlite3.Connection, extract: Extract, partitions: int) -> DataFrame:
+def _by_workers(
+    spark: SparkSession, connection: sqlite3.Connection, extract: SqliteExtract, partitions: int
+) -> DataFrame:
     seen = state_seen_from_outside(extract.database.path) if partitions > 1 else None
     parts = [replace(extract, rowids=part, seen=seen) for part in _rowid_ranges(connection, extract, partitions)]
     fields = [(taken.name, taken.type) for taken in extract.taken]
@@ -106,7 +108,7 @@ def _by_workers(spark: SparkSession, connection: sqlite3.Connection, extract: Ex
     return by_workers(spark, parts, _of_part, fields)
 
 
-def _of_part(extract: Extract) -> Iterator[pa.RecordBatch]:
+def _of_part(extract: SqliteExtract) -> Iterator[pa.RecordBatch]:
     """Read in a worker, which has no other connection to the database."""
     _see(extract)
     with extract.database.reading(extract.where) as connection:
@@ -114,12 +116,12 @@ def _of_part(extract: Extract) -> Iterator[pa.RecordBatch]:
     _see(extract)
 
 
-def _see(extract: Extract) -> None:
+def _see(extract: SqliteExtract) -> None:
     if extract.seen is not None and state_of(extract.database.path) != extract.seen:
         raise _changed(extract)
 
 
-def _changed(extract: Extract) -> WaterclockError:
+def _changed(extract: SqliteExtract) -> WaterclockError:
     return WaterclockError(
         "E814",
         "the database changed while it was read in parts",
@@ -130,7 +132,9 @@ def _changed(extract: Extract) -> WaterclockError:
     )
 
 
-def _rowid_ranges(connection: sqlite3.Connection, extract: Extract, partitions: int) -> list[tuple[int, int] | None]:
+def _rowid_ranges(
+    connection: sqlite3.Connection, extract: SqliteExtract, partitions: int
+) -> list[tuple[int, int] | None]:
     if partitions == 1 or extract.source.startswith("("):
         return [None]
     try:
@@ -143,7 +147,7 @@ def _rowid_ranges(connection: sqlite3.Connection, extract: Extract, partitions: 
     return [(at, at + step) for at in range(low, high + 1, step)]
 
 
-def _schema(extract: Extract) -> pa.Schema:
+def _schema(extract: SqliteExtract) -> pa.Schema:
     import pyarrow as pa
 
     fields = [pa.field(taken.name, arrow_type(taken.type)) for taken in extract.taken]
@@ -152,7 +156,7 @@ def _schema(extract: Extract) -> pa.Schema:
     return pa.schema(fields)
 
 
-def batches(connection: sqlite3.Connection, extract: Extract) -> Generator[pa.RecordBatch, None, None]:
+def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows wanted, with their labels where they are wanted by window: at most `BATCH_ROWS` at once.
 
     Raises  E812 for a value that does not fit its column's type
@@ -179,10 +183,10 @@ def batches(connection: sqlite3.Connection, extract: Extract) -> Generator[pa.Re
         yield batch
 
 
-def _array(values: Sequence[Any], taken: Taken, extract: Extract) -> pa.Array:
+def _array(values: Sequence[Any], taken: Taken, extract: SqliteExtract) -> pa.Array:
     try:
         return column(values, taken.type, extract.times)
-    except Misfit as misfit:
+    except TypeMismatch as misfit:
         raise WaterclockError(
             "E812",
             f"{taken.source} holds {misfit.value!r}, which is no {taken.type}",
@@ -201,7 +205,7 @@ def _labels(values: Sequence[Any], windows: Sequence[Window], times: Times) -> t
     return labels_of(micros.to_numpy(), windows)
 
 
-def _conditions(extract: Extract) -> tuple[str, Mapping[str, Any]]:
+def _conditions(extract: SqliteExtract) -> tuple[str, Mapping[str, Any]]:
     conditions: list[str] = []
     bound: dict[str, Any] = {}
     if extract.rowids:
@@ -247,7 +251,7 @@ def _bounds(windows: Sequence[Window], times: Times) -> dict[str, Any]:
     }
 
 
-def set_aside(connection: sqlite3.Connection, extract: Extract) -> Mapping[str, int]:
+def set_aside(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping[str, int]:
     """Count rows that no window will ever take. Unreadable times are looked for in tables of up to a million rows.
 
     Cost: the rows without a time, which an index finds, and one scan of up to a million rows (0.2 s)

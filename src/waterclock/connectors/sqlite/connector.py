@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import Found, match, no_time_column, seen_of
+from waterclock.connectors.column_matching import SourceColumn, match, no_time_column, seen_of
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, Looked, LookRequest, Setting, WindowRequest
+from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, Setting, WindowRequest
 from waterclock.connectors.sqlite.database import (
-    Database,
+    SqliteFile,
     database_of,
     describe,
     source_of,
@@ -97,7 +97,7 @@ CONNECTOR = SqliteConnector()
 class SqliteCollector:
     """Collects from a database file."""
 
-    database: Database
+    database: SqliteFile
 
     def clock(self, unit: Unit) -> None:
         """A database file has no clock but the machine's."""
@@ -133,22 +133,24 @@ class SqliteCollector:
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
         """Read the rows of the windows; those whose time is NULL or cannot be read are counted."""
-        from waterclock.connectors.sqlite.collection import Extract, WindowFilter, collected
+        from waterclock.connectors.sqlite.collection import SqliteExtract, SqliteWindowFilter, collected
 
         with self.database.reading(str(unit)) as connection:
             found = describe(connection, unit)
             matched = match(columns, found, where=str(unit))
-            by_window = WindowFilter(_spelled(request.time_column, found, unit), tuple(request.windows))
-            extract = Extract(self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone), by_window)
+            by_window = SqliteWindowFilter(_spelled(request.time_column, found, unit), tuple(request.windows))
+            extract = SqliteExtract(
+                self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone), by_window
+            )
             read = collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
             return replace(read, seen=seen_of(found))
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
-    ) -> Looked:
+    ) -> ChangedWindows:
         """Tell which windows hold rows that changed, in one read transaction."""
         from waterclock.connectors.changed_rows import change_column_of, look
-        from waterclock.connectors.sqlite.looks import ChangedIn
+        from waterclock.connectors.sqlite.looks import ChangedRowids
 
         del spark, columns
         with self.database.reading(str(unit)) as connection:
@@ -156,7 +158,7 @@ class SqliteCollector:
             time_column = _spelled(request.time_column, found, unit)
             change_column = change_column_of(request.change_column or "", [each.name for each in found], unit)
             place = (source_of(unit), time_column, change_column)
-            there = ChangedIn(unit, *place, tuple(request.windows), _times(unit, zone))
+            there = ChangedRowids(unit, *place, tuple(request.windows), _times(unit, zone))
             return look(request, unit, zone, partial(there.tally, connection))
 
     def read_snapshot(
@@ -169,17 +171,17 @@ class SqliteCollector:
         now: datetime | None = None,  # noqa: ARG002 - a live table only says what it holds
     ) -> Collected:
         """Read all rows, as of one moment."""
-        from waterclock.connectors.sqlite.collection import Extract, collected
+        from waterclock.connectors.sqlite.collection import SqliteExtract, collected
 
         with self.database.reading(str(unit)) as connection:
             found = describe(connection, unit)
             matched = match(columns, found, where=str(unit))
-            extract = Extract(self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone))
+            extract = SqliteExtract(self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone))
             read = collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
             return replace(read, seen=seen_of(found))
 
 
-def _spelled(time_column: str, found: list[Found], unit: Unit) -> str:
+def _spelled(time_column: str, found: list[SourceColumn], unit: Unit) -> str:
     for column in found:
         if column.name.lower() == time_column.lower():
             return column.name

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from waterclock.connectors.column_matching import Found
+from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class SqliteFile:
     """A database file and how to open it."""
 
     path: str
@@ -69,7 +69,7 @@ class Database:
             raise told(error, self.path, where) from error
 
 
-def database_of(setting: Setting) -> Database:
+def database_of(setting: Setting) -> SqliteFile:
     """Return the connection's database; a relative path is below the project's folder. E803 without a path."""
     path = setting.options.get("path")
     if not path:
@@ -80,7 +80,7 @@ def database_of(setting: Setting) -> Database:
             why="a connection of type sqlite is a database file",
             fix=f"connections.{setting.name} = {{ path = 'data/{setting.name}.sqlite' }} in waterclock.toml",
         )
-    return Database(
+    return SqliteFile(
         path=str(setting.folder / str(path)),
         timeout=float(str(setting.options.get("timeout", 5))),
         may_create=bool(setting.options.get("create", False)),
@@ -102,7 +102,7 @@ def source_of(unit: Unit) -> str:
     return f"({_query(unit)})" if unit.query is not None else table_of(unit)
 
 
-def describe(connection: sqlite3.Connection, unit: Unit) -> list[Found]:
+def describe(connection: sqlite3.Connection, unit: Unit) -> list[SourceColumn]:
     """List the columns of a table or query with their Spark types.
 
     Raises  E804 for a table that is not there, with the nearest names
@@ -118,7 +118,7 @@ def describe(connection: sqlite3.Connection, unit: Unit) -> list[Found]:
         rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(table)})").fetchall()
         if not rows:
             raise _no_table(connection, unit)
-    return [Found(row[1], spark_type(row[2])) for row in rows if row[6] != 1]
+    return [SourceColumn(row[1], spark_type(row[2])) for row in rows if row[6] != 1]
 
 
 def spark_type(declared: str) -> str | None:

@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.database_delivery import DeliversInOneTransaction
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
-from waterclock.connectors.delivery_record import DELIVERIES, INDEX, Record
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
+from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRecord
 from waterclock.connectors.destination_refusals import like_keys, lost_rows
 from waterclock.connectors.exact_values import StoredColumn, refuse_inexact
 from waterclock.connectors.overwrites import rows_of
 from waterclock.connectors.sealed import batches_of, flat
-from waterclock.connectors.sqlite.behind import Tables
-from waterclock.connectors.sqlite.database import Database, quoted, table_of
+from waterclock.connectors.sqlite.behind import SqliteViewTables
+from waterclock.connectors.sqlite.database import SqliteFile, quoted, table_of
 from waterclock.connectors.sqlite.destination import DIALECT, columns_there, is_key_coarse, settle_table
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -53,7 +53,7 @@ _CREATE = (
 class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, StoredColumn]]):
     """Delivers to a database file."""
 
-    database: Database
+    database: SqliteFile
 
     def _reading(self, where: str) -> AbstractContextManager[sqlite3.Connection]:
         return self.database.reading(where)
@@ -69,15 +69,15 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
         connection.execute(_CREATE)
         connection.execute(INDEX)
 
-    def _record(self, connection: sqlite3.Connection) -> Record:
-        return Record(connection.execute, "?")
+    def _record(self, connection: sqlite3.Connection) -> DeliveryRecord:
+        return DeliveryRecord(connection.execute, "?")
 
     def _has_record(self, connection: sqlite3.Connection) -> bool:
         sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
         return connection.execute(sql, (DELIVERIES,)).fetchone() is not None
 
-    def _tables(self, connection: sqlite3.Connection) -> Tables:
-        return Tables(connection)
+    def _tables(self, connection: sqlite3.Connection) -> SqliteViewTables:
+        return SqliteViewTables(connection)
 
     def _table_of(self, unit: Unit) -> str:
         return table_of(unit)
@@ -137,7 +137,7 @@ def _bring(
         rows += len(change.rows)
     if kept:
         deleted += _delete_all_but(connection, table, delivery)
-    return Delivered(delivery.claim, Outcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
+    return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
 def _refuse_like_keys(

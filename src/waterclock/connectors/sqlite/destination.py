@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.delivery_record import Record
+from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.destination_refusals import foreign_rows
 from waterclock.connectors.exact_values import Holds, StoredColumn
 from waterclock.connectors.overwrites import Dialect, number_or_text, rows_of
@@ -115,7 +115,7 @@ def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery
 
 
 def _refuse_foreign(connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
-    other = Record(connection.execute, "?").other_project(delivery)
+    other = DeliveryRecord(connection.execute, "?").other_project(delivery)
     some, values = rows_of(delivery, DIALECT)
     has_rows = is_ours or connection.execute(f"SELECT 1 FROM {table_of(unit)} WHERE {some} LIMIT 1", values).fetchone()
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):

@@ -31,7 +31,7 @@ _SINCE = (
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedIn:
+class ChangedRowids:
     """Where to look: the columns of a row's own time and of its last change, and the windows, which ascend."""
 
     unit: Unit

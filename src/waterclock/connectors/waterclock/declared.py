@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind, Mode, OnRestate, TableType
 from waterclock.flow.declarations import Flow, Place, Table
-from waterclock.ledger.read.linked import Declarations, Declared
+from waterclock.ledger.read.linked import Declarations, LinkedDeclaration
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
@@ -82,7 +82,7 @@ def graph_of(flow: Flow) -> FlowGraph:
     })  # fmt: skip
 
 
-def _table(said: Declared) -> Table:
+def _table(said: LinkedDeclaration) -> Table:
     return Table(
         name=said.name,
         kind=Kind(said.kind),

@@ -57,7 +57,7 @@ class Timed(Described, total=False):
     columns: str | None
 
 
-class Made(Timed, total=False):
+class DecoratedFunction(Timed, total=False):
     """Arguments of all statements that make a table."""
 
     partitioned: bool
@@ -84,7 +84,7 @@ class ViewArguments(Described, total=False):
     as_: str
 
 
-class CollectArguments(Made, total=False):
+class CollectArguments(DecoratedFunction, total=False):
     """Arguments of `collect`."""
 
     from_: str
@@ -95,7 +95,7 @@ class CollectArguments(Made, total=False):
     on_schema_change: str | None
 
 
-class TransformArguments(Made, total=False):
+class TransformArguments(DecoratedFunction, total=False):
     """Arguments of `transform`."""
 
     partial_after: str | None

@@ -30,7 +30,7 @@ class PythonFingerprints:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._modules: dict[Path, _Module] = {}
-        self._bindings: dict[Path, dict[str, list[_Piece]]] = {}
+        self._bindings: dict[Path, dict[str, list[_CodePiece]]] = {}
 
     def shapes_of(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, *, declared: Collection[End] = ()
@@ -56,14 +56,14 @@ class PythonFingerprints:
 
     def _pieces(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, declared: Collection[End]
-    ) -> tuple[_Piece, list[_Piece]]:
+    ) -> tuple[_CodePiece, list[_CodePiece]]:
         """Return a function without its declaring decorators, and that function with all code of its file it uses."""
         if path not in self._bindings:
             self._bindings[path] = _bindings(tree)
         bindings = self._bindings[path]
         decorators = [one for one in function.decorator_list if (one.end_lineno, one.end_col_offset) not in declared]
-        own = _Piece(ast.FunctionDef(**{**dict(ast.iter_fields(function)), "decorator_list": decorators}))
-        pieces: dict[int, _Piece] = {id(function): own}
+        own = _CodePiece(ast.FunctionDef(**{**dict(ast.iter_fields(function)), "decorator_list": decorators}))
+        pieces: dict[int, _CodePiece] = {id(function): own}
         waiting = [own]
         while waiting:
             for name in waiting.pop().names:
@@ -73,7 +73,7 @@ class PythonFingerprints:
                         waiting.append(piece)
         return own, list(pieces.values())
 
-    def _reached(self, path: Path, pieces: Iterable[_Piece]) -> dict[str, str]:
+    def _reached(self, path: Path, pieces: Iterable[_CodePiece]) -> dict[str, str]:
         """Return the shapes of the project's modules that pieces of code import, directly or through other modules."""
         found: dict[str, str] = {}
         waiting = [file for piece in pieces for node in piece.imports for file in self._files(node, path)]
@@ -89,7 +89,7 @@ class PythonFingerprints:
     def _module(self, file: Path) -> _Module:
         if file not in self._modules:
             try:
-                whole = _Piece(ast.parse(file.read_bytes()))
+                whole = _CodePiece(ast.parse(file.read_bytes()))
             except SyntaxError:
                 self._modules[file] = _Module("", ())  # importing it fails, which is reported
             else:
@@ -126,7 +126,7 @@ class _Module:
     files: tuple[Path, ...]
 
 
-class _Piece:
+class _CodePiece:
     """A piece of code: its shape, the names that it uses, and its import statements."""
 
     def __init__(self, node: ast.AST) -> None:
@@ -146,11 +146,11 @@ class _Piece:
         return tuple(node for node in ast.walk(self.node) if isinstance(node, _Imports))
 
 
-def _bindings(tree: ast.Module) -> dict[str, list[_Piece]]:
+def _bindings(tree: ast.Module) -> dict[str, list[_CodePiece]]:
     """Return, by name, the statements at a module's top level that bind it."""
-    found: dict[str, list[_Piece]] = {}
+    found: dict[str, list[_CodePiece]] = {}
     for statement in tree.body:
-        piece = _Piece(statement)
+        piece = _CodePiece(statement)
         for name in _bound(statement):
             found.setdefault(name, []).append(piece)
     return found

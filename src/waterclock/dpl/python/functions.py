@@ -23,7 +23,7 @@ from waterclock.dpl.syntax.statements import Clause
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Argument, Flat, PythonFunction, Read
-from waterclock.flow.steps import Step
+from waterclock.flow.steps import StatefulStep
 from waterclock.timelabel.duration import Duration, parse_duration
 from waterclock.timelabel.window import Window
 
@@ -104,7 +104,7 @@ def declared(
     texts: Texts,
     arguments: tuple[Argument, ...],
     declarations: frozenset[End],
-    step: Step | None = None,
+    step: StatefulStep | None = None,
 ) -> PythonFunction:
     """Describe a function so that the engine finds it; `declarations` are the ends of the file's declaring calls."""
     name = found.function.__name__

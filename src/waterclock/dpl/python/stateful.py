@@ -14,7 +14,7 @@ from waterclock.dpl.syntax.statements import Clause, ColumnsSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Argument, PythonFunction, Read
-from waterclock.flow.steps import ROWS, STATE, Step
+from waterclock.flow.steps import ROWS, STATE, StatefulStep
 
 _PARAMETERS = ("key", "state_rows", "rows", "window")
 _SHAPE = f"write def name({', '.join(_PARAMETERS)}): below it, that gives state_rows and out_rows"
@@ -51,7 +51,7 @@ def step_function(
         Argument(STATE, read=Read(state, ReadKind.PREVIOUS)),
         Argument("window", is_window=True),
     )
-    made = declared(found, texts, arguments, declarations, Step(_keys(call, texts), said.is_state))
+    made = declared(found, texts, arguments, declarations, StatefulStep(_keys(call, texts), said.is_state))
     places = ((ROWS, at), (STATE, at_state))
     return made, [Clause(f"ARGUMENT {name}", None, place) for name, place in places]
 

@@ -53,11 +53,11 @@ def load_python(
         except (Exception, SystemExit) as raised:  # noqa: BLE001  whatever the user's file raises is reported
             module = None
             errors.append(loading_error(raised, path, root))
-        reader = _Reader(Texts(root, variables), calls, errors, is_whole=module is not None)
+        reader = _CallReader(Texts(root, variables), calls, errors, is_whole=module is not None)
         return [statement for call in calls for statement in reader.statements(call)], errors
 
 
-class _Reader:
+class _CallReader:
     """Converts calls to statements; an error in one argument is added to `errors`, and the other arguments are read."""
 
     def __init__(self, texts: Texts, calls: Sequence[Call], errors: list[WaterclockError], *, is_whole: bool) -> None:

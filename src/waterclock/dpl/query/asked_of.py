@@ -25,7 +25,7 @@ _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class AskedCondition:
     """A column's value is equal (`=`) to one of `values`, or `<`, `<=`, `>` or `>=` to the only one of them."""
 
     column: str
@@ -38,7 +38,7 @@ class AskedOf:
     """Columns of a table that a query may read, and conditions met by all rows that affect its result."""
 
     columns: frozenset[str]
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[AskedCondition, ...] = ()
 
 
 def asked_of(query: Query, table: str, types: Mapping[str, str]) -> AskedOf:
@@ -81,7 +81,7 @@ def _may_read_all(tree: Any) -> bool:
     return tree.find(exp.Pivot, exp.Command, exp.QueryTransform, exp.Lateral) is not None
 
 
-def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[Condition]:
+def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[AskedCondition]:
     select = table.parent.parent if isinstance(table.parent, exp.From | exp.Join) else None
     if not isinstance(select, exp.Select) or table.args.get("sample") or not select.args.get("where"):
         return
@@ -95,7 +95,9 @@ def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[Condition]:
             kind = types.get(column.name.lower())
             known = [_value(value, kind) for value in values]
             if is_of_it and kind is not None and known and None not in known and len(known) <= _MOST_VALUES:
-                yield Condition(column.name.lower(), operator, tuple(value for value in known if value is not None))
+                yield AskedCondition(
+                    column.name.lower(), operator, tuple(value for value in known if value is not None)
+                )
 
 
 def _compared(part: Any) -> Iterator[tuple[Any, str, Collection[Any]]]:

@@ -24,7 +24,7 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class BuiltinFunction:
     """A built-in function of Waterclock: how many arguments it needs, and the legal words for those of `choices`."""
 
     function: Function
@@ -38,18 +38,18 @@ class Brought:
 
 
 _ALL = (
-    Brought(
+    BuiltinFunction(
         Function(
             "format_attribute", tuple(PARAMETERS.items()), "STRING", format_sql(), None, Place("waterclock", 1, 1)
         ),
         needs=1,
         choices={"format": FORMATS},
     ),
-    Brought(
+    BuiltinFunction(
         Function("mask_text", tuple(OF_MASKS.items()), "STRING", mask_sql(), None, Place("waterclock", 1, 1)), needs=1
     ),
 )
-BROUGHT: Mapping[str, Brought] = {each.function.name.upper(): each for each in _ALL}
+BROUGHT: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for each in _ALL}
 """The functions by their upper-case names, as the words of a query are looked up."""
 
 FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each in _ALL}
@@ -93,7 +93,9 @@ def arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
         yield argument
 
 
-def _argument(source: SourceText, brought: Brought, tokens: Sequence[Token], name: str) -> WaterclockError | None:
+def _argument(
+    source: SourceText, brought: BuiltinFunction, tokens: Sequence[Token], name: str
+) -> WaterclockError | None:
     """Check one argument; `name` is the parameter at its position, unless it names another by `name => ...`."""
     if len(tokens) > 1 and tokens[1].token_type is TokenType.FARROW:
         name, span = tokens[0].text.lower(), source.span(tokens[0].start, tokens[0].end + 1)
@@ -114,13 +116,13 @@ def _argument(source: SourceText, brought: Brought, tokens: Sequence[Token], nam
     )
 
 
-def _in_number(name: str, brought: Brought) -> str:
+def _in_number(name: str, brought: BuiltinFunction) -> str:
     """Return the call of a function with the fewest arguments, and how many more it accepts."""
     call = f"{name}({', '.join(brought.parameters[: brought.needs])})"
     more = len(brought.parameters) - brought.needs
     return f"write {call}" + (f", with at most {more} more argument{'s' if more > 1 else ''}" if more else "")
 
 
-def _refused(span: Span, brought: Brought, what: str, *, fix: str) -> WaterclockError:
+def _refused(span: Span, brought: BuiltinFunction, what: str, *, fix: str) -> WaterclockError:
     taken = f"{brought.function.name}({', '.join(brought.parameters)})"
     return span.refuse("E238", what, why=f"it is {taken}", fix=fix)

@@ -17,45 +17,45 @@ _COUNT = re.compile(r"[1-9][0-9]{0,5}")  # the number of rows that STACK makes
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ColumnOrigin:
     """The origin of a value: pairs of a read's name and a column. If not `is_known`, it has further origins."""
 
     inputs: frozenset[tuple[str, str]] = frozenset()
     is_known: bool = True
 
-    def __or__(self, other: Origin) -> Origin:
-        return Origin(self.inputs | other.inputs, self.is_known and other.is_known)
+    def __or__(self, other: ColumnOrigin) -> ColumnOrigin:
+        return ColumnOrigin(self.inputs | other.inputs, self.is_known and other.is_known)
 
 
-NOTHING = Origin()
-UNKNOWN = Origin(is_known=False)
-Rest = Callable[[str], Origin | None]
+NOTHING = ColumnOrigin()
+UNKNOWN = ColumnOrigin(is_known=False)
+Rest = Callable[[str], ColumnOrigin | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FlowColumn:
     """One column of a query's result; `node` is the part of its top SELECT that makes it."""
 
     name: str
-    origin: Origin
+    origin: ColumnOrigin
     node: Any = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ColumnSource:
     """The columns of a query or source: named ones, and `rests`, which give the origin of a column by its name.
 
     A rest represents the columns of a `*` of a table whose columns are not all known (listed in `opens`), the fields of
     a struct, or the result columns of a function that makes rows.
     """
 
-    columns: tuple[Column, ...] = ()
+    columns: tuple[FlowColumn, ...] = ()
     rests: tuple[Rest, ...] = ()
     opens: tuple[str, ...] = ()
     is_known: bool = True
     aliases: frozenset[str] = frozenset()  # of its sources, in lower case: steps after |> may still name them
 
-    def find(self, name: str) -> Origin | None:
+    def find(self, name: str) -> ColumnOrigin | None:
         """Return the origin of the column of that name, None if there certainly is none."""
         lower = name.lower()
         found = [column.origin for column in self.columns if column.name.lower() == lower]
@@ -65,47 +65,47 @@ class Made:
             return UNKNOWN
         return None
 
-    def find_beyond(self, name: str) -> Origin | None:
+    def find_beyond(self, name: str) -> ColumnOrigin | None:
         """Return the origin of a column of that name which only a rest may contain."""
         return self.rests[0](name) if len(self.rests) == 1 else UNKNOWN if self.rests else None
 
-    def whole(self) -> Origin:
+    def whole(self) -> ColumnOrigin:
         """Return the origin of all columns together."""
-        origin = Origin(is_known=self.is_known and not self.rests)
+        origin = ColumnOrigin(is_known=self.is_known and not self.rests)
         for column in self.columns:
             origin |= column.origin
         return origin
 
 
-LOST = Made(is_known=False)
+LOST = ColumnSource(is_known=False)
 
 
 @dataclass(slots=True)
 class _Frame:
-    sources: list[tuple[str, Made]] = field(default_factory=list)
+    sources: list[tuple[str, ColumnSource]] = field(default_factory=list)
     hidden: set[str] = field(default_factory=set)
-    piped: Made | None = None  # the input of a step after |>
-    unnamed: Made | None = None  # the result of a query in brackets without an alias
+    piped: ColumnSource | None = None  # the input of a step after |>
+    unnamed: ColumnSource | None = None  # the result of a query in brackets without an alias
     sides: dict[str, str] = field(default_factory=dict)  # by column of a USING: the side whose value it has
-    time_windows: dict[str, Origin] = field(default_factory=dict)  # origins of window() and session_window()
-    made: dict[str, Origin] = field(default_factory=dict)
+    time_windows: dict[str, ColumnOrigin] = field(default_factory=dict)  # origins of window() and session_window()
+    made: dict[str, ColumnOrigin] = field(default_factory=dict)
     windows: Mapping[str, Any] = field(default_factory=dict)
     outer: _Frame | None = None
 
-    def source(self, alias: str) -> Made | None:
+    def source(self, alias: str) -> ColumnSource | None:
         for name, made in self.sources:
             if name.lower() == alias.lower():
                 return made
         return self.outer.source(alias) if self.outer else None
 
-    def source_or_piped(self, alias: str) -> Made | None:
+    def source_or_piped(self, alias: str) -> ColumnSource | None:
         """Return the source of that alias, or the rows of a step after |> that came from it."""
         found = self.source(alias)
         if found is None and self.piped is not None and alias.lower() in self.piped.aliases:
             return self.piped
         return found
 
-    def column(self, name: str) -> Origin:
+    def column(self, name: str) -> ColumnOrigin:
         lower = name.lower()
         if lower in self.time_windows:
             return self.time_windows[lower]
@@ -122,7 +122,7 @@ class _Frame:
             return beyond[0] if len(beyond) == 1 and lower not in self.made else UNKNOWN
         return self.outer.column(name) if self.outer else UNKNOWN
 
-    def _merged(self, lower: str, found: Sequence[Origin]) -> Origin:
+    def _merged(self, lower: str, found: Sequence[ColumnOrigin]) -> ColumnOrigin:
         side = self.sides.get(lower)
         if side is None:
             return UNKNOWN
@@ -134,10 +134,12 @@ class _Frame:
 class ColumnFlow:
     """Follows columns through one query; `read` returns the columns of a table that the query reads, by its name."""
 
-    def __init__(self, read: Callable[[str], Made | None]) -> None:
+    def __init__(self, read: Callable[[str], ColumnSource | None]) -> None:
         self.read = read
 
-    def query(self, query: Any, outer: _Frame | None = None, ctes: Mapping[str, Made] | None = None) -> Made:
+    def query(
+        self, query: Any, outer: _Frame | None = None, ctes: Mapping[str, ColumnSource] | None = None
+    ) -> ColumnSource:
         """Return the columns of a query."""
         ctes = self._ctes(query, outer, dict(ctes or {}))
         if isinstance(query, exp.Subquery):
@@ -148,7 +150,7 @@ class ColumnFlow:
             return self._select(query, outer, ctes)
         return LOST
 
-    def _ctes(self, query: Any, outer: _Frame | None, ctes: dict[str, Made]) -> dict[str, Made]:
+    def _ctes(self, query: Any, outer: _Frame | None, ctes: dict[str, ColumnSource]) -> dict[str, ColumnSource]:
         clause = query.args.get("with_")
         for cte in clause.expressions if clause else ():
             if clause.args.get("recursive") and isinstance(cte.this, exp.SetOperation):
@@ -158,7 +160,7 @@ class ColumnFlow:
             ctes[cte.alias.lower()] = self._renamed(cte, self.query(cte.this, outer, ctes))
         return ctes
 
-    def _select(self, query: exp.Select, outer: _Frame | None, ctes: Mapping[str, Made]) -> Made:
+    def _select(self, query: exp.Select, outer: _Frame | None, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
         frame = _Frame(outer=outer)
         frame.windows = {each.name.lower(): each for each in query.args.get("windows") or ()}
         from_ = query.args.get("from_")
@@ -179,17 +181,17 @@ class ColumnFlow:
         aliases = frozenset(alias.lower() for alias, _ in frame.sources) | (
             frame.piped.aliases if frame.piped is not None else frozenset()
         )
-        made = Made(aliases=aliases)
+        made = ColumnSource(aliases=aliases)
         for each in query.expressions:
             one = self._projection(each, frame, ctes)
-            made = Made(
+            made = ColumnSource(
                 (*made.columns, *one.columns), (*made.rests, *one.rests), (*made.opens, *one.opens),
                 made.is_known and one.is_known, aliases,
             )  # fmt: skip
             frame.made |= {column.name.lower(): column.origin for column in one.columns if isinstance(each, exp.Alias)}
         return made
 
-    def _source(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> None:
+    def _source(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> None:
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):  # brackets around joins
             self._source(node.this, frame, ctes)
             return
@@ -214,51 +216,59 @@ class ColumnFlow:
             for column in join.args.get("using") or ():
                 frame.sides[column.name.lower()] = join.args.get("side") or ""
 
-    def _values(self, node: exp.Values, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
+    def _values(self, node: exp.Values, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
         rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
         places = [list(parts) for parts in zip_longest(*rows)]
-        return Made(tuple(Column(f"col{at}", self._of(parts, frame, ctes)) for at, parts in enumerate(places, 1)))
+        return ColumnSource(
+            tuple(FlowColumn(f"col{at}", self._of(parts, frame, ctes)) for at, parts in enumerate(places, 1))
+        )
 
-    def _rows(self, call: Any, frame: _Frame, ctes: Mapping[str, Made], names: Iterable[str] = ()) -> Made:
+    def _rows(
+        self, call: Any, frame: _Frame, ctes: Mapping[str, ColumnSource], names: Iterable[str] = ()
+    ) -> ColumnSource:
         """Return the columns of a function that makes rows; each derives from all its arguments, except for STACK."""
         said = list(names)
         rows = call.this.name if isinstance(call, exp.Stack) and isinstance(call.this, exp.Literal) else ""
         if said and _COUNT.fullmatch(rows):
             width = max(1, -(-len(call.expressions) // int(rows)))
-            return Made(
-                tuple(Column(name, self._of(call.expressions[at::width], frame, ctes)) for at, name in enumerate(said))
+            return ColumnSource(
+                tuple(
+                    FlowColumn(name, self._of(call.expressions[at::width], frame, ctes)) for at, name in enumerate(said)
+                )
             )
         origin = self._of(call, frame, ctes)
         if said:
-            return Made(tuple(Column(name, origin) for name in said))
-        return Made(rests=(lambda _: origin,))
+            return ColumnSource(tuple(FlowColumn(name, origin) for name in said))
+        return ColumnSource(rests=(lambda _: origin,))
 
-    def _renamed(self, node: Any, made: Made) -> Made:
+    def _renamed(self, node: Any, made: ColumnSource) -> ColumnSource:
         """Return columns under the names of an alias: `t(a, b)`."""
         alias = node.args.get("alias")
         said = [one.name for one in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
         if not said:
             return made
         if made.columns and not made.rests and made.is_known:
-            return Made(tuple(replace(each, name=name) for name, each in zip(said, made.columns, strict=False)))
+            return ColumnSource(tuple(replace(each, name=name) for name, each in zip(said, made.columns, strict=False)))
         if len(made.rests) == 1 and not made.opens and not made.columns and made.is_known:
-            return Made(tuple(Column(name, made.rests[0](name) or UNKNOWN) for name in said))
-        return Made(tuple(Column(name, UNKNOWN) for name in said))
+            return ColumnSource(tuple(FlowColumn(name, made.rests[0](name) or UNKNOWN) for name in said))
+        return ColumnSource(tuple(FlowColumn(name, UNKNOWN) for name in said))
 
-    def _projection(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
+    def _projection(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
         if isinstance(node, exp.Aliases):
             made = self._rows(node.this, frame, ctes, (alias.name for alias in node.aliases))
             return replace(made, columns=tuple(replace(column, node=node) for column in made.columns))
         if node.is_star and isinstance(node, exp.Star | exp.Column | exp.Dot):
             return self._star(node, frame, ctes)
         if isinstance(node, exp.Alias):
-            return Made((Column(node.alias, self._of(node.this, frame, ctes), node),))
+            return ColumnSource((FlowColumn(node.alias, self._of(node.this, frame, ctes), node),))
         if makes_rows(node):
             return self._rows(node, frame, ctes)
         name = node.name if isinstance(node, exp.Column | exp.Dot) else node.alias_or_name or node.name
-        return Made((Column(name, self._of(node, frame, ctes), node),))  # without a name it still has its position
+        return ColumnSource(
+            (FlowColumn(name, self._of(node, frame, ctes), node),)
+        )  # without a name it still has its position
 
-    def _star(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
+    def _star(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
         star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else exp.Star()
         excepted = [_names(each) for each in star.args.get("except_") or ()]
         left_out = {names[0] for names in excepted if len(names) == 1}
@@ -273,10 +283,10 @@ class ColumnFlow:
             source = frame.source(node.parts[0].name) if isinstance(node, exp.Column) and len(node.parts) == 2 else None
             chosen = [source if source is not None else self._fields(node, frame, ctes)]
         replaced = {
-            each.alias.lower(): Column(each.alias, self._of(each.this, frame, ctes), each)
+            each.alias.lower(): FlowColumn(each.alias, self._of(each.this, frame, ctes), each)
             for each in star.args.get("replace") or ()
         }
-        columns: dict[str, Column] = {}
+        columns: dict[str, FlowColumn] = {}
         for made in chosen:
             for column in made.columns:
                 lower = column.name.lower()
@@ -285,22 +295,22 @@ class ColumnFlow:
                     new = replaced.get(lower)
                     origin = frame.column(lower) if is_merged else new.origin if new else column.origin
                     step = column.node if made is frame.piped or made is frame.unnamed else None
-                    columns[lower] = Column(column.name, origin, new.node if new else step)
+                    columns[lower] = FlowColumn(column.name, origin, new.node if new else step)
         rests = tuple(rest for made in chosen for rest in _less(made, left_out | replaced.keys()).rests)
         if rests:  # a replaced column exists, though its name was not known
             columns = {**replaced, **columns}
         opens = tuple(name for made in chosen for name in made.opens)
-        return Made(tuple(columns.values()), rests, opens, all(made.is_known for made in chosen))
+        return ColumnSource(tuple(columns.values()), rests, opens, all(made.is_known for made in chosen))
 
-    def _fields(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Made:
+    def _fields(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
         """Return the fields of a struct from `s.*`: their names are not known, but their origins are."""
         if isinstance(node, exp.Dot):
             origin = self._of(node.this, frame, ctes)
         else:
             origin = self._qualified([part.name for part in node.parts[:-1]], frame)
-        return Made(rests=(lambda _: origin,))
+        return ColumnSource(rests=(lambda _: origin,))
 
-    def _qualified(self, names: Sequence[str], frame: _Frame) -> Origin:
+    def _qualified(self, names: Sequence[str], frame: _Frame) -> ColumnOrigin:
         source = frame.source_or_piped(names[0]) if len(names) > 1 else None
         if source is None:
             return frame.column(names[0])
@@ -308,7 +318,7 @@ class ColumnFlow:
         beyond = source.find_beyond(names[1]) if found is None else found
         return beyond if beyond is not None else UNKNOWN
 
-    def _of(self, node: Any, frame: _Frame, ctes: Mapping[str, Made]) -> Origin:
+    def _of(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnOrigin:
         """Return the origin of an expression's value."""
         if isinstance(node, list):
             return _all(self._of(each, frame, ctes) for each in node)
@@ -326,13 +336,13 @@ class ColumnFlow:
             origin |= self._of([*(named.args.get("partition_by") or ()), named.args.get("order")], frame, ctes)
         return origin
 
-    def _of_column(self, node: exp.Column, frame: _Frame) -> Origin:
+    def _of_column(self, node: exp.Column, frame: _Frame) -> ColumnOrigin:
         if isinstance(node.this, exp.Star):
             source = frame.source(node.parts[0].name)
             return source.whole() if source is not None else UNKNOWN
         return self._qualified([part.name for part in node.parts], frame)
 
-    def _of_query(self, node: exp.Query, frame: _Frame, ctes: Mapping[str, Made]) -> Origin:
+    def _of_query(self, node: exp.Query, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnOrigin:
         """Return the origin of a query inside an expression: that of its columns, or for EXISTS of its conditions."""
         if not isinstance(node.parent, exp.Exists):
             return self.query(node, frame, ctes).whole()
@@ -350,7 +360,7 @@ def _names(node: Any) -> list[str]:
     return [part.name.lower() for part in parts]
 
 
-def _less(made: Made, names: Collection[str]) -> Made:
+def _less(made: ColumnSource, names: Collection[str]) -> ColumnSource:
     """Return columns without some, given in lower case; rests do not return these columns either."""
     if not names:
         return made
@@ -369,25 +379,25 @@ def _conditions(select: exp.Select) -> Iterator[Any]:
     yield from (join.args["on"].copy() for join in select.args.get("joins") or () if join.args.get("on") is not None)
 
 
-def _all(origins: Iterable[Origin]) -> Origin:
+def _all(origins: Iterable[ColumnOrigin]) -> ColumnOrigin:
     together = NOTHING
     for origin in origins:
         together |= origin
     return together
 
 
-def _united(left: Made, right: Made) -> Made:
+def _united(left: ColumnSource, right: ColumnSource) -> ColumnSource:
     """Return the columns of a UNION: the origins at each position together, under the left column's name."""
     if left.rests or right.rests or not (left.is_known and right.is_known):
         if [each.name.lower() for each in left.columns] == [each.name.lower() for each in right.columns]:
             both = _by_place(left, right)
-            return Made(
+            return ColumnSource(
                 both, (*left.rests, *right.rests), (*left.opens, *right.opens), left.is_known and right.is_known
             )
         return LOST
-    return Made(_by_place(left, right)) if len(left.columns) == len(right.columns) else LOST
+    return ColumnSource(_by_place(left, right)) if len(left.columns) == len(right.columns) else LOST
 
 
-def _by_place(left: Made, right: Made) -> tuple[Column, ...]:
+def _by_place(left: ColumnSource, right: ColumnSource) -> tuple[FlowColumn, ...]:
     pairs = zip(left.columns, right.columns, strict=True)
     return tuple(replace(one, origin=one.origin | other.origin) for one, other in pairs)

@@ -23,7 +23,7 @@ _DIALECT = "databricks"
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ColumnReader:
     """A table or publish that reads a column, and how."""
 
     table: Table
@@ -34,15 +34,15 @@ class Reader:
         return f"{word}{self.table.name} ({self.how})"
 
 
-def readers_of(flow: Flow, table: str, column: str) -> tuple[Reader, ...]:
+def readers_of(flow: Flow, table: str, column: str) -> tuple[ColumnReader, ...]:
     """Return all direct readers of a table's column. Cost: a parse of each query that reads the table."""
     found = []
     for reader in flow.tables.values():
         if any(read.table == table for read in reader.reads):
             how = how_read(reader, column, table) or ("by a rule" if is_asked(reader, table, column) else "")
-            found += [Reader(reader, how)] if how else []
+            found += [ColumnReader(reader, how)] if how else []
     found += [
-        Reader(each, "REFERENCES it")
+        ColumnReader(each, "REFERENCES it")
         for each in flow.tables.values()
         for said in each.columns.named
         if said.references is not None

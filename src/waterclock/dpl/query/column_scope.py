@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Names, Output, Seen, listed
+from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Names, Output, VisibleColumn, listed
 from waterclock.dpl.query.determinism import at_the_moment
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.projections import family_in, projection_of, time_windows_of
@@ -107,7 +107,7 @@ class Resolver:
             if is_piped(node):
                 frame.is_piped = True
                 called = node.alias or _PIPED
-            frame.sources.append(Seen(called, self._table(node, ctes)))
+            frame.sources.append(VisibleColumn(called, self._table(node, ctes)))
         elif isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):  # brackets around joins
                 self._source(node.this, frame, ctes)
@@ -115,18 +115,18 @@ class Resolver:
             columns = self.output(node, frame.outer, ctes)
             frame.is_piped = frame.is_piped or is_piped(node)
             called = _PIPED if is_piped(node) else node.alias_or_name
-            frame.sources.append(Seen(called, _unless_pivoted(node, _aliased(node, columns))))
+            frame.sources.append(VisibleColumn(called, _unless_pivoted(node, _aliased(node, columns))))
         elif isinstance(node, exp.Lateral):
             is_query = isinstance(node.this, exp.Subquery)
             columns = self.output(node.this, frame, ctes) if is_query else UNKNOWN
             if not is_query:
                 self._walk(node.this, frame, ctes, None)
                 self._now_texts(node.this, frame)
-            frame.sources.append(Seen(node.alias_or_name, _aliased(node, columns)))
+            frame.sources.append(VisibleColumn(node.alias_or_name, _aliased(node, columns)))
         else:
             alias = node.args.get("alias") if node is not None else None
             self._now_texts(node, frame)
-            frame.sources.append(Seen(node.alias_or_name if alias else "", _aliased(node, UNKNOWN)))
+            frame.sources.append(VisibleColumn(node.alias_or_name if alias else "", _aliased(node, UNKNOWN)))
 
     def _table(self, node: exp.Table, ctes: Mapping[str, Output]) -> Output:
         if isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() in ctes:
@@ -136,7 +136,9 @@ class Resolver:
             columns = UNKNOWN if start is None else self.columns_at(start)
         return _unless_pivoted(node, _aliased(node, columns))
 
-    def _walk(self, node: Any, frame: Frame, ctes: Mapping[str, Output], strict: Sequence[Seen] | None) -> None:
+    def _walk(
+        self, node: Any, frame: Frame, ctes: Mapping[str, Output], strict: Sequence[VisibleColumn] | None
+    ) -> None:
         """Check every column below a node; a query inside of it sees this frame as its outer one.
 
         `strict`: the own sources in scope; an unqualified name must belong to only one of them. None where other names
@@ -164,7 +166,7 @@ class Resolver:
             if isinstance(node, exp.Expression):
                 self.errors.extend(now_texts(node, self.source, lambda column: family_in(column, frame)))
 
-    def _column(self, node: exp.Column, frame: Frame, strict: Sequence[Seen] | None) -> None:
+    def _column(self, node: exp.Column, frame: Frame, strict: Sequence[VisibleColumn] | None) -> None:
         parts = node.parts
         first = parts[0]
         if isinstance(first, exp.Star) or first.name.startswith("_metadata"):
@@ -196,7 +198,7 @@ class Resolver:
             if not any(name.name.lower() in (seen.names or ()) for seen in frame.visible()):
                 self._unknown(name, name.name, frame.visible())
 
-    def _qualified(self, parts: Sequence[Any], source: Seen, frame: Frame) -> None:
+    def _qualified(self, parts: Sequence[Any], source: VisibleColumn, frame: Frame) -> None:
         column, known = parts[1], source.names
         if isinstance(column, exp.Star) or known is None:
             return
@@ -205,7 +207,7 @@ class Resolver:
         elif column.name.lower() not in known and not frame.has(parts[0].name):
             self._unknown(column, f"{source.alias}.{column.name}", [source])
 
-    def _ambiguous(self, node: Any, name: str, owners: Sequence[Seen]) -> None:
+    def _ambiguous(self, node: Any, name: str, owners: Sequence[VisibleColumn]) -> None:
         start = node.meta.get("start")
         if start is None:
             return
@@ -226,7 +228,7 @@ class Resolver:
             )
         )
 
-    def _unknown(self, node: Any, name: str, sources: list[Seen], *, end: Any = None) -> None:
+    def _unknown(self, node: Any, name: str, sources: list[VisibleColumn], *, end: Any = None) -> None:
         start = node.meta.get("start")
         if start is None:
             return
@@ -292,7 +294,7 @@ def _aliased(node: Any, columns: Output) -> Output:
     return columns.renamed(column.name for column in renamed) if renamed else columns
 
 
-def _shown(sources: Iterable[Seen]) -> set[str]:
+def _shown(sources: Iterable[VisibleColumn]) -> set[str]:
     """Return the columns that a `*` of some sources includes, in lower case, as far as they are known."""
     return {entry.name.lower() for source in sources for entry in source.output.entries if not entry.is_hidden}
 

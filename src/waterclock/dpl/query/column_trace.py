@@ -11,8 +11,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
-from waterclock.dpl.query.column_flow import Column, ColumnFlow, Origin
-from waterclock.dpl.query.column_flow import Made as Columns
+from waterclock.dpl.query.column_flow import ColumnFlow, ColumnOrigin, FlowColumn
+from waterclock.dpl.query.column_flow import ColumnSource as Columns
 from waterclock.dpl.query.splice import splice
 from waterclock.dpl.syntax.pipes import PIPED
 from waterclock.dpl.syntax.tokens import parse_query_text
@@ -38,7 +38,7 @@ class ColumnOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TracedColumn:
     """The direct origin of a column: `expression`, and its `inputs`. `note` explains where and why the trace ends.
 
     `unknown` are the inputs that may or may not be origins. `how` describes the derivation for Python code, as the
@@ -56,7 +56,7 @@ class Made:
 class Traced:
     """The columns of a query in order, and the tables whose `*` may include more."""
 
-    made: Mapping[str, Made]
+    made: Mapping[str, TracedColumn]
     stars: tuple[str, ...] = ()
 
 
@@ -70,14 +70,17 @@ def trace(
     """
     if not query.branches:
         return _Tracer(query, closed, known, said).trace()
-    together: dict[str, tuple[str, Made]] = {}
+    together: dict[str, tuple[str, TracedColumn]] = {}
     stars: dict[str, None] = {}
     for branch in query.branches:
         traced = trace(branch, closed, known, said)
         for name, made in traced.made.items():
             first, before = together.get(name.lower(), (name, made))
             expressions = ", ".join(dict.fromkeys((before.expression, made.expression)))
-            together[name.lower()] = first, Made(expressions, tuple(sorted({*before.inputs, *made.inputs})), made.note)
+            together[name.lower()] = (
+                first,
+                TracedColumn(expressions, tuple(sorted({*before.inputs, *made.inputs})), made.note),
+            )
         stars |= dict.fromkeys(traced.stars)
     return Traced(dict(together.values()), tuple(stars))
 
@@ -103,8 +106,8 @@ class _Tracer:
             tree = parse_query_text(self.text)
             made = ColumnFlow(self._read).query(tree)
         except (SqlglotError, ValueError, RecursionError):
-            return Traced({"*": Made(note=UNTOLD)})
-        found: dict[str, Made] = {}
+            return Traced({"*": TracedColumn(note=UNTOLD)})
+        found: dict[str, TracedColumn] = {}
         texts = self._texts(tree)
         for column in made.columns:
             if column.name.lower() in {"", TIMELABEL}:  # refused; the engine drops the label's column, and sets its own
@@ -115,19 +118,19 @@ class _Tracer:
             found["*"] = rest
         return Traced(found, tuple(dict.fromkeys(_table_of(self.reads[name]) for name in made.opens)))
 
-    def _made(self, text: str, origin: Origin) -> Made:
+    def _made(self, text: str, origin: ColumnOrigin) -> TracedColumn:
         inputs = tuple(sorted({self._origin(name, column) for name, column in origin.inputs}))
-        return Made(text, inputs) if origin.is_known else Made(text, inputs, UNTOLD)
+        return TracedColumn(text, inputs) if origin.is_known else TracedColumn(text, inputs, UNTOLD)
 
-    def _rest(self, made: Columns) -> Made | None:
+    def _rest(self, made: Columns) -> TracedColumn | None:
         """Return the origin of columns that are known only by name, from a struct's fields or a function's rows."""
         if not made.is_known:
-            return Made(note=UNTOLD)
+            return TracedColumn(note=UNTOLD)
         if len(made.rests) == len(made.opens):
             return None
         if made.opens or len(made.rests) > 1:
-            return Made(note=UNTOLD)
-        return self._made("", made.rests[0]("*") or Origin(is_known=False))
+            return TracedColumn(note=UNTOLD)
+        return self._made("", made.rests[0]("*") or ColumnOrigin(is_known=False))
 
     def _texts(self, tree: Any) -> dict[str, str]:
         """Return the expressions with each column's table before it, by the columns' lower-case names."""
@@ -156,9 +159,11 @@ class _Tracer:
             return None
         closed = self._closed(read)
         if closed:
-            return Columns(tuple(Column(each, Origin(frozenset({(name, each)}))) for each in closed))
-        known = tuple(Column(each, Origin(frozenset({(name, each)}))) for each, _ in self.flats.get(name, {}).values())
-        return Columns(known, (lambda column: Origin(frozenset({(name, column)})),), (name,))
+            return Columns(tuple(FlowColumn(each, ColumnOrigin(frozenset({(name, each)}))) for each in closed))
+        known = tuple(
+            FlowColumn(each, ColumnOrigin(frozenset({(name, each)}))) for each, _ in self.flats.get(name, {}).values()
+        )
+        return Columns(known, (lambda column: ColumnOrigin(frozenset({(name, column)})),), (name,))
 
     def _origin(self, name: str, column: str) -> ColumnOf:
         """Return the table's column behind a read's column, in the spelling of the table."""

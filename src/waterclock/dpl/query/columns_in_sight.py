@@ -83,7 +83,7 @@ def output_of(names: Names | None, families: Mapping[str, Family] | None = None,
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VisibleColumn:
     """A source in FROM or JOIN, with its alias."""
 
     alias: str
@@ -103,7 +103,7 @@ class Frame:
     JOIN merges columns that are not named. `is_piped`: a step after |> reads the rows of the step before.
     """
 
-    sources: list[Seen] = field(default_factory=list)
+    sources: list[VisibleColumn] = field(default_factory=list)
     hidden: set[str] = field(default_factory=set)
     merged: set[str] = field(default_factory=set)
     aliases: set[str] = field(default_factory=set)
@@ -111,7 +111,7 @@ class Frame:
     is_piped: bool = False
     outer: Frame | None = None
 
-    def source(self, name: str) -> Seen | None:
+    def source(self, name: str) -> VisibleColumn | None:
         """Return the source of that alias, from the inner scope to the outer ones."""
         lower = name.lower()
         for source in self.sources:
@@ -130,15 +130,15 @@ class Frame:
         """Return whether a step after |> is in scope: it may name the inputs of earlier steps."""
         return self.is_piped or (self.outer is not None and self.outer.may_pipe())
 
-    def all_sources(self) -> list[Seen]:
+    def all_sources(self) -> list[VisibleColumn]:
         """List all sources in scope, the nearest first."""
         return [*self.sources, *(self.outer.all_sources() if self.outer else [])]
 
-    def visible(self) -> list[Seen]:
+    def visible(self) -> list[VisibleColumn]:
         """List the SELECT's own sources whose columns a `*` and an unqualified name can reach."""
         return [source for source in self.sources if source.alias.lower() not in self.hidden]
 
-    def owners(self, name: str, among: Iterable[Seen] | None = None) -> list[Seen]:
+    def owners(self, name: str, among: Iterable[VisibleColumn] | None = None) -> list[VisibleColumn]:
         """List the sources of an ambiguous unqualified name; an empty list if it is not ambiguous, or not certainly so.
 
         The nearest SELECT whose sources have the name decides. `among`: the own sources that are in scope at this
@@ -166,13 +166,13 @@ class Frame:
         return self.outer.family(name) if self.outer else None
 
 
-def _times(source: Seen, lower: str) -> int:
+def _times(source: VisibleColumn, lower: str) -> int:
     if source.names is None or lower not in source.names:
         return 0
     return 2 if lower in source.output.twice else 1
 
 
-def listed(sources: Iterable[Seen]) -> Iterator[tuple[str, Names | None]]:
+def listed(sources: Iterable[VisibleColumn]) -> Iterator[tuple[str, Names | None]]:
     """Yield sources as errors list them: by alias, with their columns."""
     for source in sources:
         yield source.alias, source.names

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.column_scope import start_of
-from waterclock.dpl.query.names_in_query import Found, FoundTable
+from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
@@ -46,7 +46,7 @@ class Hiding:
 
 
 def hiding_of(
-    source: SourceText, tokens: Sequence[Token], found: Found, hidden: Callable[[FoundTable], Sequence[str]]
+    source: SourceText, tokens: Sequence[Token], found: QueryNames, hidden: Callable[[FoundTable], Sequence[str]]
 ) -> Hiding:
     """Compute which HIDDEN columns a query, or one branch of it, would include; `hidden` returns those of a read.
 
@@ -56,7 +56,7 @@ def hiding_of(
     hiding = Hiding()
     if of_reads and found.tree is not None:
         nodes = {start: node for node in found.tree.find_all(exp.Table) if (start := start_of(node)) is not None}
-        finder = _Finder(source, _Nested(tokens), nodes, hiding)
+        finder = _HiddenColumnFinder(source, _Nested(tokens), nodes, hiding)
         for table, names in of_reads:
             finder.read(table, names)
         finder.write()
@@ -185,7 +185,7 @@ class _Select:
     merged: frozenset[str]
 
 
-class _Finder:
+class _HiddenColumnFinder:
     def __init__(self, source: SourceText, nested: _Nested, nodes: Mapping[int, Any], hiding: Hiding) -> None:
         self.source = source
         self.nested = nested

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from waterclock.dpl.query.column_readers import how_read, is_asked
-from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, Made
+from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, TracedColumn
 from waterclock.dpl.query.column_uses import FILTER, VALUE, uses_in
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.flow.choices import Kind
@@ -65,7 +65,7 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
             table = flow.tables[name]
             for read in dict.fromkeys((*(each.table for each in table.reads), *delivered.get(name, ()))):
                 if read in found:
-                    _Reader(lineage, table, found).take(found[read])
+                    _ImpactReader(lineage, table, found).take(found[read])
             for column in table.columns.named:
                 said = column.references
                 if said is not None and said.table in found:
@@ -103,7 +103,7 @@ def _delivered(flow: Flow) -> Mapping[str, tuple[str, ...]]:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ImpactReader:
     """Propagates the effects on a table to one of its readers."""
 
     lineage: ColumnLineage
@@ -149,7 +149,7 @@ class _Reader:
             self._take_uses(read, column, known, is_made=bool(made))
 
     def _take_code(
-        self, read: str, column: str, how: str, made: Sequence[tuple[str, Made]], shown: CodeLineage
+        self, read: str, column: str, how: str, made: Sequence[tuple[str, TracedColumn]], shown: CodeLineage
     ) -> None:
         for name, one in made:
             sure = [each for each in one.inputs if each not in one.unknown and _is_column(each, read, column)]
@@ -187,7 +187,7 @@ class _Reader:
         if column.lower() in named or self.table.columns.is_open:
             self._put(read, named.get(column.lower(), column), how)
 
-    def _made(self, read: str, column: str) -> Iterator[tuple[str, Made]]:
+    def _made(self, read: str, column: str) -> Iterator[tuple[str, TracedColumn]]:
         of = ColumnOf(read, column)
         made = self.lineage.made_in(self.table.name)
         for name, one in made.items():
@@ -195,7 +195,7 @@ class _Reader:
                 yield name, one
         is_by_star = read in self.lineage.stars_in(self.table.name) and self.lineage.comes_by_star(read, column)
         if is_by_star and column.lower() not in {name.lower() for name in made}:
-            yield column, Made(column, (of,))
+            yield column, TracedColumn(column, (of,))
 
     def _is_untold(self) -> bool:
         """Return whether columns with an undetermined origin may derive from any column that the query reads."""
@@ -214,7 +214,7 @@ def _is_column(one: ColumnOf, table: str, column: str) -> bool:
     return one.table == table and one.column.lower() == column.lower()
 
 
-def _kind(made: Made, column: str) -> str:
+def _kind(made: TracedColumn, column: str) -> str:
     if made.how:
         return COPIED if made.how == COPIED else COMPUTED
     if made.note and not made.expression:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from waterclock.dpl.query.column_trace import ColumnOf, Made, trace
+from waterclock.dpl.query.column_trace import ColumnOf, TracedColumn, trace
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.code_lineage import COMPUTED, COPIED, CodeLineage, Origin
@@ -25,7 +25,7 @@ class Branch:
     """
 
     column: ColumnOf
-    made: Made
+    made: TracedColumn
     beyond: tuple[Branch, ...] = ()
     is_seen: bool = False
     is_unknown: bool = False
@@ -44,7 +44,7 @@ class ColumnLineage:
     flow: Flow
     schemas: Schemas = field(default_factory=dict)
     of_code: Mapping[str, CodeLineage] = field(default_factory=dict)
-    _made: dict[str, dict[str, Made]] = field(default_factory=dict)
+    _made: dict[str, dict[str, TracedColumn]] = field(default_factory=dict)
     _stars: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _busy: set[str] = field(default_factory=set)
 
@@ -56,7 +56,7 @@ class ColumnLineage:
         known |= {name.lower(): name for name in _declared(self.flow.tables[table])}
         return tuple(known.values())
 
-    def made(self, of: ColumnOf) -> Made:
+    def made(self, of: ColumnOf) -> TracedColumn:
         """Return the direct origin of a column.
 
         Raises  E517 for a column that the table does not have, with the nearest
@@ -64,17 +64,17 @@ class ColumnLineage:
         table = self.flow.tables[of.table]
         found = {name.lower(): made for name, made in self._traced(of.table).items()}
         if of.column == "*":
-            return Made(inputs=tuple(ColumnOf(read.table, "*") for read in table.reads))
+            return TracedColumn(inputs=tuple(ColumnOf(read.table, "*") for read in table.reads))
         if of.column.lower() in found:
             return found[of.column.lower()]
         if "*" in found and (not self._knows(of.table) or self._has(of)):
             return found["*"]
         stars = [name for name in self.stars_in(of.table) if self.comes_by_star(name, of.column)]
         if stars and not _is_consumed(table, of.column):
-            return Made(of.column, tuple(ColumnOf(name, of.column) for name in stars), "through *")
+            return TracedColumn(of.column, tuple(ColumnOf(name, of.column) for name in stars), "through *")
         known = self.columns(of.table)
         if table.kind is Kind.COLLECT and not self._knows(of.table):
-            return Made(note=f"collected from {table.source.unit}" if table.source else "")
+            return TracedColumn(note=f"collected from {table.source.unit}" if table.source else "")
         raise WaterclockError(
             "E517",
             f"{of.table} has no column {of.column}",
@@ -84,7 +84,7 @@ class ColumnLineage:
             ),
         )
 
-    def made_in(self, table: str) -> Mapping[str, Made]:
+    def made_in(self, table: str) -> Mapping[str, TracedColumn]:
         """Return the direct origin of each column of a table; `*` represents columns that are not known."""
         return self._traced(table)
 
@@ -142,36 +142,36 @@ class ColumnLineage:
     def _has(self, of: ColumnOf) -> bool:
         return of.column.lower() in {name.lower() for name in self.columns(of.table)}
 
-    def _made_or_unknown(self, of: ColumnOf) -> Made:
+    def _made_or_unknown(self, of: ColumnOf) -> TracedColumn:
         try:
             return self.made(of)
         except WaterclockError as error:
-            return Made(note=error.what)
+            return TracedColumn(note=error.what)
 
-    def _traced(self, name: str) -> dict[str, Made]:
+    def _traced(self, name: str) -> dict[str, TracedColumn]:
         if name not in self._made and name not in self._busy:
             self._busy.add(name)
             self._made[name] = self._trace(self.flow.tables[name])
             self._busy.discard(name)
         return self._made.get(name, {})
 
-    def _trace(self, table: Table) -> dict[str, Made]:
+    def _trace(self, table: Table) -> dict[str, TracedColumn]:
         made = self._trace_rows(table)
         if table.temporal is None:
             return made
         said = {name.lower(): each for name, each in made.items()}
         windows = "the windows of its snapshots say" if table.temporal.is_of_snapshots else "its window's end says"
-        since = said.get((table.temporal.at or "").lower(), Made(note=f"when a row came, {windows}"))
+        since = said.get((table.temporal.at or "").lower(), TracedColumn(note=f"when a row came, {windows}"))
         return {name: made.get(name, since) for name in table.temporal.outputs(made)}
 
-    def _trace_rows(self, table: Table) -> dict[str, Made]:
+    def _trace_rows(self, table: Table) -> dict[str, TracedColumn]:
         if table.kind is Kind.PUBLISH:
             source = table.reads[0].table
             self._stars[table.name] = (source,) if table.columns.is_open else ()
             if table.columns.named:
                 return {column.name: self._sent(source, column) for column in table.columns.named}
             return {
-                column: Made(column, (ColumnOf(source, column),))
+                column: TracedColumn(column, (ColumnOf(source, column),))
                 for column in self.columns(source)
                 if column not in table.columns.left_out
             }
@@ -180,7 +180,7 @@ class ColumnLineage:
         if table.query is None:
             note = f"collected from {table.source.unit}" if table.source else ""
             names = list(self.schemas.get(table.name, ())) or [column.name for column in table.columns.named]
-            made = {column: Made(note=note) for column in names if column != TIMELABEL}
+            made = {column: TracedColumn(note=note) for column in names if column != TIMELABEL}
             return made if table.each is None else {**made, **_asked_by(table.each, made)}
         said = {column.name.lower(): column.name for column in table.columns.named}
         traced = trace(table.query, self._closed, self._known, said)
@@ -194,37 +194,37 @@ class ColumnLineage:
             found |= {name: traced.made["*"] for lower, name in said.items() if lower not in told}
         return found
 
-    def _sent(self, source: str, column: Column) -> Made:
+    def _sent(self, source: str, column: Column) -> TracedColumn:
         """Return the origin of a column of a PUBLISH in the published table."""
         if column.made_as is None:
-            return Made(column.name, (ColumnOf(source, column.name),))
+            return TracedColumn(column.name, (ColumnOf(source, column.name),))
         spelt = {name.lower(): name for name in self._known(source)}
         inputs = tuple(ColumnOf(source, spelt.get(name.lower(), name)) for name in column.made_as.columns)
-        return Made(column.made_as.expression, inputs)
+        return TracedColumn(column.made_as.expression, inputs)
 
-    def _trace_code(self, table: Table, function: PythonFunction) -> dict[str, Made]:
+    def _trace_code(self, table: Table, function: PythonFunction) -> dict[str, TracedColumn]:
         everything = tuple(dict.fromkeys(ColumnOf(read.table, "*") for read in table.reads))
         shown = self.of_code.get(table.name)
         named = [column.name for column in table.columns.named]
         if shown is None:
             note = f"made by {function.name} in {function.file}, which cannot be looked into"
             known = [*self.schemas.get(table.name, ()), *named, "*"]
-            opaque = Made("", everything, note, frozenset(everything), COMPUTED)
+            opaque = TracedColumn("", everything, note, frozenset(everything), COMPUTED)
             return {column: opaque for column in known if column != TIMELABEL}
         by = f"by {function.name} in {function.file}"
         found = {name: self._shown(origin, by) for name, origin in shown.columns.items()}
         found |= _made_until(table, found)
         lower = {name.lower(): name for name in found}
-        other = Made("", everything, f"{by}, of which no plan shows it", frozenset(everything), COMPUTED)
+        other = TracedColumn("", everything, f"{by}, of which no plan shows it", frozenset(everything), COMPUTED)
         said = {name: found[lower[name.lower()]] if name.lower() in lower else other for name in named}
         return said if not table.columns.is_open else {**_without(found, said), **said}
 
-    def _shown(self, origin: Origin, by: str) -> Made:
+    def _shown(self, origin: Origin, by: str) -> TracedColumn:
         unknown = frozenset(ColumnOf(*each) for each in origin.maybe)
         inputs = tuple(sorted({*(ColumnOf(*each) for each in origin.inputs), *unknown}))
         is_copy = origin.how == COPIED and len(inputs) == 1 and not unknown
         why = f", where {', '.join(sorted(origin.why))} cannot be looked into" if origin.why else ""
-        return Made(str(inputs[0]) if is_copy else "", inputs, by + why, unknown, origin.how)
+        return TracedColumn(str(inputs[0]) if is_copy else "", inputs, by + why, unknown, origin.how)
 
     def _known(self, table: str) -> tuple[str, ...]:
         """Return the known columns of a table; none for one that is being traced, because of a cycle."""
@@ -245,28 +245,28 @@ class ColumnLineage:
         return ()
 
 
-def _asked_by(each: Each, made: Mapping[str, Made]) -> dict[str, Made]:
+def _asked_by(each: Each, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
     """Return the columns that are parameters of requests to a source: they come from the FOR EACH table."""
     spelled = {name.lower(): name for name in made}
     return {
-        spelled.get(name.lower(), name): Made(name, (ColumnOf(each.table, name),), "asked for each row")
+        spelled.get(name.lower(), name): TracedColumn(name, (ColumnOf(each.table, name),), "asked for each row")
         for name in each.parameters
     }
 
 
-def _made_until(table: Table, made: Mapping[str, Made]) -> dict[str, Made]:
+def _made_until(table: Table, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
     """Return the columns computed from others until they retire, traced to the origins of those."""
-    found: dict[str, Made] = {}
+    found: dict[str, TracedColumn] = {}
     for column in table.columns.named:
         text = column.ends and column.ends.made_as
         if text:
             words = {word.lower() for word in re.findall(r"\w+", text)}
             inputs = sorted({each for name, one in made.items() if name.lower() in words for each in one.inputs})
-            found[column.name] = Made(text, tuple(inputs), f"until {column.ends.day}" if column.ends else "")
+            found[column.name] = TracedColumn(text, tuple(inputs), f"until {column.ends.day}" if column.ends else "")
     return found
 
 
-def _without(found: Mapping[str, Made], said: Mapping[str, Made]) -> dict[str, Made]:
+def _without(found: Mapping[str, TracedColumn], said: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
     lower = {name.lower() for name in said}
     return {name: made for name, made in found.items() if name.lower() not in lower}
 

@@ -30,7 +30,7 @@ _APART = frozenset({"DISTINCT", "FILTER", "OVER", "WITHIN"})
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class WindowCall:
     """One aggregate: its lower-case name, and the texts of its arguments."""
 
     name: str
@@ -53,7 +53,7 @@ class Parted:
     """An expression as pieces of text with an aggregate between each two of them."""
 
     pieces: tuple[str, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[WindowCall, ...]
 
     def rendered(self, of: Callable[[int], str]) -> str:
         """Return the expression with each aggregate replaced by a text, given its number."""
@@ -85,7 +85,7 @@ def _is_of_these_alone(found: Parted) -> bool:
     return tree is not None and tree.find(exp.Column, exp.AggFunc, exp.Star) is None
 
 
-def _calls(text: str) -> Iterator[tuple[int, int, Call | None]]:
+def _calls(text: str) -> Iterator[tuple[int, int, WindowCall | None]]:
     """Yield the range of each outermost aggregate; None in place of a call that cannot be merged."""
     tokens = dialect().tokenize(text)
     index = 0
@@ -98,7 +98,7 @@ def _calls(text: str) -> Iterator[tuple[int, int, Call | None]]:
         following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
         name, inside = tokens[index].text.lower(), tokens[index + 2 : last]
         is_plain = following not in _APART and not (inside and inside[0].text.upper() in _APART)
-        yield start, stop, Call(name, _split(text, inside)) if is_plain and name in _MERGEABLE else None
+        yield start, stop, WindowCall(name, _split(text, inside)) if is_plain and name in _MERGEABLE else None
         index = last + 1
 
 

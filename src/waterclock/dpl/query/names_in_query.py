@@ -63,7 +63,7 @@ class FoundValue:
 
 
 @dataclass(slots=True)
-class Found:
+class QueryNames:
     """All names in a query, its syntax tree, and its errors.
 
     For UNION ALL BY NAME, `branches` are the combined queries with their names, and there is no single tree.
@@ -74,4 +74,4 @@ class Found:
     values: list[FoundValue] = field(default_factory=list)
     variables: dict[str, Span] = field(default_factory=dict)
     errors: list[WaterclockError] = field(default_factory=list)
-    branches: list[tuple[QuerySaid, Found]] = field(default_factory=list)
+    branches: list[tuple[QuerySaid, QueryNames]] = field(default_factory=list)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Output, Seen
+from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Output, VisibleColumn
 from waterclock.dpl.query.type_families import Family, family_of
 
 _NAMELESS = (exp.Func, exp.Binary, exp.Unary, exp.Predicate, exp.Case, exp.Window, exp.Interval, exp.Subquery)
@@ -54,10 +54,12 @@ def _of_star(node: Any, frame: Frame) -> Output:
     if isinstance(node, exp.Star):
         return _star(node, node, frame.visible(), frozenset(frame.merged), is_whole=not frame.is_natural)
     source = frame.source(node.parts[0].name) if len(node.parts) == 2 else None
-    return _star(node.this, node, [source] if source else [Seen("", UNKNOWN)], frozenset(), is_whole=True)
+    return _star(node.this, node, [source] if source else [VisibleColumn("", UNKNOWN)], frozenset(), is_whole=True)
 
 
-def _star(star: exp.Star, node: Any, sources: Iterable[Seen], merged: frozenset[str], *, is_whole: bool) -> Output:
+def _star(
+    star: exp.Star, node: Any, sources: Iterable[VisibleColumn], merged: frozenset[str], *, is_whole: bool
+) -> Output:
     """Return the columns of a `*`, in which a column that USING merges occurs once."""
     left_out = {column.name.lower() for column in star.args.get("except_") or ()}
     sources = list(sources)

@@ -13,7 +13,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.builtins import BROUGHT, miscalled
 from waterclock.dpl.query.determinism import WATCHED, nondeterministic
-from waterclock.dpl.query.names_in_query import FLAT, Found, FoundTable, FoundValue, mark_in_tree
+from waterclock.dpl.query.names_in_query import FLAT, FoundTable, FoundValue, QueryNames, mark_in_tree
 from waterclock.dpl.query.scopes import is_cte, written_ctes
 from waterclock.dpl.query.sources_in_tokens import unfollowed
 from waterclock.dpl.query.spark_functions import TABLE_FUNCTIONS
@@ -55,12 +55,12 @@ def exactly(said: str) -> str:
     )
 
 
-def find_in_branches(query: QuerySaid) -> Found:
+def find_in_branches(query: QuerySaid) -> QueryNames:
     """Return the references of a query that may have UNION ALL BY NAME at its top level."""
     branches, errors = branches_of(query)
     if not branches:
         return find_references(query)
-    found = Found(None, errors=errors, branches=[(branch, find_references(branch)) for branch in branches])
+    found = QueryNames(None, errors=errors, branches=[(branch, find_references(branch)) for branch in branches])
     for _, inside in found.branches:
         found.tables.extend(inside.tables)
         found.variables = {**inside.variables, **found.variables}
@@ -68,10 +68,10 @@ def find_in_branches(query: QuerySaid) -> Found:
     return found
 
 
-def find_references(query: QuerySaid) -> Found:
+def find_references(query: QuerySaid) -> QueryNames:
     """Return the references of a query. For a query that cannot be parsed, return errors only, without a tree."""
     source, tokens = query.span.source, query.tokens
-    found = Found(None, errors=list(misplaced(query)))
+    found = QueryNames(None, errors=list(misplaced(query)))
     if found.errors:
         return found
     template = next(iter(templates_in(source, tokens)), None)
@@ -119,7 +119,7 @@ def _broken_off(error: BaseException | None, span: Span) -> WaterclockError:
 
 
 class _Finder:
-    def __init__(self, source: SourceText, tokens: Sequence[Token], found: Found) -> None:
+    def __init__(self, source: SourceText, tokens: Sequence[Token], found: QueryNames) -> None:
         self.source = source
         self.tokens = tokens
         self.found = found

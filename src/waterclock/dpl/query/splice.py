@@ -21,7 +21,7 @@ MARKERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """A piece of a spliced text that begins at `at`: copied from `origin` on if `is_copied`, else inserted."""
 
     at: int
@@ -39,7 +39,7 @@ class Spliced:
     """
 
     text: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TextPiece, ...]
     variables: tuple[str, ...] = ()
 
     def place_of(self, line: int, column: int) -> Place:
@@ -113,12 +113,12 @@ def splice_by(query: Query, ways: InPlace) -> Spliced:
     if query.branches:
         raise ValueError("Spark has no UNION ALL BY NAME: splice each of the branches")
     parts: list[str] = []
-    pieces: list[Piece] = []
+    pieces: list[TextPiece] = []
     at = 0
     for text, source, origin, is_copied in _pieces(query, ways):
         if text:
             parts.append(text)
-            pieces.append(Piece(at, source, origin, is_copied))
+            pieces.append(TextPiece(at, source, origin, is_copied))
             at += len(text)
     return Spliced("".join(parts), tuple(pieces), variables_of(query))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from waterclock.dpl.config.model import Config
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.alerts import Alerting, AlertRule, Quiet, Severity, Target, TargetKind
+from waterclock.flow.alerts import Alerting, AlertRule, QuietHours, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow, Secret
 from waterclock.selection import select
 from waterclock.timelabel.duration import parse_duration
@@ -31,7 +31,7 @@ def resolve_alerts(config: Config, flow: Flow, errors: list[WaterclockError]) ->
     """Return the alerts that the project declares, and add all errors in them to `errors`."""
     said = config.alerts
     is_on = bool(said) and config.environment.alerts
-    reader = _Reader(config, errors, is_whole=not errors)
+    reader = _AlertReader(config, errors, is_whole=not errors)
     reader.keys(said, ("alerts",), _SECTION_KEYS)
     targets = {
         name: target
@@ -50,7 +50,7 @@ def resolve_alerts(config: Config, flow: Flow, errors: list[WaterclockError]) ->
 
 
 @dataclass(slots=True)
-class _Reader:
+class _AlertReader:
     """Reads values of the section, and reports invalid ones at their places."""
 
     config: Config
@@ -101,7 +101,7 @@ class _Reader:
         return None
 
 
-def _target(reader: _Reader, name: str, values: Mapping[str, Any]) -> Target | None:
+def _target(reader: _AlertReader, name: str, values: Mapping[str, Any]) -> Target | None:
     path = ("alerts", "targets", name)
     reader.keys(values, path, _TARGET_KEYS)
     kinds = [kind for kind in TargetKind if kind in values]
@@ -124,7 +124,7 @@ def _target(reader: _Reader, name: str, values: Mapping[str, Any]) -> Target | N
     return Target(name, kind, address, token, str(reader.config.place((*path, kind)).place))
 
 
-def _text_or_secret(reader: _Reader, values: Mapping[str, Any], path: _Path) -> str | Secret | None:
+def _text_or_secret(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> str | Secret | None:
     value = values[path[-1]]
     if isinstance(value, str) and value:
         return value
@@ -135,7 +135,9 @@ def _text_or_secret(reader: _Reader, values: Mapping[str, Any], path: _Path) -> 
     return None
 
 
-def _rule(reader: _Reader, name: str, values: Mapping[str, Any], flow: Flow, targets: set[str]) -> AlertRule | None:
+def _rule(
+    reader: _AlertReader, name: str, values: Mapping[str, Any], flow: Flow, targets: set[str]
+) -> AlertRule | None:
     path = ("alerts", "rules", name)
     reader.keys(values, path, _RULE_KEYS)
     before = len(reader.errors)
@@ -156,14 +158,14 @@ def _rule(reader: _Reader, name: str, values: Mapping[str, Any], flow: Flow, tar
     return AlertRule(name, tables, severity, to, repeat, quiet)
 
 
-def _rule_of_all(reader: _Reader, flow: Flow, targets: tuple[str, ...]) -> AlertRule:
+def _rule_of_all(reader: _AlertReader, flow: Flow, targets: tuple[str, ...]) -> AlertRule:
     """Return the rule that applies if none is declared: every target receives every alert."""
     path = ("alerts",)
     repeat, quiet = _repeat(reader, {}, (*path, "repeat")), _quiet(reader, {}, path)
     return AlertRule("all", frozenset(flow.tables), Severity.WARNING, targets, repeat, quiet)
 
 
-def _tables(reader: _Reader, values: Mapping[str, Any], path: _Path, flow: Flow) -> frozenset[str]:
+def _tables(reader: _AlertReader, values: Mapping[str, Any], path: _Path, flow: Flow) -> frozenset[str]:
     texts = reader.texts(values, path)
     try:
         found = select(flow, *(texts or ()))
@@ -178,7 +180,7 @@ def _tables(reader: _Reader, values: Mapping[str, Any], path: _Path, flow: Flow)
     return frozenset(found.tables)
 
 
-def _severity(reader: _Reader, values: Mapping[str, Any], path: _Path) -> Severity | None:
+def _severity(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> Severity | None:
     said = values.get("severity", Severity.WARNING.value)
     if said in list(Severity):
         return Severity(said)
@@ -188,7 +190,7 @@ def _severity(reader: _Reader, values: Mapping[str, Any], path: _Path) -> Severi
     return None
 
 
-def _repeat(reader: _Reader, values: Mapping[str, Any], path: _Path) -> timedelta | None:
+def _repeat(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> timedelta | None:
     path = path if "repeat" in values else ("alerts", "repeat")
     said = values.get("repeat", reader.said.get("repeat", _REPEAT))
     if said == _NEVER:
@@ -205,7 +207,7 @@ def _repeat(reader: _Reader, values: Mapping[str, Any], path: _Path) -> timedelt
     return repeat
 
 
-def _quiet(reader: _Reader, values: Mapping[str, Any], path: _Path) -> Quiet | None:
+def _quiet(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> QuietHours | None:
     said, at = _said(reader, values, path, "quiet")
     zone, at_zone = _said(reader, values, path, "zone")
     if said is None or said == _NEVER:
@@ -220,10 +222,10 @@ def _quiet(reader: _Reader, values: Mapping[str, Any], path: _Path) -> Quiet | N
         reader.errors.append(reader.config.place(at_zone).placing(error))
         return None
     first, second, third, fourth = map(int, hours.groups())
-    return Quiet(first * 60 + second, third * 60 + fourth, str(zone or "UTC"))
+    return QuietHours(first * 60 + second, third * 60 + fourth, str(zone or "UTC"))
 
 
-def _said(reader: _Reader, values: Mapping[str, Any], path: _Path, key: str) -> tuple[Any, _Path]:
+def _said(reader: _AlertReader, values: Mapping[str, Any], path: _Path, key: str) -> tuple[Any, _Path]:
     """Return a rule's own value, else the value for all rules, and its place."""
     return (values[key], (*path, key)) if key in values else (reader.said.get(key), ("alerts", key))
 

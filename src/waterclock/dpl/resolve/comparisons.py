@@ -13,13 +13,13 @@ from waterclock.dpl.query.aggregates import is_aggregate
 from waterclock.dpl.syntax.statements import Expression
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
-from waterclock.flow.measures import Compared, Comparison, Source
+from waterclock.flow.measures import Compared, ComparedSource, MeasureComparison
 from waterclock.flow.usual import LEAST_DAYS, MOST_DAYS
 
 if TYPE_CHECKING:
     from sqlglot.tokens import Token
 
-_HISTORY = {"LAST_GOOD": Source.LAST_GOOD, "USUAL": Source.USUAL, "TREND": Source.TREND}
+_HISTORY = {"LAST_GOOD": ComparedSource.LAST_GOOD, "USUAL": ComparedSource.USUAL, "TREND": ComparedSource.TREND}
 _NOT_COUNTED = re.compile(r"\b(distinct|filter|over|within)\b", re.IGNORECASE)
 _STRINGS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)")
@@ -36,7 +36,7 @@ def not_counted(text: str) -> str | None:
     return found.group(1).upper() if found else None
 
 
-def comparison_of(expression: Expression, text: str, errors: list[WaterclockError]) -> Comparison | None:
+def comparison_of(expression: Expression, text: str, errors: list[WaterclockError]) -> MeasureComparison | None:
     """Split a rule's `text`, with values in place of variables, at its aggregates; return None if that is refused.
 
     Adds  E294 for a call for the history of something other than an aggregate, or of one that Spark cannot compute
@@ -53,7 +53,7 @@ def comparison_of(expression: Expression, text: str, errors: list[WaterclockErro
             pieces.append(text[end:start])
             values.append(value)
             end = stop
-    return Comparison((*pieces, text[end:]), tuple(values))
+    return MeasureComparison((*pieces, text[end:]), tuple(values))
 
 
 _WHY = "what is compared with batches before is counted of each batch while that is written, and kept"
@@ -83,7 +83,7 @@ def _found(text: str) -> Iterator[tuple[int, int, Compared | str]]:
             following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
             if following in {"FILTER", "OVER", "WITHIN"}:
                 yield start, stop, f"{following} behind {text[start:stop]} cannot be counted while rows are written"
-            yield start, stop, Compared(Source.OWN, _squeezed(text[start:stop]))
+            yield start, stop, Compared(ComparedSource.OWN, _squeezed(text[start:stop]))
         else:
             index += 1
             continue
@@ -102,7 +102,7 @@ def _closing(tokens: Sequence[Token], index: int) -> int | None:
     return None
 
 
-def _history(source: Source, text: str, tokens: Sequence[Token]) -> Compared | str:
+def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> Compared | str:
     """Read the arguments of a call for history; the tokens are those from ( to )."""
     depth, comma = 0, None
     for token in tokens:
@@ -115,11 +115,11 @@ def _history(source: Source, text: str, tokens: Sequence[Token]) -> Compared | s
     if not _is_aggregate(aggregate):
         return f"{source}({aggregate}) holds no aggregate" if aggregate else f"{source}() of nothing"
     more = text[comma.end + 1 : tokens[-1].start].strip() if comma else ""
-    if source is Source.TREND:
+    if source is ComparedSource.TREND:
         return _trend(aggregate, more)
     if comma is None:
         return Compared(source, aggregate)
-    if source is not Source.USUAL:
+    if source is not ComparedSource.USUAL:
         return f"{source}() takes one aggregate and nothing more"
     if not _NUMBER.fullmatch(more.strip("()")):
         return f"usual() takes a number behind its aggregate, and {more} is none"
@@ -129,7 +129,7 @@ def _history(source: Source, text: str, tokens: Sequence[Token]) -> Compared | s
 def _trend(aggregate: str, days: str) -> Compared | str:
     count = int(days) if re.fullmatch(r"[0-9]{1,3}", days) else 0
     if LEAST_DAYS <= count <= MOST_DAYS:
-        return Compared(Source.TREND, aggregate, days=count)
+        return Compared(ComparedSource.TREND, aggregate, days=count)
     return f"trend({aggregate}) needs a second argument, {LEAST_DAYS} to {MOST_DAYS} days" + (
         f", not {days}" if days else ""
     )

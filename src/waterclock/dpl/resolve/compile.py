@@ -45,7 +45,7 @@ from waterclock.dpl.resolve.publish_targets import settle_publish
 from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.renames import check_renames, former_names
 from waterclock.dpl.resolve.rules import check_expression
-from waterclock.dpl.resolve.schemas import Known, Schemas
+from waterclock.dpl.resolve.schemas import KnownColumns, Schemas
 from waterclock.dpl.resolve.views import Queries, unknown_table
 from waterclock.dpl.resolve.watermarks import MARKS, check_marks, marks_of_step, with_marks
 from waterclock.dpl.syntax.cursor import unknown_variable
@@ -72,14 +72,14 @@ def compile_flow(
     *,
     root: Path,
     capabilities: Mapping[str, Capabilities],
-    known: Known | None = None,
+    known: KnownColumns | None = None,
     errors: list[WaterclockError],
 ) -> Flow | None:
     """Compile the statements of a project; return the flow only if there are no errors.
 
     `errors` contains the errors of parsing the statements; those of compiling are added to it.
     """
-    compiler = _Compiler(list(statements), config, root, capabilities, known or Known(), errors)
+    compiler = _Compiler(list(statements), config, root, capabilities, known or KnownColumns(), errors)
     return compiler.compile()
 
 
@@ -89,7 +89,7 @@ class _Compiler:
     config: Config
     root: Path
     capabilities: Mapping[str, Capabilities]
-    known: Known
+    known: KnownColumns
     errors: list[WaterclockError]
     drafts: dict[str, Draft] = field(default_factory=dict)
     spans: dict[tuple[str, Read], Span] = field(default_factory=dict)

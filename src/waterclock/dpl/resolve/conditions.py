@@ -65,7 +65,7 @@ def condition_of(
     if unknown:
         return None
     try:
-        found = _Reader(said.span, variables, zone).read(said.tree)
+        found = _ConditionReader(said.span, variables, zone).read(said.tree)
         if found.kind not in {_Kind.TRUTH, _Kind.NULL}:
             what = f"{said.span.text} is {found.kind}, not TRUE or FALSE"
             raise _refused(said.span, what, "compare it with something")
@@ -76,7 +76,7 @@ def condition_of(
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _ConditionReader:
     """Reads the tree of one condition; `span` is that of the whole condition."""
 
     span: Span

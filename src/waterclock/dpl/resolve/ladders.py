@@ -12,7 +12,7 @@ from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import MOST_CHECKS, checks_of, is_nested, loose_types, marks_rows
 from waterclock.flow.choices import Action, Kind, Mode, Scope
-from waterclock.flow.measures import Source
+from waterclock.flow.measures import ComparedSource
 from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_OF_TREND, MOST_DAYS
 
 
@@ -60,8 +60,8 @@ def _of_season(draft: Draft) -> Iterator[WaterclockError]:
     compared = [value for rule in draft.rules if rule.comparison for value in rule.comparison.values]
     asked = {value.source for value in compared}
     for source, minutes, of in (
-        (Source.USUAL, LEAST_MINUTES, "what is usual is learnt of two weeks"),
-        (Source.TREND, LEAST_MINUTES_OF_TREND, "a trend is that of weeks"),
+        (ComparedSource.USUAL, LEAST_MINUTES, "what is usual is learnt of two weeks"),
+        (ComparedSource.TREND, LEAST_MINUTES_OF_TREND, "a trend is that of weeks"),
     ):
         if source not in asked or draft.cadence.period.minutes >= minutes:
             continue
@@ -72,7 +72,9 @@ def _of_season(draft: Draft) -> Iterator[WaterclockError]:
             fix="say last_good(), or say it of a TRANSFORM with longer windows",
         )
     least = math.ceil(LEAST_IN_LEVEL * draft.cadence.period.minutes / (24 * 60))
-    if short := next((value for value in compared if value.source is Source.TREND and value.days < least), None):
+    if short := next(
+        (value for value in compared if value.source is ComparedSource.TREND and value.days < least), None
+    ):
         yield draft.at("EXPECT").refuse(
             "E294",
             f"{short} of {draft.cadence.period}",

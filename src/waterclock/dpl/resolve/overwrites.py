@@ -34,7 +34,7 @@ def overwrite_of(said: Expression, variables: Mapping[str, Any], errors: list[Wa
     if unknown:
         return None
     try:
-        term = _Reader(said.span, variables).read(said.tree)
+        term = _OverwriteReader(said.span, variables).read(said.tree)
     except WaterclockError as error:
         errors.append(error)
         return None
@@ -47,7 +47,7 @@ def rule_of_overwrite(said: Expression, where: Condition) -> Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _OverwriteReader:
     """Reads the tree of one condition; `span` is that of the whole condition."""
 
     span: Span

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from waterclock.dpl.query.names_in_query import Found
+from waterclock.dpl.query.names_in_query import QueryNames
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.errors import WaterclockError
@@ -14,7 +14,7 @@ from waterclock.flow.graph import circles_of
 _VALUE = "IS_PARTIAL"
 
 
-def check_partial(drafts: Mapping[str, Draft], found: Mapping[str, Found]) -> Iterator[WaterclockError]:
+def check_partial(drafts: Mapping[str, Draft], found: Mapping[str, QueryNames]) -> Iterator[WaterclockError]:
     """Report PARTIAL AFTER where no input can be missing or inputs form a circle, and IS_PARTIAL() without it.
 
     `found` are the references in the queries of tables, by name.
@@ -48,7 +48,7 @@ def _may_lack(draft: Draft, table: str, kind: ReadKind) -> bool:
     return table != draft.name and kind is not ReadKind.LATEST
 
 
-def _asked_without(draft: Draft, found: Found | None) -> Iterator[WaterclockError]:
+def _asked_without(draft: Draft, found: QueryNames | None) -> Iterator[WaterclockError]:
     """Report IS_PARTIAL() in the queries of a transform; `found` are the references in them."""
     whole = draft.statement.value("AS", QuerySaid)
     if found is None or whole is None:

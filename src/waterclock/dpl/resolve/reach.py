@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
-from waterclock.dpl.query.names_in_query import Found
+from waterclock.dpl.query.names_in_query import QueryNames
 from waterclock.dpl.query.time_bounds import TimeBound, time_bounds
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.legality import fitting_span
@@ -19,7 +19,7 @@ _TICKS = tuple(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=days) for days 
 _NO_TIME = timedelta()
 
 
-def check_reach(draft: Draft, found: Iterable[Found], drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
+def check_reach(draft: Draft, found: Iterable[QueryNames], drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
     """Report each PAST that certainly misses rows; `found` are the references of the query and its views.
 
     A row of the window, however late, matches rows up to the bound before it, and the PAST must include those.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from waterclock.dpl.query.hidden_columns import hiding_of
-from waterclock.dpl.query.names_in_query import Found, FoundTable
+from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
 from waterclock.dpl.query.references import find_in_branches, find_references
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.open_windows import shown_to_queries
@@ -29,7 +29,7 @@ class Queries:
     views: Mapping[str, Statement]
     errors: list[WaterclockError]
     flats: Flats
-    found: dict[str, Found] = field(default_factory=dict)
+    found: dict[str, QueryNames] = field(default_factory=dict)
     incomplete: set[str] = field(default_factory=set)
     choices: dict[str, tuple[Query, ...]] = field(default_factory=dict)
     _resolved: dict[str, Query | None] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Queries:
     def _of_choices(self, statement: Statement, saids: Sequence[QuerySaid]) -> Query | None:
         """Return the queries between which windows choose as branches of one query; `choices` has them separately."""
         founds = [find_in_branches(said) for said in saids]
-        together = self.found[statement.name] = Found(None)
+        together = self.found[statement.name] = QueryNames(None)
         for said, found in zip(saids, founds, strict=True):
             together.branches += found.branches or [(said, found)]
             together.tables += found.tables
@@ -71,7 +71,7 @@ class Queries:
         branches = tuple(part for query in queries for part in query.branches or (query,))
         return Query("\n".join(query.text for query in queries), queries[0].place, branches=branches)
 
-    def _whole(self, said: QuerySaid, found: Found, own: str) -> Query | None:
+    def _whole(self, said: QuerySaid, found: QueryNames, own: str) -> Query | None:
         parts = found.branches or [(said, found)]
         if any(inside.tree is None for _, inside in parts):
             return None
@@ -110,7 +110,7 @@ class Queries:
         """List all tables and views that a query may read."""
         return [*self.tables, *self.views]
 
-    def _query(self, said: QuerySaid, found: Found, own: str) -> Query:
+    def _query(self, said: QuerySaid, found: QueryNames, own: str) -> Query:
         base = said.span.start
         references = [self._reference(table, own, base) for table in found.tables]
         if None in references or any(table.name in self.incomplete for table in found.tables):

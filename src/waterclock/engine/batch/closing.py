@@ -30,7 +30,7 @@ from waterclock.planner.closings import Books, Pair
 from waterclock.planner.plan import Batch, BoundRead, ReadScope, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.reads import bind
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.spark_sql import quoted
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -41,7 +41,7 @@ _PAIR, _HOLDS, _BEHIND, _LABEL = "wc_pair", "wc_holds", "wc_behind", "wc_label"
 
 
 def look(
-    work: Workplace, planner: Planner, now: datetime, request: Request, past: Callable[[], LedgerSnapshot]
+    work: Workplace, planner: Planner, now: datetime, request: PlanRequest, past: Callable[[], LedgerSnapshot]
 ) -> list[tuple[Books, WaterclockError]]:
     """Close the books of all windows whose condition holds at a visible boundary, and record the boundaries evaluated.
 

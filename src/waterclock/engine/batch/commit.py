@@ -26,7 +26,7 @@ from waterclock.storage.folds.merge import merge_slice, restate_slices
 from waterclock.storage.folds.place_versions import place_slices
 from waterclock.storage.log.delta_log import foreign_commits, outcome
 from waterclock.storage.log.identity import Identity, Killed
-from waterclock.storage.log.resolving import Step
+from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.log.undo import is_undone
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import label_of
@@ -145,7 +145,7 @@ def taken_over(table: Table, claim: Claim) -> WaterclockError:
 
 
 def beside_damage(
-    work: Workplace, table: Table, labels: Collection[datetime], do: Callable[[tuple[Step, ...], bool], Result]
+    work: Workplace, table: Table, labels: Collection[datetime], do: Callable[[tuple[LogStep, ...], bool], Result]
 ) -> Result:
     """Call `do` on the current slices of a MERGE or TEMPORAL table, and leave out damaged ones that are made again.
 
@@ -184,7 +184,7 @@ def _fold(
         merge_slice(spark, work.folder(table), placed[0], merge, identity)
         return
 
-    def put(steps: Sequence[Step], is_whole: bool) -> None:  # noqa: FBT001 - called by `beside_damage` alone
+    def put(steps: Sequence[LogStep], is_whole: bool) -> None:  # noqa: FBT001 - called by `beside_damage` alone
         if merge is None:
             place_slices(spark, work.lake, table, placed, identity, steps, is_whole=is_whole)
         elif is_new:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from waterclock.batches.facts import RECOMPUTE
 from waterclock.batches.records import Slice
-from waterclock.connectors.delivering import Outcome
+from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table, Unit
@@ -69,7 +69,7 @@ def has_come(work: Workplace, table: Table, piece: Slice) -> bool:
     """Return whether the destination has the delivery that the ledger recorded for a slice."""
     unit = unit_of(work, table)
     found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, piece.claim)
-    return found is not None and found.outcome is not Outcome.KILLED
+    return found is not None and found.outcome is not DeliveryOutcome.KILLED
 
 
 def _lost(work: Workplace, table: Table, newest: Slice) -> str | None:

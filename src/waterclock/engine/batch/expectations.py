@@ -44,7 +44,7 @@ _NOT_OBSERVED = re.compile(r"\b(?:distinct|filter|over|within)\b", re.IGNORECASE
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleVerdict:
     """The audit result of one label: warnings to record, and refusals that prevent its commit.
 
     `holds`: the reasons to hold the batch until a user releases it.
@@ -104,7 +104,7 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
     *,
     sifted: Sifted | None = None,
     of_table: Iterable[tuple[Action, str]] = (),
-) -> Verdict:
+) -> RuleVerdict:
     """Judge one sealed label: return its warnings, refusals and holds.
 
     `measures` are the counted `row_measures`. `sifted` is the result of the row filter, if there is one: batch rules
@@ -131,10 +131,10 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
     if table.columns.keys and is_unique and not refusals and not _is_sieved_by_key(table, sifted):
         action = key_ladder(table)[0].action
         kept_by.get(action, warnings).extend(_key_findings(spark, table, folder, manifest))
-    return Verdict(tuple(warnings), tuple(refusals), tuple(holds))
+    return RuleVerdict(tuple(warnings), tuple(refusals), tuple(holds))
 
 
-def refusal(table: Table, where: str, verdict: Verdict) -> WaterclockError:
+def refusal(table: Table, where: str, verdict: RuleVerdict) -> WaterclockError:
     """Build the error for a batch that its audit refused."""
     return WaterclockError(
         "E740",
@@ -152,7 +152,7 @@ class HeldBackError(WaterclockError):
     labels: frozenset[datetime] = frozenset()
 
 
-def held_back(table: Table, where: str, verdict: Verdict, labels: Iterable[datetime] = ()) -> HeldBackError:
+def held_back(table: Table, where: str, verdict: RuleVerdict, labels: Iterable[datetime] = ()) -> HeldBackError:
     """Build the error for a batch that its audit holds: sealed, and visible to no reader until it is released.
 
     `labels`: all labels of a group that are held.
@@ -169,9 +169,9 @@ def held_back(table: Table, where: str, verdict: Verdict, labels: Iterable[datet
     return error
 
 
-def with_past(verdicts: Mapping[datetime, Verdict], own: datetime) -> Verdict:
+def with_past(verdicts: Mapping[datetime, RuleVerdict], own: datetime) -> RuleVerdict:
     """Return the verdict on a batch, with the holds of past windows that were read again with it."""
-    found = verdicts.get(own, Verdict())
+    found = verdicts.get(own, RuleVerdict())
     past = [f"{label_of(at)}, read again: {it}" for at in sorted(verdicts) if at != own for it in verdicts[at].holds]
     return replace(found, holds=(*found.holds, *past))
 

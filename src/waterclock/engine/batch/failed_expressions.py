@@ -20,7 +20,7 @@ _LONGEST = 160
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FailedExpression:
     place: Place
     query: Query | None  # None for an expression of the column list
 
@@ -43,17 +43,19 @@ def with_expression(error: WaterclockError, raised: BaseException, project: Proj
     return error
 
 
-def _find(table: Table, expression: FailedExpression) -> _Found | None:
+def _find(table: Table, expression: FailedExpression) -> _FailedExpression | None:
     """Find an expression in the queries of a table and in its column list. The line decides between several places."""
-    places: list[_Found] = []
+    places: list[_FailedExpression] = []
     for query in _queries(table):
         source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
         for match in re.finditer(re.escape(expression.text), query.text):
-            found = _Found(source.place(match.start()), query)
+            found = _FailedExpression(source.place(match.start()), query)
             if found.place.line - query.place.line + 1 == expression.line:
                 return found
             places.append(found)
-    places += [_Found(column.place, None) for column in table.columns.named if expression.text in _made_as(column)]
+    places += [
+        _FailedExpression(column.place, None) for column in table.columns.named if expression.text in _made_as(column)
+    ]
     return places[0] if places else None
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
-from waterclock.engine.batch.expectations import Verdict, held_back, refusal
+from waterclock.engine.batch.expectations import RuleVerdict, held_back, refusal
 from waterclock.engine.batch.many_windows import WINDOW, are_alike, label_shares, read_by_all
 from waterclock.engine.batch.sieves import FATES, found_by, measures_of, sieve_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
@@ -24,7 +24,7 @@ from waterclock.flow.declarations import Read, Rule, Table
 from waterclock.spark_sql import quoted, sql_text
 from waterclock.storage.slices.input_sifting import (
     READ_BY,
-    Counts,
+    InputCounts,
     InputSieve,
     SetAside,
     counted_in_input,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class InputFindings:
     """The findings on all inputs of one batch: by table the fate of its rows, and the rules that do not hold."""
 
-    counts: Mapping[str, Counts] = field(default_factory=dict)
+    counts: Mapping[str, InputCounts] = field(default_factory=dict)
     findings: tuple[tuple[Action, str], ...] = ()
 
     def of(self, action: Action) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ class InputFindings:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class InputRuleResult:
     """The findings on the inputs of a group, by label, and the place of quarantined rows (None if there are none)."""
 
     by_label: Mapping[datetime, InputFindings] = field(default_factory=dict)
@@ -113,7 +113,7 @@ def ask_input_rules(
     table: Table,
     pins: Mapping[datetime, Sequence[PinnedRead]],
     claim: int,
-) -> Asked:
+) -> InputRuleResult:
     """Evaluate the rules on the inputs of some batches, each on the rows of its own reads.
 
     Cost: one job for each table that has rules. It scans the columns that the rules name, or, if rows are quarantined,
@@ -123,7 +123,7 @@ def ask_input_rules(
     """
     set_shuffle_partitions(spark, bytes_read(work.lake, work.flow, map(tuple, pins.values())))
     sieves = input_sieves_of(table)
-    asked: dict[datetime, dict[str, Counts]] = {label: {} for label in pins}
+    asked: dict[datetime, dict[str, InputCounts]] = {label: {} for label in pins}
     scratch = scratch_of(claim)
     for name, of_input in sieves.items():
         read = {label: [each for each in own if _plain(each.read) == name] for label, own in pins.items()}
@@ -135,7 +135,7 @@ def ask_input_rules(
             asked[label][name] = counts
     aside = [of_input for of_input in sieves.values() if of_input.sets_aside]
     rules_of_bits = tuple(mesh.name for of_input in sieves.values() for mesh in of_input.sieve.meshes)
-    found = Asked(
+    found = InputRuleResult(
         {label: InputFindings(counts, tuple(_findings(table, counts))) for label, counts in asked.items()},
         SetAside(scratch, tuple(of_input.input for of_input in aside), rules_of_bits) if aside else None,
     )
@@ -143,11 +143,11 @@ def ask_input_rules(
     for label in pins:
         if failed := found.of(label).of(Action.FAIL):
             found.clear(work.folder(table))
-            raise refusal(table, where[label], Verdict(refusals=failed))
+            raise refusal(table, where[label], RuleVerdict(refusals=failed))
     held = [label for label in pins if found.of(label).of(Action.HOLD)]
     if held and len(pins) > 1:  # the group is split before any of it is made
         found.clear(work.folder(table))
-        raise held_back(table, where[held[0]], Verdict(holds=found.of(held[0]).of(Action.HOLD)), held)
+        raise held_back(table, where[held[0]], RuleVerdict(holds=found.of(held[0]).of(Action.HOLD)), held)
     return found
 
 
@@ -159,14 +159,14 @@ def _counts(
     rules: Sequence[Rule],
     read: Mapping[datetime, Sequence[PinnedRead]],
     scratch: str,
-) -> dict[datetime, Counts]:
+) -> dict[datetime, InputCounts]:
     labels = list(read)
     asked = [each for rule in rules if rule.scope is Scope.BATCH for each in _asked(rule)]
     if not of_input.sets_aside:
         return dict(_counted(work, spark, of_input, read, asked))
     masks = set_aside_of_input(_read_by(work, spark, read), of_input, work.folder(table), scratch, labels)
     totals = None if asked else _rows_of_slices(work, read)
-    answers: Mapping[datetime, Counts] = {}
+    answers: Mapping[datetime, InputCounts] = {}
     if totals is None:
         answers = _counted(work, spark, InputSieve(of_input.input, Sieve(()), 0), read, asked)
         totals = {label: counts.sifted.rows for label, counts in answers.items()}
@@ -174,7 +174,7 @@ def _counts(
     for label in labels:
         gone = counted(of_input.sieve, masks[label], 0)
         sifted = counted(of_input.sieve, masks[label], totals[label] - gone.aside - gone.dropped)
-        found[label] = Counts(sifted, answers[label].answers if answers else {})
+        found[label] = InputCounts(sifted, answers[label].answers if answers else {})
     return found
 
 
@@ -195,7 +195,7 @@ def _counted(
     of_input: InputSieve,
     read: Mapping[datetime, Sequence[PinnedRead]],
     asked: Sequence[tuple[str, Column]],
-) -> Mapping[datetime, Counts]:
+) -> Mapping[datetime, InputCounts]:
     """Count the input rows of batches. An input that all of them share is counted once."""
     first, is_alike = next(iter(read)), all(len(own) == 1 for own in read.values())
     is_alike = is_alike and are_alike([own[0] for own in read.values()])
@@ -248,7 +248,7 @@ def _rows_of_slices(work: Workplace, read: Mapping[datetime, Sequence[PinnedRead
     return {label: sum(piece.rows for each in own for piece in each.slices) for label, own in read.items()}
 
 
-def _findings(table: Table, counts: Mapping[str, Counts]) -> Iterator[tuple[Action, str]]:
+def _findings(table: Table, counts: Mapping[str, InputCounts]) -> Iterator[tuple[Action, str]]:
     for name, rules in inputs_asked(table).items():
         if name not in counts:
             continue

@@ -17,7 +17,7 @@ from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
 from waterclock.engine.batch.expectations import (
-    Verdict,
+    RuleVerdict,
     has_unasked,
     held_back,
     judge,
@@ -26,13 +26,13 @@ from waterclock.engine.batch.expectations import (
     row_measures,
     with_past,
 )
-from waterclock.engine.batch.input_rules import Asked, ask_input_rules
+from waterclock.engine.batch.input_rules import InputRuleResult, ask_input_rules
 from waterclock.engine.batch.late_rows import told_late
 from waterclock.engine.batch.make import Bound, make
 from waterclock.engine.batch.measuring import Judging, measure_columns
 from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import HeldBatch, collect_past_again, find_held, note_released, sealed_again
-from waterclock.engine.batch.results import Made, Notes
+from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.batch.sieves import measures_of
 from waterclock.engine.batch.table_rules import table_findings
 from waterclock.engine.batch.takeover import record_if_committed
@@ -114,9 +114,9 @@ class _Attempt:
     spent: dict[str, float] = field(default_factory=dict)
     begun: float = field(default_factory=time.perf_counter)
     done: _Done | None = None
-    made: Made | None = None
+    made: MadeSlices | None = None
     sifted: Mapping[datetime, Sifted] = field(default_factory=dict)
-    asked: Asked = field(default_factory=Asked)
+    asked: InputRuleResult = field(default_factory=InputRuleResult)
     held: HeldBatch | None = None
     kept: dict[datetime, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -197,14 +197,14 @@ class _Attempt:
         self.claim = self.work.ledger.claims.take(self._request(bound))
         return bound, self.claim
 
-    def _make(self, bound: Bound) -> Made:
+    def _make(self, bound: Bound) -> MadeSlices:
         """Return the group's rows, not yet evaluated."""
         with self._step("make"):
             set_shuffle_partitions(self.spark, bytes_read(self.work.lake, self.work.flow, bound.pins.values()))
             self.made = make(self.work, self.spark, self.table, self.group, bound, self.now)
             return self.made
 
-    def _create(self, bound: Bound) -> Made | None:
+    def _create(self, bound: Bound) -> MadeSlices | None:
         """Create the table before any claim, so that a takeover has a table in which to kill the claim.
 
         Returns the rows that were made to find its columns, or None if the table already exists.
@@ -222,7 +222,7 @@ class _Attempt:
         # late rows are separated again under the claim: from then on no window can be closed before its slice
         return made if self.table.late_rows is None else None
 
-    def _sealed(self, claim: Claim, bound: Bound, made: Made | None) -> tuple[Written, Notes]:
+    def _sealed(self, claim: Claim, bound: Bound, made: MadeSlices | None) -> tuple[Written, Notes]:
         """Seal the slices: from rows that `_create` made, from rows made now, or from existing slices."""
         if self.held is not None:
             with self._step("seal"):
@@ -246,7 +246,7 @@ class _Attempt:
         manifests = changed(written.manifests, bound.again, self.folder if written.sifted else None)
         return Written(manifests, written.measures, written.sifted), made.notes.checked()
 
-    def _write(self, claim: Claim, made: Made) -> Written:
+    def _write(self, claim: Claim, made: MadeSlices) -> Written:
         """Write and seal the slices, part by part."""
         manifests: list[Manifest] = []
         measures: dict[datetime, Mapping[str, Any]] = {}
@@ -274,13 +274,13 @@ class _Attempt:
             sifted |= written.sifted
         return Written(tuple(manifests), measures, sifted)
 
-    def _audit(self, claim: Claim, written: Written, notes: Notes) -> dict[datetime, Verdict]:
+    def _audit(self, claim: Claim, written: Written, notes: Notes) -> dict[datetime, RuleVerdict]:
         """Judge each label. Rows that the collect quarantined are reported with the newest label."""
         if self.group.verb == GIVE_UP:
-            return dict.fromkeys(claim.request.labels, Verdict((GIVEN_UP,)))
+            return dict.fromkeys(claim.request.labels, RuleVerdict((GIVEN_UP,)))
         if self.held is not None:
-            return {self.held.manifest.label: Verdict(warnings_of(self.held.result.measures))}
-        verdicts: dict[datetime, Verdict] = {}
+            return {self.held.manifest.label: RuleVerdict(warnings_of(self.held.result.measures))}
+        verdicts: dict[datetime, RuleVerdict] = {}
         judging = Judging(self.work, self.table, claim.request.labels)
         for manifest in sorted(written.manifests, key=lambda each: each.label):
             own, sifted = written.measures[manifest.label], written.sifted.get(manifest.label)
@@ -311,11 +311,11 @@ class _Attempt:
             verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
         return verdicts
 
-    def _keep_held(self, claim: Claim, written: Written, notes: Notes, verdict: Verdict) -> None:
+    def _keep_held(self, claim: Claim, written: Written, notes: Notes, verdict: RuleVerdict) -> None:
         """Write the claim record of a held slice, to be recorded at its release. Groups are split before."""
         if self.bound is not None and len(self.group.batches) == 1:
             own = [it for it in written.manifests if it.label == self.group.batches[0].label]
-            told = dict.fromkeys((it.label for it in own), Verdict((*verdict.warnings, *verdict.holds)))
+            told = dict.fromkeys((it.label for it in own), RuleVerdict((*verdict.warnings, *verdict.holds)))
             results = self._results(self.bound, own, notes, told, version=-1)
             put_claim_record(self.folder, claim, results)
 
@@ -364,7 +364,7 @@ class _Attempt:
         bound: Bound,
         manifests: Sequence[Manifest],
         notes: Notes,
-        verdicts: Mapping[datetime, Verdict],
+        verdicts: Mapping[datetime, RuleVerdict],
         version: int,
     ) -> list[BatchResult]:
         ends = {it.label: it.end for it in bound.again} | {it.label: it.window.end for it in self.group.batches}

@@ -18,7 +18,7 @@ from waterclock.engine.batch.for_each import gather_each
 from waterclock.engine.batch.give_up import rows_given_up
 from waterclock.engine.batch.late_rows import open_again
 from waterclock.engine.batch.publish import publish_frame
-from waterclock.engine.batch.results import Made, Notes, Part
+from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
 from waterclock.engine.batch.rows_seen_before import with_rows_seen_before
 from waterclock.engine.batch.sieves import loose_of, put_together, through_of
 from waterclock.engine.batch.transform import transform_parts
@@ -26,7 +26,7 @@ from waterclock.engine.collect.collect import gather
 from waterclock.engine.collect.columns_seen import fitted, noticed, with_noted
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.linked import LinkedPin, gather_linked
-from waterclock.engine.collect.looks import Look
+from waterclock.engine.collect.looks import ChangeScan
 from waterclock.engine.collect.origins import with_origins
 from waterclock.engine.collect.positions import Owned
 from waterclock.engine.reads.absent_parents import AbsentParents
@@ -59,7 +59,7 @@ class Bound:
     """
 
     pins: Mapping[datetime, tuple[PinnedRead, ...]]
-    look: Look = field(default_factory=Look)
+    look: ChangeScan = field(default_factory=ChangeScan)
     linked: tuple[LinkedPin, ...] = ()
     owned: Owned = field(default_factory=dict)
 
@@ -76,7 +76,7 @@ def make(
     group: Group,
     bound: Bound,
     now: datetime,
-) -> Made:
+) -> MadeSlices:
     """Return the rows of all labels, with declared columns and types applied, and their schema.
 
     Rows of a MERGE or TEMPORAL table may be incomplete: a column missing from a change keeps its older value.
@@ -98,12 +98,12 @@ def _made(
     bound: Bound,
     now: datetime,
     known: StructType | None,
-) -> Made:
+) -> MadeSlices:
     labels = tuple(batch.label for batch in group.batches)
     if group.verb == GIVE_UP:
         frame, notes = rows_given_up(work, spark, table, group, known)
         shaped = conform(frame, table.columns, known, table=table.name, may_lack=True)
-        return Made([Part(labels, shaped.frame)], _stored(table, shaped.schema), notes)
+        return MadeSlices([GroupPart(labels, shaped.frame)], _stored(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
         gathered = _gathered(work, spark, table, group, bound, now)
         rows = with_origins(table, gathered.collected.frame)
@@ -129,12 +129,12 @@ def _made(
             require_unchanged=gathered.collected.require_unchanged,
             holds=columns_of_source.holds,
         )
-        part = Part(all_labels, shaped.frame, gathered.collected.is_empty, through_of(table, shaped))
+        part = GroupPart(all_labels, shaped.frame, gathered.collected.is_empty, through_of(table, shaped))
         if gathered.aside is not None:
             part = _with_aside(table, part, shaped, gathered)
         values = gathered.collected.values
         part = with_rows_seen_before(work, spark, table, group, bound.again, part, (shaped, columns, values))
-        return Made([part], _stored(table, shaped.schema), notes)
+        return MadeSlices([part], _stored(table, shaped.schema), notes)
     if table.kind is Kind.TRANSFORM:
         open_again(work, spark, table, group.batches, bound.pins)
         return _transformed(work, spark, table, group, bound, known, now)
@@ -144,8 +144,8 @@ def _made(
     source = {label: {"is_whole": True} for label in staged.whole}
     shaped = conform(staged.frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
     notes = Notes(source, left_out=shaped.left_out)
-    part = Part(labels, shaped.frame, through=through_of(table, shaped))
-    return Made([part], _stored(table, shaped.schema), notes)
+    part = GroupPart(labels, shaped.frame, through=through_of(table, shaped))
+    return MadeSlices([part], _stored(table, shaped.schema), notes)
 
 
 def _gathered(
@@ -158,7 +158,7 @@ def _gathered(
     return gather(work, spark, table, group, bound.again, now, bound.owned)
 
 
-def _with_aside(table: Table, part: Part, kept: Conformed, gathered: Gathered) -> Part:
+def _with_aside(table: Table, part: GroupPart, kept: Conformed, gathered: Gathered) -> GroupPart:
     """Add quarantined rows to the kept ones, so that all pass the current row filter."""
     loose, declared = loose_of(table), table.columns
     if gathered.aside is None:
@@ -179,8 +179,8 @@ def _transformed(
     bound: Bound,
     known: StructType | None,
     now: datetime,
-) -> Made:
-    parts: list[Part] = []
+) -> MadeSlices:
+    parts: list[GroupPart] = []
     left_out: dict[str, None] = {}
     schema: StructType | None = None
     absent = AbsentParents()
@@ -195,11 +195,11 @@ def _transformed(
         own = tuple(batch.label for batch in batches)
         marked = with_orphans_marked(work, spark, table, shaped.frame, {label: bound.pins[label] for label in own})
         past = _past_of(work, spark, table, bound, batches)
-        parts.append(Part(own, marked, of_nothing, through_of(table, shaped, past)))
+        parts.append(GroupPart(own, marked, of_nothing, through_of(table, shaped, past)))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
     noted = {batch.label: found for batch in group.batches if (found := _noted(batch))}
-    return Made(parts, _stored(table, schema), Notes(noted, left_out=tuple(left_out), without_parent=absent.of))
+    return MadeSlices(parts, _stored(table, schema), Notes(noted, left_out=tuple(left_out), without_parent=absent.of))
 
 
 def _past_of(

@@ -14,7 +14,7 @@ from waterclock.engine.batch.rule_errors import first_line
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Rule, Table
-from waterclock.flow.measures import MEASURED, PASSED_OVER, ROWS, Compared, Measured, Source, counts_rows
+from waterclock.flow.measures import MEASURED, PASSED_OVER, ROWS, Compared, ComparedSource, Measured, counts_rows
 from waterclock.flow.usual import LEAST_SEASONS, LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, trend, usual
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.timelabel.label import TIMELABEL
@@ -102,7 +102,7 @@ def kept_of(values: Mapping[str, Measured], passed_over: Sequence[str]) -> dict[
 
 
 @dataclass(slots=True)
-class History:
+class MeasureHistory:
     """The measured values of earlier batches, by label: visible ones, and those of this group as they are judged."""
 
     table: Table
@@ -149,7 +149,7 @@ class History:
         return Measured(str(rows), "bigint") if counts_rows(aggregate) else None
 
 
-def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> History | None:
+def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> MeasureHistory | None:
     """Read the values that a table's rules compare a group with, by one statement. None if no rule compares."""
     compared = [value for rule in comparing(table) if rule.comparison for value in rule.comparison.values]
     asked = {value.source for value in compared}
@@ -158,12 +158,12 @@ def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> His
     first, last = min(labels), max(labels)
     between = min(table.cadence.count(first, last), _MOST_BETWEEN)
     low, most = BEGINNING, between + 1
-    if asked & {Source.USUAL, Source.TREND}:
+    if asked & {ComparedSource.USUAL, ComparedSource.TREND}:
         is_long = table.cadence.next(first) - first > LONGER
         back = max(MOST_BACK, LEAST_SEASONS + timedelta(days=max(value.days for value in compared)))
         low, most = (BEGINNING, between + MOST_OF_LONG) if is_long else (first - back, between + MOST_VALUES)
     found = work.ledger.reads.measured_before(table.name, last, low=low, most=most)
-    return History(table, {label: (each.rows, each.measured) for label, each in found.items()})
+    return MeasureHistory(table, {label: (each.rows, each.measured) for label, each in found.items()})
 
 
 @dataclass(slots=True)
@@ -173,7 +173,7 @@ class Judging:
     work: Workplace
     table: Table
     labels: Sequence[datetime]
-    history: History | None = None
+    history: MeasureHistory | None = None
     is_read: bool = False
 
     @property
@@ -201,7 +201,7 @@ class Judging:
 
 
 def compared(
-    spark: SparkSession, label: datetime, own: Mapping[str, Measured], history: History
+    spark: SparkSession, label: datetime, own: Mapping[str, Measured], history: MeasureHistory
 ) -> tuple[list[tuple[Action, str]], list[str]]:
     """Evaluate the rules that compare a label with earlier ones. Return the findings and the skipped rules.
 
@@ -218,7 +218,7 @@ def compared(
         texts, lacks = {}, ""
         for value in dict.fromkeys(rule.comparison.values):
             found = _known(label, value, own, history)
-            if found is None or (value.source is not Source.OWN and found.value is None):
+            if found is None or (value.source is not ComparedSource.OWN and found.value is None):
                 lacks = f"{rule.name}: {_LACKS[value.source]} for {value}"
                 break
             name = f"v{len(bound)}"
@@ -271,18 +271,18 @@ def _shown(found: Measured) -> str:
 
 
 _LACKS = {
-    Source.OWN: "nothing was counted",
-    Source.LAST_GOOD: "no batch before it",
-    Source.USUAL: "too few batches before it",
-    Source.TREND: "too few batches before it",
+    ComparedSource.OWN: "nothing was counted",
+    ComparedSource.LAST_GOOD: "no batch before it",
+    ComparedSource.USUAL: "too few batches before it",
+    ComparedSource.TREND: "too few batches before it",
 }
 
 
-def _known(label: datetime, asked: Compared, own: Mapping[str, Measured], history: History) -> Measured | None:
-    if asked.source is Source.OWN:
+def _known(label: datetime, asked: Compared, own: Mapping[str, Measured], history: MeasureHistory) -> Measured | None:
+    if asked.source is ComparedSource.OWN:
         return own.get(asked.aggregate)
-    if asked.source is Source.LAST_GOOD:
+    if asked.source is ComparedSource.LAST_GOOD:
         return history.last_good(label, asked.aggregate)
-    if asked.source is Source.TREND:
+    if asked.source is ComparedSource.TREND:
         return history.trend(label, asked)
     return history.usual(label, asked)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.offline import LabelFound, Look, SpanFound, cadence_of, merges, spans_of, to_measure
+from waterclock.batches.offline import LabelFound, OfflineRun, SpanFound, cadence_of, merges, spans_of, to_measure
 from waterclock.batches.records import Slice
 from waterclock.engine.batch.offline_counts import Count, as_columns, counts_of, merged_columns, states_in
 from waterclock.engine.spark.errors import to_error
@@ -33,7 +33,9 @@ _LEASE = timedelta(minutes=30)
 _SPAN = "wc_span"
 
 
-def look_at(work: Workplace, table: Table, look: Look | None, now: datetime, current: Mapping[datetime, Slice]) -> None:
+def look_at(
+    work: Workplace, table: Table, look: OfflineRun | None, now: datetime, current: Mapping[datetime, Slice]
+) -> None:
     """Measure the labels of a table whose visible revision, in `current`, was not measured yet. Report the result.
 
     Never raises if it fails. Cost: a job for some hundred files, and a small one if labels are merged.

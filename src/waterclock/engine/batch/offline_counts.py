@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.aggregates import in_sparks_words
-from waterclock.dpl.query.merging import Call, Parted, parted
+from waterclock.dpl.query.merging import Parted, WindowCall, parted
 from waterclock.flow.measures import Offline
 from waterclock.spark_sql import quoted
 from waterclock.timelabel.label import TIMELABEL
@@ -27,10 +27,10 @@ _ORDERED = frozenset("tinyint smallint int bigint float double boolean date time
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class OfflineState:
     """One aggregate of a measure, and its result type. `of`: the type of its argument."""
 
-    call: Call
+    call: WindowCall
     type: str
     of: str
     sketch: int = _SKETCH
@@ -111,7 +111,7 @@ class Count:
     text: str
     longest: int = LONGEST
     parts: Parted | None = None
-    states: tuple[State, ...] = ()
+    states: tuple[OfflineState, ...] = ()
 
     @property
     def signature(self) -> str:
@@ -201,13 +201,13 @@ def _with_states(count: Count, rows: DataFrame) -> Count:
     fields = [field.dataType.simpleString() for field in rows.agg(*types).schema.fields]
     sketch = _SKETCH_OF_PROFILE if count.longest == LONGEST_OF_PROFILE else _SKETCH
     calls = len(found.calls)
-    states = tuple(State(call, fields[at], fields[calls + at], sketch) for at, call in enumerate(found.calls))
+    states = tuple(OfflineState(call, fields[at], fields[calls + at], sketch) for at, call in enumerate(found.calls))
     if not all(state.is_mergeable for state in states):
         return Count(count.name, count.text, count.longest)
     return Count(count.name, count.text, count.longest, found, states)
 
 
-def _argument(call: Call) -> str:
+def _argument(call: WindowCall) -> str:
     return "1" if call.arguments[0] == "*" else f"({call.arguments[0]})"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from waterclock.engine.batch.plan_tree import Node, Parts, behind, id_of, is_tree, kind_of, tree, within
+from waterclock.engine.batch.plan_tree import Parts, PlanNode, behind, id_of, is_tree, kind_of, tree, within
 from waterclock.flow.code_lineage import (
     AGGREGATED,
     COMPUTED,
@@ -55,7 +55,7 @@ class _Column:
 _Columns = tuple[_Column, ...]
 
 
-def lineage_of(plan: Node, names: Sequence[str], sources: Sources, tables: Iterable[str]) -> CodeLineage:
+def lineage_of(plan: PlanNode, names: Sequence[str], sources: Sources, tables: Iterable[str]) -> CodeLineage:
     """Return the lineage of a plan's columns, which have the given `names`.
 
     `tables` are all input tables. Cost: some microseconds for each column of each operator
@@ -81,10 +81,10 @@ class _Follower:
     uses: dict[str, set[Input]] = field(default_factory=dict)
     _env: dict[int | None, Origin] = field(default_factory=dict)
 
-    def follow(self, plan: Node) -> _Columns:
+    def follow(self, plan: PlanNode) -> _Columns:
         """Return the columns of a plan. Children come first, left to right, so that CTEs are known when used."""
         ready: list[_Columns] = []
-        waiting: list[tuple[Node, bool]] = [(plan, False)]
+        waiting: list[tuple[PlanNode, bool]] = [(plan, False)]
         while waiting:
             node, is_open = waiting.pop()
             if not is_open:
@@ -101,7 +101,7 @@ class _Follower:
             ready.append(self._columns(node, children))
         return ready[0]
 
-    def _columns(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+    def _columns(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         for how, names in _USES.get(node.kind, ()):
             for name in names:
                 self._use(how, node.expressions(name))
@@ -109,28 +109,28 @@ class _Follower:
             self._use_all(_USES_ALL[node.kind], children)
         return _GIVES.get(node.kind, _Follower.unknown)(self, node, children)
 
-    def same(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+    def same(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         return children[0] if children else self.unknown(node, children)
 
-    def constant(self, node: Node, _: Sequence[_Columns]) -> _Columns:
+    def constant(self, node: PlanNode, _: Sequence[_Columns]) -> _Columns:
         return _output(node)
 
-    def projected(self, node: Node, _: Sequence[_Columns]) -> _Columns:
+    def projected(self, node: PlanNode, _: Sequence[_Columns]) -> _Columns:
         return self._listed(node.expressions("projectList"))
 
-    def aggregated(self, node: Node, _: Sequence[_Columns]) -> _Columns:
+    def aggregated(self, node: PlanNode, _: Sequence[_Columns]) -> _Columns:
         return self._listed(node.expressions("aggregateExpressions"))
 
-    def windowed(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+    def windowed(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         return (*children[0], *self._listed(node.expressions("windowExpressions")))
 
-    def generated(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+    def generated(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         output = _output(node, "generatorOutput")
         values = [part for parts in node.expressions("generator") for part in _stacked(parts, len(output))]
         made = [_together(map(self._value, each)).made(COMPUTED) for each in values]
         return (*children[0], *(replace(each, origin=one) for each, one in zip(output, made, strict=True)))
 
-    def united(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+    def united(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         """Return the columns of a UNION: those of the first query, with the origins of the same position in each."""
         if len({len(columns) for columns in children}) != 1:
             return self.unknown(node, children)
@@ -139,14 +139,14 @@ class _Follower:
             for columns in zip(*children, strict=True)
         )
 
-    def defined(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+    def defined(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         self.ctes[node.fields.get("id", -1)] = children[0]
         return children[0]
 
-    def with_cte(self, _: Node, children: Sequence[_Columns]) -> _Columns:
+    def with_cte(self, _: PlanNode, children: Sequence[_Columns]) -> _Columns:
         return children[-1]
 
-    def referred(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+    def referred(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         output, told = _output(node), self.ctes.get(node.fields.get("cteId", -1), ())
         if len(output) != len(told):
             return self.unknown(node, children)
@@ -165,12 +165,12 @@ class _Follower:
         self.uses.setdefault(how, set()).update(origin.inputs)
         self.uses.setdefault(MAY_READ, set()).update(origin.maybe)
 
-    def _begins(self, node: Node) -> Callable[[str], Input] | None:
+    def _begins(self, node: PlanNode) -> Callable[[str], Input] | None:
         """Return the column function of an input if the node is its alias, or None."""
         identifier = node.fields.get("identifier") if node.kind == "SubqueryAlias" else None
         return self.sources.get(str(identifier.get("name"))) if isinstance(identifier, dict) else None
 
-    def _read(self, node: Node, column_of: Callable[[str], Input]) -> _Columns:
+    def _read(self, node: PlanNode, column_of: Callable[[str], Input]) -> _Columns:
         """Return the columns of an input. Whatever computes them inside the input is not part of the lineage."""
         below = _Follower({}, self.everything).follow(node.children[0])
         return tuple(replace(each, origin=Origin(frozenset({column_of(each.name)}))) for each in below)
@@ -227,7 +227,7 @@ class _Follower:
             return Origin(frozenset(sure), frozenset(maybe), COMPUTED)
         return _together(each.origin for each in (columns[:1] if kind == "ScalarSubquery" else columns))
 
-    def joined(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+    def joined(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         kind = str(node.fields.get("joinType"))
         if any(word in kind for word in _LEFT_ALONE):
             return children[0]
@@ -235,14 +235,14 @@ class _Follower:
             return self.unknown(node, children)
         return tuple(each for columns in children for each in columns)
 
-    def lateral(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+    def lateral(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         plans = [said for parts in node.expressions("right") for name, said in within(parts[0]) if name == "plan"]
         if len(plans) != 1:
             return self.unknown(node, children)
         inner = _Follower(self.sources, self.everything, {**self.outer, **self._env}, self.ctes, self.uses)
         return (*children[0], *inner.follow(tree(plans[0])))
 
-    def expanded(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+    def expanded(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         """Return the columns of rows that are repeated: for each grouping set, or for each unpivoted column."""
         output = _output(node)
         said = node.fields.get("projections")
@@ -254,7 +254,7 @@ class _Follower:
             return self.unknown(node, children)
         return tuple(replace(each, origin=_together(row[at].origin for row in rows)) for at, each in enumerate(output))
 
-    def unknown(self, node: Node, children: Sequence[_Columns]) -> _Columns:
+    def unknown(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         """Return columns that may be made from all incoming ones, or from all inputs of the plan if there are none."""
         come = _together(each.origin for columns in children for each in columns)
         maybe = (come.inputs | come.maybe) if children else self.everything
@@ -278,7 +278,7 @@ def _stacked(generator: Parts, count: int) -> list[list[Parts]]:
     return [values[column::count] for column in range(count)]
 
 
-def _output(node: Node, name: str = "output") -> _Columns:
+def _output(node: PlanNode, name: str = "output") -> _Columns:
     """Return the output attributes of an operator, with no origin yet."""
     return tuple(_Column(id_of(parts[0]), str(parts[0].get("name", "")), _NOTHING) for parts in node.expressions(name))
 
@@ -311,7 +311,7 @@ _USES: Mapping[str, Sequence[tuple[str, Sequence[str]]]] = {
     "Window": [(WINDOW, ["partitionSpec", "orderSpec"])],
 }
 _USES_ALL: Mapping[str, str] = {"Distinct": GROUP, "Except": FILTER, "Intersect": FILTER}
-_GIVES: Mapping[str, Callable[[_Follower, Node, Sequence[_Columns]], _Columns]] = {
+_GIVES: Mapping[str, Callable[[_Follower, PlanNode, Sequence[_Columns]], _Columns]] = {
     **dict.fromkeys(_SAME, _Follower.same),
     **dict.fromkeys(("LocalRelation", "OneRowRelation", "Range"), _Follower.constant),
     "Aggregate": _Follower.aggregated,

@@ -17,12 +17,12 @@ _CLASS, _CHILDREN = "class", "num-children"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PlanNode:
     """An operator of a plan: the last part of its class name, its fields as in the JSON, and its child operators."""
 
     kind: str
     fields: Mapping[str, Any]
-    children: tuple[Node, ...]
+    children: tuple[PlanNode, ...]
 
     def expressions(self, name: str) -> tuple[Parts, ...]:
         """Return the expressions of a field that has a list of them, or one. Empty for any other field."""
@@ -32,7 +32,7 @@ class Node:
         return tuple(each for each in said if is_tree(each)) if isinstance(said, list) else ()
 
 
-def plan_of(text: str) -> Node:
+def plan_of(text: str) -> PlanNode:
     """Parse a plan.
 
     Raises  ValueError where the text is no plan
@@ -43,18 +43,18 @@ def plan_of(text: str) -> Node:
     return tree(said)
 
 
-def tree(parts: Parts) -> Node:
+def tree(parts: Parts) -> PlanNode:
     """Build the tree from a list of nodes.
 
     Raises  ValueError where nodes have fewer or more children than they declare
     """
-    ready: list[Node] = []
+    ready: list[PlanNode] = []
     for part in reversed(parts):  # in reverse, children come first, and the first child last
         count = part[_CHILDREN]
         if count > len(ready):
             raise ValueError(f"{kind_of(part)} lacks children")
         children = tuple(ready.pop() for _ in range(count))
-        ready.append(Node(kind_of(part), part, children))
+        ready.append(PlanNode(kind_of(part), part, children))
     if len(ready) != 1:
         raise ValueError(f"{len(ready)} plans, and one is meant")
     return ready[0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Claim, Slice
 from waterclock.connectors.behind import BEHIND, is_behind
-from waterclock.connectors.delivering import Delivery, Outcome
+from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.interface import ArrivalCollector
 from waterclock.connectors.overwrites import note_of
 from waterclock.engine.batch.destinations import unit_of
@@ -40,7 +40,7 @@ Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedDelivery:
     """The rows to stage, and the labels for which a MERGE delivers the whole state."""
 
     frame: DataFrame
@@ -53,7 +53,7 @@ def publish_frame(
     table: Table,
     group: Group,
     pins: Pins,
-) -> Staged:
+) -> StagedDelivery:
     """Return the rows to stage: slices if each label is delivered; else the state, or for MERGE its changes.
 
     Cost: none for REPLACE and APPEND; MERGE from a regular table as `publish_changes.changed_rows`.
@@ -61,7 +61,7 @@ def publish_frame(
     found = [_one_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
     frame = reduce(lambda left, right: left.unionByName(right), (rows for rows, _ in found))
     whole = frozenset(batch.label for batch, (_, is_whole) in zip(group.batches, found, strict=True) if is_whole)
-    return Staged(frame, whole)
+    return StagedDelivery(frame, whole)
 
 
 def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim: Claim) -> Written | None:
@@ -130,11 +130,11 @@ def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Man
     unit = unit_of(work, table)
     deliveries = [_delivery(work, table, claim, manifest) for manifest in manifests]
     stands = work.connections.deliverer(unit.connection).deliver(unit, deliveries)
-    if stands[-1].outcome is Outcome.OLDER:
+    if stands[-1].outcome is DeliveryOutcome.OLDER:
         newest = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
         label = newest.label_text if newest else "a newer label"
         work.note_once(f"{table.name}@{deliveries[-1].label_text}: passed over, for {label} is delivered already")
-    if stands[-1].outcome is Outcome.KILLED:
+    if stands[-1].outcome is DeliveryOutcome.KILLED:
         raise WaterclockError(
             "E750",
             f"claim {claim.number} was taken over before its delivery",
@@ -150,7 +150,7 @@ def kill_delivery(work: Workplace, table: Table, claim: int) -> bool:
         return False
     unit = unit_of(work, table)
     killed = work.connections.deliverer(unit.connection).kill(unit, work.flow.project, table.name, claim)
-    return killed.outcome is not Outcome.KILLED
+    return killed.outcome is not DeliveryOutcome.KILLED
 
 
 def find_delivery(work: Workplace, table: Table, claim: int) -> bool:
@@ -159,7 +159,7 @@ def find_delivery(work: Workplace, table: Table, claim: int) -> bool:
         return True
     unit = unit_of(work, table)
     found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, claim)
-    return found is not None and found.outcome is not Outcome.KILLED
+    return found is not None and found.outcome is not DeliveryOutcome.KILLED
 
 
 def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -> Delivery:

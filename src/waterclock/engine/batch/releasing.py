@@ -19,7 +19,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import RECOLLECT, TO_BE_RELEASED, Group, Status
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
 from waterclock.storage.slices.links import link_slice
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
@@ -36,7 +36,9 @@ def group_to_release(work: Workplace, table: Table, label: datetime, now: dateti
     facts = snapshot.of(table.name)
     others = {other: found for other, found in facts.troubles.items() if other != label}
     free = replace(snapshot, tables={**snapshot.tables, table.name: replace(facts, troubles=others)})
-    request = Request(only=(table.name,), labels=Labels.between(label, label), force={table.name: frozenset({label})})
+    request = PlanRequest(
+        only=(table.name,), labels=Labels.between(label, label), force={table.name: frozenset({label})}
+    )
     plan = Planner(work.flow).plan(free, now, request)
     found = next((batch for batch in plan.batches if batch.table == table.name and batch.label == label), None)
     if found is None or found.status is not Status.READY:

@@ -59,7 +59,7 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupPart:
     """Rows of some labels of a group, written by one Spark job. `timelabel` in the frame separates several labels.
 
     `of_nothing`: all inputs were empty, so that there may be no rows. `through`: the row filter that they pass.
@@ -72,9 +72,9 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeSlices:
     """Rows of one group, with declared types, not evaluated yet. `schema` is the table's schema after it."""
 
-    parts: Sequence[Part]
+    parts: Sequence[GroupPart]
     schema: StructType
     notes: Notes

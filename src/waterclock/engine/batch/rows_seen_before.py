@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.facts import LOOK_AGAIN
 from waterclock.batches.records import Slice
-from waterclock.engine.batch.results import Part
+from waterclock.engine.batch.results import GroupPart
 from waterclock.engine.batch.sieves import loose_of, put_together
 from waterclock.engine.collect.origins import with_origins
 from waterclock.engine.workplace import Workplace
@@ -42,9 +42,9 @@ def with_rows_seen_before(
     table: Table,
     group: Group,
     again: Sequence[Slice],
-    part: Part,
+    part: GroupPart,
     shaped: tuple[Conformed, Columns, Mapping[str, str]],
-) -> Part:
+) -> GroupPart:
     """Return the rows read from windows of a fold, with the rows of the slices of windows that are read again.
 
     `shaped`: the rows read, in the table's columns, these columns, and the source's conversions of texts. A window

@@ -18,7 +18,7 @@ from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.storage.folds.state_after import state_after
 from waterclock.storage.log.delta_log import head, table_exists
-from waterclock.storage.log.resolving import Step
+from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -61,7 +61,7 @@ def _answers(
         return answers(_with_slices(work, spark, table, sealed), rules)
     asked = [rule.expression for rule in rules]
 
-    def ask(steps: Sequence[Step], is_whole: bool) -> Mapping[str, Any]:  # noqa: FBT001 - called by `beside_damage` alone
+    def ask(steps: Sequence[LogStep], is_whole: bool) -> Mapping[str, Any]:  # noqa: FBT001 - called by `beside_damage` alone
         rows = state_after(spark, work.lake, table, sealed, steps, asked, is_whole=is_whole)
         return answers(rows, rules)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.batches.records import Slice
-from waterclock.connectors.interface import Looked, Looking, LookRequest, Mark
+from waterclock.connectors.interface import ChangedWindows, Looking, LookRequest, Mark
 from waterclock.engine.collect.lookback import revisited, slack_of
 from waterclock.flow.declarations import Source, Table
 from waterclock.ledger.ledger import Ledger
@@ -37,7 +37,7 @@ _PAGE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ChangeScan:
     """The past windows to collect again, and the notes for each label of the claim."""
 
     again: tuple[Slice, ...] = ()
@@ -66,13 +66,13 @@ class Noted:
     of_past: Mapping[str, Any] = field(default_factory=dict)
 
 
-def look_back(work: Workplace, table: Table, group: Group, spark: Callable[[], SparkSession]) -> Look:
+def look_back(work: Workplace, table: Table, group: Group, spark: Callable[[], SparkSession]) -> ChangeScan:
     """Return the done windows before the group to collect again: all within LOOKBACK, or those that changed."""
     past = revisited(work.ledger, table, group)
     source = table.source
     if source is None or source.changed is None or group.is_made_of_kept:
         # a fold keeps the rows of these slices: its claim is refused if another runner has changed one since
-        return Look(past, is_exact=table.is_fold)
+        return ChangeScan(past, is_exact=table.is_fold)
     own = [batch.window for batch in group.batches]
     by = told_by(table, source)
     at = work.real_now()
@@ -83,12 +83,12 @@ def look_back(work: Workplace, table: Table, group: Group, spark: Callable[[], S
     looked = _asked(work, table, source, request, spark)
     changed = {piece.label: NEVER for piece in past if piece.label not in marks} | dict(looked.changed)
     again = tuple(piece for piece in past if piece.label in changed)
-    return Look(again, notes_of(looked, at, by, own, past, changed), is_exact=True)
+    return ChangeScan(again, notes_of(looked, at, by, own, past, changed), is_exact=True)
 
 
 def _asked(
     work: Workplace, table: Table, source: Source, request: LookRequest, spark: Callable[[], SparkSession]
-) -> Looked:
+) -> ChangedWindows:
     unit = work.connections.opened(source.unit)
     collector = work.connections.collector(unit.connection)
     if isinstance(collector, Looking):
@@ -155,7 +155,7 @@ def marks_of(windows: Sequence[Window], noted: Iterable[Noted]) -> dict[datetime
 
 
 def notes_of(
-    looked: Looked,
+    looked: ChangedWindows,
     at: datetime,
     by: str,
     own: Sequence[Window],

@@ -43,7 +43,7 @@ STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.i
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnsweredQuery:
     """The rows of a query: column names with Spark types, rows in the query's order, and whether rows were cut off.
 
     `moment` is the tick as of which the tables were read; None: their heads.
@@ -56,7 +56,7 @@ class Answer:
 
 
 @telling_damage
-def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -> Answer:
+def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -> AnsweredQuery:
     """Run the query `sql` on the tables' heads, or as of a tick. At most `limit` rows are collected to the driver.
 
     Each table is read at one Delta version, taken before the query starts, so that no table changes under it. If a
@@ -134,7 +134,7 @@ def _tables(flow: Flow, asked: Query) -> list[str]:
 
 
 @telling_damage
-def preview(work: Workplace, table: str, *, limit: int) -> Answer:
+def preview(work: Workplace, table: str, *, limit: int) -> AnsweredQuery:
     """Return some rows of a table's newest label, without HIDDEN columns."""
     require_table(work.flow, table)
     frame = without(_frame(work, work.sessions.own(), table), work.flow.tables[table].hidden)
@@ -144,7 +144,7 @@ def preview(work: Workplace, table: str, *, limit: int) -> Answer:
     return _collected(frame, limit)
 
 
-def _answer(work: Workplace, spark: SparkSession, spliced: Spliced, limit: int) -> Answer:
+def _answer(work: Workplace, spark: SparkSession, spliced: Spliced, limit: int) -> AnsweredQuery:
     register_functions(spark, work.root, work.flow, [spliced.text])
     arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
     try:
@@ -153,10 +153,10 @@ def _answer(work: Workplace, spark: SparkSession, spliced: Spliced, limit: int) 
         raise to_error(raised, where="query", spliced=spliced) from raised
 
 
-def _collected(frame: DataFrame, limit: int) -> Answer:
+def _collected(frame: DataFrame, limit: int) -> AnsweredQuery:
     columns = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
     rows = rows_of(frame, limit + 1)
-    return Answer(columns, tuple(rows[:limit]), len(rows) > limit)
+    return AnsweredQuery(columns, tuple(rows[:limit]), len(rows) > limit)
 
 
 def _frame_of_view(

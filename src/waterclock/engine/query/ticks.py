@@ -10,7 +10,7 @@ from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.engine.query.views import with_views
 from waterclock.engine.workplace import Workplace
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.open_windows import Shown
+from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import Ticks, read_tick
 from waterclock.planner.unanswered import may_lack, never_agreed, not_known, not_made
@@ -63,7 +63,7 @@ class Moment:
     behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
     missing: tuple[Gap, ...] = ()
     awaited: tuple[Gap, ...] = ()
-    shown_open: Mapping[str, Shown] = field(default_factory=dict)
+    shown_open: Mapping[str, VisibleWindows] = field(default_factory=dict)
 
 
 def reservations(moment: Moment) -> list[str]:

@@ -19,7 +19,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_beside, open_table_of, view_of
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.open_windows import Shown
+from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
 from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.log.resolving import resolve
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def shown_now(flow: Flow, ledger: Ledger, now: datetime, table: str) -> Shown:
+def shown_now(flow: Flow, ledger: Ledger, now: datetime, table: str) -> VisibleWindows:
     """Return the open windows that a view shows now. All windows closed before its boundary are done in the table.
 
     The result is of one moment of the ledger. Cost: a snapshot, and a row for each window that was closed since the
@@ -39,7 +39,7 @@ def shown_now(flow: Flow, ledger: Ledger, now: datetime, table: str) -> Shown:
     """
     planner, beside = Planner(flow), open_beside(flow, table)
     if beside is None:
-        return Shown(None)
+        return VisibleWindows(None)
     snapshot = ledger.reads.snapshot(flow)
     done, made = snapshot.of(table).covered, list(snapshot.of(beside.name).covered)
     openings = openings_of(flow, ledger, planner.starts(snapshot, now), table)
@@ -48,7 +48,7 @@ def shown_now(flow: Flow, ledger: Ledger, now: datetime, table: str) -> Shown:
     for boundary in _newest_first(beside, made, limit):
         if resolve(beside, boundary, records).steps:  # a skipped state has no steps
             return openings.shown_at(boundary, done, as_they_were=False)
-    return Shown(None)
+    return VisibleWindows(None)
 
 
 def frame_of_view(
@@ -57,7 +57,7 @@ def frame_of_view(
     table: str,
     closed: Callable[[], DataFrame],
     *,
-    shown: Shown,
+    shown: VisibleWindows,
     known_at: datetime | None = None,
 ) -> DataFrame:
     """Return the rows of a view: open windows from their state, all others from `closed`, the table's own rows.

@@ -12,7 +12,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.storage.folds.older_states import frame_of_resolved
-from waterclock.storage.log.resolving import NO_VERSION, CommitRecord, Resolved, Step, resolve
+from waterclock.storage.log.resolving import NO_VERSION, CommitRecord, LogStep, Resolved, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,11 +34,11 @@ def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
     return records
 
 
-def steps_before(ledger: Ledger, table: str, high: datetime) -> tuple[Step, ...]:
+def steps_before(ledger: Ledger, table: str, high: datetime) -> tuple[LogStep, ...]:
     """Return a MERGE table's current slices with labels before `high`, and the versions that have their states."""
     versions = ledger.reads.versions(table)
     slices = ledger.reads.slices(table, BEGINNING, high)
-    return tuple(Step(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)
+    return tuple(LogStep(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)
 
 
 def resolved(work: Workplace, table: Table, tick: datetime, *, known_at: datetime | None = None) -> Resolved:

@@ -43,7 +43,7 @@ def flat_frame(
     Raises  E307, E308 where names clash, E302 for a time that is no instant
     Cost    a join for each reference, as of `denorm_transactional` and `denorm_temporal`
     """
-    follower = _Follower(flow, frames, numbers, alone)
+    follower = _JoinFollower(flow, frames, numbers, alone)
     if flat.is_exact:
         return follower.split(flat)
     rows = frames[flat.read]
@@ -67,7 +67,7 @@ class _Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class _Follower:
+class _JoinFollower:
     """Follows the references of tables, given the rows of each."""
 
     flow: Flow

@@ -19,7 +19,7 @@ from waterclock.storage.folds.older_states import state_of
 from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.open_tables import is_readable
-from waterclock.storage.log.resolving import Step
+from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.read import (
     FILES_READ_DIRECTLY,
@@ -45,7 +45,7 @@ class PinnedRead:
     bound: BoundRead
     input: Input
     slices: tuple[Slice, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[LogStep, ...] = ()
 
     @property
     def read(self) -> Read:
@@ -75,7 +75,7 @@ def _pinned(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin
     )
 
 
-def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[Step, ...]:
+def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[LogStep, ...]:
     """Return the steps of a MERGE state that no version has, or whose files VACUUM has removed."""
     if not flow.tables[found.table].is_fold or not found.slices or bound.low >= bound.high:
         return ()

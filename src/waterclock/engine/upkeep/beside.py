@@ -26,7 +26,7 @@ from waterclock.flow.links import upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.read.whole_set import Current
-from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.adopt import CommitRecord
 from waterclock.planner.closings import until_reads
 from waterclock.planner.open_windows import states_asked
 from waterclock.planner.plan import Plan, Status
@@ -156,7 +156,7 @@ def _closed(live: Workplace, table: Table) -> list[tuple[datetime, Closing]]:
     return sorted(found.items(), key=itemgetter(0))
 
 
-def committed(work: Workplace, table: Table, current: Sequence[Current]) -> Committed:
+def committed(work: Workplace, table: Table, current: Sequence[Current]) -> CommitRecord:
     """Convert current revisions of a table into one claim of the second set. Their sizes are unchanged."""
     results = tuple(
         replace(
@@ -167,7 +167,7 @@ def committed(work: Workplace, table: Table, current: Sequence[Current]) -> Comm
         for each in current
     )
     number = work.ledger.keeping.draw_claim()
-    return Committed(number, request_of(work, table, current), results, work.real_now())
+    return CommitRecord(number, request_of(work, table, current), results, work.real_now())
 
 
 def request_of(
@@ -265,7 +265,7 @@ def put_first(
         for each, manifest in zip(pieces, manifests, strict=True)
     )
     read = {each.result.label: inputs.get(each.result.label, ()) for each in pieces}
-    found = Committed(claim, request_of(work, table, pieces, read), results, work.real_now())
+    found = CommitRecord(claim, request_of(work, table, pieces, read), results, work.real_now())
     work.ledger.keeping.seed([found], head_version=version)
 
 

@@ -12,7 +12,7 @@ from waterclock.ledger.store.places import place_of, shown
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedLedger:
     """The old and the new place of a ledger, without passwords. `batches` is the number of batches in it."""
 
     old: str
@@ -20,7 +20,7 @@ class Moved:
     batches: int
 
 
-def move_ledger(project: Project, to: str, *, who: str) -> Moved:
+def move_ledger(project: Project, to: str, *, who: str) -> MovedLedger:
     """Copy the ledger to the URL `to`, and close the old one for writing.
 
     An interrupted move starts over. Any failure leaves the old ledger as it was.
@@ -45,4 +45,4 @@ def move_ledger(project: Project, to: str, *, who: str) -> Moved:
             if not place.is_taken():
                 ledger.keeping.open_again()
             raise
-    return Moved(shown(old), shown(to), count)
+    return MovedLedger(shown(old), shown(to), count)

@@ -23,7 +23,7 @@ from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ledger_elsewhere, ledger_there
 from waterclock.ledger.store.places import place_of
-from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.adopt import CommitRecord
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.exports import read_export
 from waterclock.storage.log.commit_history import Commit, commits_after
@@ -115,7 +115,7 @@ class _Step:
     table: str
     at: datetime
     version: int
-    found: Committed | None = None
+    found: CommitRecord | None = None
     dropped_before: datetime | None = None
     reset_by: int = 0
 
@@ -182,14 +182,14 @@ def _step(
 
 def _committed(
     work: Workplace, record: TableRecord, folder: str, claim: int, slice_path: str, version: int, at: datetime
-) -> Committed | None:
+) -> CommitRecord | None:
     said = read_claim_record(folder, slice_path)
     if said is None:
         return None
     table = work.flow.tables.get(record.name)
     own = "" if table is None else table.fingerprint
     request, results = work.former.request(said[0], record.name, own), said[1]
-    return Committed(claim, request, tuple(replace(result, version=version) for result in results), at)
+    return CommitRecord(claim, request, tuple(replace(result, version=version) for result in results), at)
 
 
 def _deliveries(work: Workplace, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:

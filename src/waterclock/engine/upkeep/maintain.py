@@ -18,7 +18,7 @@ from waterclock.engine.damage import older_log, older_logs
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.unneeded_slices import (
-    Known,
+    RetentionFacts,
     inputs_of,
     is_held_or_claimed,
     is_read,
@@ -185,7 +185,7 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
     return found
 
 
-def _known(work: Workplace, table: Table, now: datetime) -> Known:
+def _known(work: Workplace, table: Table, now: datetime) -> RetentionFacts:
     folder, since = work.folder(table), kept_since(table, now)
     committed = work.ledger.reads.committed(table.name)
     revisions = [(row.label, row.claim, row.recorded_at) for row in committed]
@@ -198,7 +198,7 @@ def _known(work: Workplace, table: Table, now: datetime) -> Known:
     replaced = replaced_at(revisions)
     if (reset := work.ledger.keeping.last_reset(table.name)) is not None:
         replaced = {(label, claim): reset for label, claim, at in revisions if at <= reset} | replaced
-    return Known(
+    return RetentionFacts(
         claims=work.ledger.keeping.known_claims(table.name),
         current={piece.label: piece.claim for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER)},
         kept_since=since,

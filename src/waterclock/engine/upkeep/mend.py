@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SliceCheck:
     """The slices of a table: the intact ones with their manifests, including those sealed again, and the lost ones."""
 
     whole: tuple[Slice, ...]
@@ -42,7 +42,7 @@ class Found:
     lost: tuple[Slice, ...]
 
 
-def find_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice]) -> Found:
+def find_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice]) -> SliceCheck:
     """Check every slice, and seal again those that lost only their manifest. Cost: a read of each file's footer."""
     folder = work.folder(table)
     whole: list[tuple[Slice, Manifest]] = []
@@ -57,7 +57,7 @@ def find_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequ
         else:
             whole.append((piece, manifest))
             resealed.append(piece)
-    return Found(
+    return SliceCheck(
         tuple(piece for piece, _ in whole), tuple(manifest for _, manifest in whole), tuple(resealed), tuple(lost)
     )
 

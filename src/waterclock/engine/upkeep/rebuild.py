@@ -36,7 +36,7 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_recut
-from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.adopt import CommitRecord
 from waterclock.ledger.write.rebuilding import at_work
 from waterclock.storage.commit.rebuild import commit_whole_state, remake
 from waterclock.storage.folds.older_states import state_from
@@ -111,7 +111,7 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
     is_new_log = not has_usable_log(work, table)
     if is_new_log:
         renew_log(work, spark, table, manifests)
-    found: Committed | None = None
+    found: CommitRecord | None = None
     if _means_other_rows(table, changed):
         manifests = sealed_again(spark, table, manifests, claim, folder, work.lake)
         found = _as_claim(work, table, slices, manifests, claim)
@@ -164,7 +164,7 @@ def _means_other_rows(table: Table, changed: Sequence[Difference]) -> bool:
 
 def _as_claim(
     work: Workplace, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
-) -> Committed:
+) -> CommitRecord:
     """Return the claim that makes slices current that were sealed once more, with the recorded inputs of each."""
     ledger, now = work.ledger, work.real_now()
     codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
@@ -183,7 +183,7 @@ def _as_claim(
         run=work.run,
     )
     results = [_result(piece, manifest) for piece, manifest in zip(slices, manifests, strict=True)]
-    return Committed(claim, request, tuple(results), now)
+    return CommitRecord(claim, request, tuple(results), now)
 
 
 def _result(piece: Slice, manifest: Manifest) -> BatchResult:

@@ -152,7 +152,7 @@ def rebuild_all(work: Workplace, now: datetime) -> RemadeAll:
     work.ledger.keeping.begin_rebuilding(token, runner=settings.runner, who=settings.who, lease_seconds=settings.lease)
     linked: list[tuple[str, int]] = []
     try:
-        with _Held(work, token), Heartbeat(work):
+        with _RebuildLock(work, token), Heartbeat(work):
             return _made(work, token, now, linked)
     except Exception as raised:
         error = _no_room(work, raised)
@@ -376,7 +376,7 @@ def _is_of_full_disk(raised: BaseException) -> bool:
     return is_said or (isinstance(raised, OSError) and raised.errno in _NO_ROOM)
 
 
-class _Held:
+class _RebuildLock:
     """Extends the rebuild lock three times per lease, from a thread of its own."""
 
     def __init__(self, work: Workplace, token: str) -> None:

@@ -40,7 +40,7 @@ _LOCAL = frozenset({"date", "timestamp_ntz"})
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RecutSlice:
     """A new window, the old slices that may have rows of it, and, for a snapshot, from when on it stands.
 
     `is_state`: it is one unchanged old slice, a snapshot or the state of another project's table.
@@ -76,7 +76,7 @@ def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | 
     return None
 
 
-def pieces_of(live: Workplace, table: Table, current: Sequence[Current]) -> list[Piece]:
+def pieces_of(live: Workplace, table: Table, current: Sequence[Current]) -> list[RecutSlice]:
     """Return the new windows of collected slices, oldest first, for which the stage has all rows.
 
     A window for which some items have arrived is sealed as it is: later items belong to the next one, as always.
@@ -100,7 +100,7 @@ def pieces_of(live: Workplace, table: Table, current: Sequence[Current]) -> list
     return [_piece(window, current, spans[: len(current)]) for window in windows]
 
 
-def results_of(pieces: Sequence[Piece]) -> list[Current]:
+def results_of(pieces: Sequence[RecutSlice]) -> list[Current]:
     """Return placeholders for the new slices, to plan the batches that are made from them."""
     return [
         Current(
@@ -159,7 +159,7 @@ def _written(
     live: Workplace,
     work: Workplace,
     table: Table,
-    pieces: Sequence[Piece],
+    pieces: Sequence[RecutSlice],
     known: dict[datetime, Manifest],
     schema: str,
     claim: int,
@@ -193,7 +193,7 @@ def _written(
         work.sessions.release(spark)
 
 
-def _source(piece: Piece, known: dict[datetime, Manifest]) -> dict[str, object]:
+def _source(piece: RecutSlice, known: dict[datetime, Manifest]) -> dict[str, object]:
     """Return the source notes of a new slice: the items of all its old ones, and the paths of these."""
     sources = [known[each.result.label].source for each in piece.of]
     found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}
@@ -207,7 +207,7 @@ def _source(piece: Piece, known: dict[datetime, Manifest]) -> dict[str, object]:
     return found
 
 
-def _inputs(live: Workplace, table: Table, pieces: Sequence[Piece]) -> dict[datetime, tuple[Input, ...]]:
+def _inputs(live: Workplace, table: Table, pieces: Sequence[RecutSlice]) -> dict[datetime, tuple[Input, ...]]:
     """Return the inputs from another project that the old slices of each new window had."""
     known = elsewhere_of(live, table)
     return {
@@ -216,31 +216,31 @@ def _inputs(live: Workplace, table: Table, pieces: Sequence[Piece]) -> dict[date
     }
 
 
-def _piece(window: Window, current: Sequence[Current], spans: Sequence[tuple[datetime, datetime]]) -> Piece:
+def _piece(window: Window, current: Sequence[Current], spans: Sequence[tuple[datetime, datetime]]) -> RecutSlice:
     of = tuple(
         each for each, (low, high) in zip(current, spans, strict=True) if low < window.end and high > window.start
     )
-    return Piece(window, of)
+    return RecutSlice(window, of)
 
 
-def _snapshots(cadence: Cadence, current: Sequence[Current]) -> list[Piece]:
+def _snapshots(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]:
     """Assign each snapshot to the newest new boundary for which it stands. One without a boundary is left out."""
-    found: list[Piece] = []
+    found: list[RecutSlice] = []
     before: datetime | None = None
     for each in current:
         boundary = cadence.floor(each.result.end)
         if before is not None and boundary <= before:
             continue
         stands_from = before or each.result.stands_from or cadence.previous(boundary)
-        found.append(Piece(Window(cadence.previous(boundary), boundary), (each,), stands_from, is_state=True))
+        found.append(RecutSlice(Window(cadence.previous(boundary), boundary), (each,), stands_from, is_state=True))
         before = boundary
     return found
 
 
-def _states(cadence: Cadence, current: Sequence[Current]) -> list[Piece]:
+def _states(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]:
     """Keep the states as of the new boundaries. States as of others are requested again if a reader needs them."""
     return [
-        Piece(Window(cadence.previous(end), end), (each,), is_state=True)
+        RecutSlice(Window(cadence.previous(end), end), (each,), is_state=True)
         for each in current
         if cadence.floor(end := each.result.end) == end
     ]

@@ -25,7 +25,7 @@ _LEFT_BEHIND = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RetentionFacts:
     """The ledger's facts about one table's slices.
 
     `claims` are statuses by number, `current` the claim by label. `replaced` is, by label and claim, when a newer
@@ -91,7 +91,7 @@ def is_held_or_claimed(leaf: Leaf, held: Collection[int], claims: Iterable[Claim
     return any(claim.request.table == table and leaf.label in claim.request.labels for claim in claims)
 
 
-def may_go(table: Table, leaf: Leaf, known: Known) -> bool:
+def may_go(table: Table, leaf: Leaf, known: RetentionFacts) -> bool:
     """Return whether a leaf of the table's stage may be removed."""
     status = known.claims.get(leaf.claim)
     if status == "open" or leaf.path in known.live or leaf.claim in known.held:
@@ -105,7 +105,7 @@ def may_go(table: Table, leaf: Leaf, known: Known) -> bool:
     return _may_committed_go(table, leaf.label, leaf.claim, known)
 
 
-def _may_committed_go(table: Table, label: datetime, claim: int, known: Known) -> bool:
+def _may_committed_go(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
     replaced = known.replaced.get((label, claim))
     if replaced is None and known.current.get(label) != claim:
         return _time_of(claim) < known.now - _LEFT_BEHIND  # a LOOKBACK read the window again, and found it unchanged
@@ -116,7 +116,7 @@ def _may_committed_go(table: Table, label: datetime, claim: int, known: Known) -
     return _may_current_go(table, label, claim, known)
 
 
-def _may_current_go(table: Table, label: datetime, claim: int, known: Known) -> bool:
+def _may_current_go(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
     """Return whether a current slice may be removed: one that RETAIN has dropped, or a state older than those kept."""
     later = min((other for other in known.current if other > label), default=None)
     if later is None:

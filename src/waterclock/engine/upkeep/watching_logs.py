@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from waterclock.batches.kept_logs import Kept, is_followed, kept_of, limit_of
+from waterclock.batches.kept_logs import RetainedLog, is_followed, kept_of, limit_of
 from waterclock.connectors.change_collector import LogKeeper
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -50,7 +50,9 @@ def _watch(work: Workplace, followed: Sequence[Table]) -> None:
                 past.add_event(SEEN, who=work.settings.who, table=table, run=work.run, data=found.noted(name))
 
 
-def _asked(work: Workplace, followed: Sequence[Table], connection: str, names: Sequence[str]) -> Mapping[str, Kept]:
+def _asked(
+    work: Workplace, followed: Sequence[Table], connection: str, names: Sequence[str]
+) -> Mapping[str, RetainedLog]:
     unit = next(table.source.unit for table in followed if table.source and is_followed(table, connection))
     try:
         collector: Any = work.connections.collector(connection)
@@ -59,7 +61,7 @@ def _asked(work: Workplace, followed: Sequence[Table], connection: str, names: S
         return {}
 
 
-def is_new(table: Table | None, name: str, seen: SeenAtSource | None, kept: Kept, now: datetime) -> bool:
+def is_new(table: Table | None, name: str, seen: SeenAtSource | None, kept: RetainedLog, now: datetime) -> bool:
     """Return whether a measurement is worth recording. Pure function."""
     if seen is None or seen.data["name"] != name or now - seen.at >= _FRESH:
         return True

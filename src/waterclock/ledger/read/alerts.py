@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from waterclock.batches.alerts import Acknowledged, Alert, Outgoing, Told, Trouble, Warned, WarnedSince
+from waterclock.batches.alerts import Acknowledged, Alert, Notification, Outgoing, RootCause, Warned, WarnedSince
 from waterclock.batches.records import warnings_of
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import from_micros
 from waterclock.ledger.store.schema import (
     HAS_WARNINGS,
@@ -57,7 +57,7 @@ _NEWEST = (
 )
 
 
-def alerts_known(database: Database, *, finished: int = 0) -> tuple[Alert, ...]:
+def alerts_known(database: LedgerDatabase, *, finished: int = 0) -> tuple[Alert, ...]:
     """Return the alerts that are not finished and the newest `finished` of the others, all oldest first."""
     with database.read() as connection:
         rows = list(map(alert_of_row, connection.execute(_ALERTS.where(sa.not_(alerts.c.is_finished)))))
@@ -67,13 +67,13 @@ def alerts_known(database: Database, *, finished: int = 0) -> tuple[Alert, ...]:
         return tuple(sorted(rows, key=lambda alert: alert.number))
 
 
-def outgoing(database: Database) -> tuple[Outgoing, ...]:
+def outgoing(database: LedgerDatabase) -> tuple[Outgoing, ...]:
     """Return the messages that wait to be sent, oldest first."""
     with database.read() as connection:
         return tuple(map(outgoing_of_row, connection.execute(_UNSENT)))
 
 
-def warned_since_look(database: Database, up_to: int, also: Collection[str] = ()) -> WarnedSince:
+def warned_since_look(database: LedgerDatabase, up_to: int, also: Collection[str] = ()) -> WarnedSince:
     """Return the batches with warnings about their rows, recorded since the last check and up to a sequence.
 
     The result also has the warnings of the newest batch of their tables, and of the tables in `also`. Cost: a check of
@@ -95,12 +95,12 @@ def alert_of_row(row: AnyRow) -> Alert:
     known = row.acknowledged_at
     return Alert(
         number=row.number,
-        trouble=Trouble.of_dict(row.trouble),
+        trouble=RootCause.of_dict(row.trouble),
         opened=row.opened_at,
         resolved=row.resolved_at,
         acknowledged=None if known is None else Acknowledged(known, row.acknowledged_by, row.acknowledged_why),
         told={
-            target: Told(from_micros(told["first"]), from_micros(told["last"]), told["times"], told["of_end"])
+            target: Notification(from_micros(told["first"]), from_micros(told["last"]), told["times"], told["of_end"])
             for target, told in row.told.items()
         },
         is_finished=bool(row.is_finished),

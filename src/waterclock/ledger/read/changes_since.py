@@ -10,12 +10,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import BEGUN_ANEW
-from waterclock.batches.facts import BEGINNING, FOREVER, History, InputFact, Made, TableHistory
+from waterclock.batches.facts import BEGINNING, FOREVER, History, InputFact, RevisionFact, TableHistory
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.content import contents_of, weight
 from waterclock.ledger.read.ripple import Key, Span, resting_on
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import (
     IS_DONE,
     IS_SUSPECT,
@@ -80,11 +80,11 @@ _CHUNK = 500
 _BEFORE = {ReadKind.PLAIN, ReadKind.PAST, ReadKind.HISTORY, ReadKind.PREVIOUS}
 
 Bounds = Mapping[str, datetime]
-_Made = Mapping[str, Mapping[datetime, tuple[Made, ...]]]
+_Made = Mapping[str, Mapping[datetime, tuple[RevisionFact, ...]]]
 _Read = Mapping[str, Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]]
 
 
-def history(database: Database, flow: Flow, asked: Bounds, since: datetime) -> History:
+def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime) -> History:
     """Return how tables, and all of their inputs, have changed since an instant by the ledger's clock.
 
     `asked` has, by table, the instant before which its labels count. Cost: a check of each claim that was done since.
@@ -136,21 +136,21 @@ def _made(connection: sa.Connection, bounds: Bounds, since: datetime) -> _Made:
 
 def _retired(
     connection: sa.Connection, recut: AnyRow, bound: datetime, since: datetime
-) -> Mapping[datetime, tuple[Made, ...]]:
+) -> Mapping[datetime, tuple[RevisionFact, ...]]:
     """Return the labels that a table had before it was recut, each with a final revision that covers nothing."""
     values = {"of": recut.table_name, "claim_": recut.data["claim"]}
     labels = sorted(label for label in connection.execute(_RETIRED, values).scalars() if label < bound)
     known = _of_labels(connection, recut.table_name, labels, since)
     return {
-        label: (*of_label, Made(recut.data["claim"], recut.at, label, label, (0, 0)))
+        label: (*of_label, RevisionFact(recut.data["claim"], recut.at, label, label, (0, 0)))
         for label, of_label in known.items()
     }
 
 
 def _of_labels(
     connection: sa.Connection, name: str, labels: list[datetime], since: datetime
-) -> Mapping[datetime, tuple[Made, ...]]:
-    found: defaultdict[datetime, list[Made]] = defaultdict(list)
+) -> Mapping[datetime, tuple[RevisionFact, ...]]:
+    found: defaultdict[datetime, list[RevisionFact]] = defaultdict(list)
     for chunk in _chunks(labels):
         values = {"of": name, "labels": chunk}
         now = {row.label: row for row in connection.execute(_CURRENT, values)}
@@ -160,7 +160,7 @@ def _of_labels(
     return {label: _since(of_label, since) for label, of_label in found.items()}
 
 
-def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> Made:
+def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
     """Return a revision. The current one has the ledger's weight, since a rebuild may have changed its meaning.
 
     It counts as known from its record on, but not earlier than the one `before` it, even if clocks disagree.
@@ -169,10 +169,10 @@ def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> Made:
         weighs = (now.hash_high, now.hash_low)
     else:
         weighs = weight(row.label, row.digest, row.rows, row.claim)
-    return Made(row.claim, max(row.recorded_at, before), row.stands_from or row.label, row.end, weighs)
+    return RevisionFact(row.claim, max(row.recorded_at, before), row.stands_from or row.label, row.end, weighs)
 
 
-def _since(of_label: list[Made], since: datetime) -> tuple[Made, ...]:
+def _since(of_label: list[RevisionFact], since: datetime) -> tuple[RevisionFact, ...]:
     """Return the revisions without those replaced before `since`."""
     older = sum(made.at <= since for made in of_label)
     return tuple(of_label[max(0, older - 1) :])
@@ -195,7 +195,10 @@ def _rows_read(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Mad
 
 
 def _of_batches(
-    connection: sa.Connection, name: str, labels: Collection[datetime], made: Mapping[datetime, tuple[Made, ...]]
+    connection: sa.Connection,
+    name: str,
+    labels: Collection[datetime],
+    made: Mapping[datetime, tuple[RevisionFact, ...]],
 ) -> Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]:
     wanted = {(label, each.claim) for label in labels for each in made.get(label, ())}
     for chunk in _chunks(sorted(set(labels).difference(made))):

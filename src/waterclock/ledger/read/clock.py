@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import ledger
 
 _LAST_RECORDED = sa.select(ledger.c.last_recorded)
@@ -31,13 +31,13 @@ class ClockBack:
         )
 
 
-def clock_back(database: Database) -> ClockBack | None:
+def clock_back(database: LedgerDatabase) -> ClockBack | None:
     """Return how far the ledger's clock is back now; None where it is not."""
     with database.read() as connection:
         last = connection.execute(_LAST_RECORDED).scalar()
     return compare_clock(database, database.clock(), last)
 
 
-def compare_clock(database: Database, now: datetime, last: datetime | None) -> ClockBack | None:
+def compare_clock(database: LedgerDatabase, now: datetime, last: datetime | None) -> ClockBack | None:
     """Return a clock that is back by a second or more at `now`, where the newest record was at `last`."""
     return None if last is None or last - now < _LEAST else ClockBack(now, last, database.clock_place)

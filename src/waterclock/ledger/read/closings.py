@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from waterclock.batches.facts import BEGINNING, BatchStatus, ClosedSince, Closing
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.current import covered as covered_windows
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, closings
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -108,13 +108,15 @@ def opened_since(
     return found
 
 
-def ticks_from(database: Database, table: str, low: datetime) -> dict[datetime, datetime]:
+def ticks_from(database: LedgerDatabase, table: str, low: datetime) -> dict[datetime, datetime]:
     """Return by label the ticks at which the windows of a table from `low` on first closed, without open windows."""
     with database.read() as connection:
         return {row.label: row.tick for row in connection.execute(_TICKS, {"of": table, "low": low})}
 
 
-def closings_in(database: Database, table: str, labels: Collection[datetime] | None = None) -> dict[datetime, Closing]:
+def closings_in(
+    database: LedgerDatabase, table: str, labels: Collection[datetime] | None = None
+) -> dict[datetime, Closing]:
     """Return by label the closings of a table's windows: of the given labels, or of all that were ever checked."""
     with database.read() as connection:
         rows = connection.execute(_OF_TABLE, {"of": table}) if labels is None else _of_labels(connection, table, labels)
@@ -132,7 +134,7 @@ def _closing(row: AnyRow) -> Closing:
     return Closing(row.tick, row.looked, row.reason, *texts, at=row.at, first=row.first)
 
 
-def closed_since(database: Database, table: str, at: datetime, high: datetime) -> ClosedSince:
+def closed_since(database: LedgerDatabase, table: str, at: datetime, high: datetime) -> ClosedSince:
     """Return data that shows for each window before `high` whether it was closed by `at`, or by any later tick.
 
     Cost: a walk over the table's batches, three short queries, and one for each span before `high` that is not done.

@@ -6,13 +6,13 @@ import sqlalchemy as sa
 
 from waterclock.flow.code_lineage import CodeLineage
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import code_lineage
 
 _ALL = sa.select(code_lineage.c.table_name, code_lineage.c.code, code_lineage.c.lineage)
 
 
-def code_lineages(database: Database, flow: Flow) -> dict[str, CodeLineage]:
+def code_lineages(database: LedgerDatabase, flow: Flow) -> dict[str, CodeLineage]:
     """Return by table the column lineage of its current code, ignoring older code.
 
     Cost: one query, some microseconds a table and code

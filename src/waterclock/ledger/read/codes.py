@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import DECLARED, CodeVersion
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import batches, events
 
 _DECLARED = (
@@ -27,7 +27,7 @@ _MADE = (
 )
 
 
-def codes(database: Database, name: str, most: int = 1000) -> list[CodeVersion]:
+def codes(database: LedgerDatabase, name: str, most: int = 1000) -> list[CodeVersion]:
     """Return the newest codes of a table, newest first. Codes without a stored text, or older ones, come last.
 
     The batches of a code that was declared again count for its newest declaration.

@@ -19,7 +19,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.read.content import FEW, MOST_AT_ONCE, NOTHING, content_between, contents_of, running_contents
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.read.states import PIECES, slice_of, states_of
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, claims, coverage, items, revisions, tables, versions
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -81,7 +81,7 @@ _LAST_OWNED = (
 _TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True)))
 
 
-def table(database: Database, name: str) -> TableRecord:
+def table(database: LedgerDatabase, name: str) -> TableRecord:
     """Return the ledger's record of a table.
 
     Raises  E412 for a table that no applied flow has declared
@@ -90,14 +90,14 @@ def table(database: Database, name: str) -> TableRecord:
         return _record(_row(connection, name))
 
 
-def find_table(database: Database, name: str) -> TableRecord | None:
+def find_table(database: LedgerDatabase, name: str) -> TableRecord | None:
     """Return the ledger's record of a table; None where no applied flow has declared it."""
     with database.read() as connection:
         row = connection.execute(_TABLE, {"of": name}).first()
         return None if row is None else _record(row)
 
 
-def unknown_claims(database: Database, numbers: Collection[int]) -> frozenset[int]:
+def unknown_claims(database: LedgerDatabase, numbers: Collection[int]) -> frozenset[int]:
     """Return the numbers that are not numbers of a claim in this ledger."""
     with database.read() as connection:
         asked, found = sorted(numbers), set[int]()
@@ -107,25 +107,25 @@ def unknown_claims(database: Database, numbers: Collection[int]) -> frozenset[in
         return frozenset(numbers) - found
 
 
-def all_tables(database: Database) -> list[TableRecord]:
+def all_tables(database: LedgerDatabase) -> list[TableRecord]:
     """Return the records of all tables in the ledger, by name."""
     with database.read() as connection:
         return [_record(row) for row in connection.execute(_TABLES)]
 
 
-def covered(database: Database, name: str) -> IntervalSet:
+def covered(database: LedgerDatabase, name: str) -> IntervalSet:
     """Return the windows of a table that are done, skipped or covered by a snapshot, merged; empty if it is unknown."""
     with database.read() as connection:
         return IntervalSet.from_intervals((row.low, row.high) for row in connection.execute(_COVERED, {"of": name}))
 
 
-def slices(database: Database, name: str, low: datetime, high: datetime) -> list[Slice]:
+def slices(database: LedgerDatabase, name: str, low: datetime, high: datetime) -> list[Slice]:
     """Return the current slices with a label in `[low, high)`, by label."""
     with database.read() as connection:
         return [slice_of(row) for row in connection.execute(_SLICES, {"of": name, "low": low, "high": high})]
 
 
-def state(database: Database, name: str, at: datetime) -> Slice | None:
+def state(database: LedgerDatabase, name: str, at: datetime) -> Slice | None:
     """Return the slice that made the table's state as of the boundary `at`, with the version of that state.
 
     REPLACE: the slice of the window ending at `at`, or of the snapshot that covers it. MERGE, APPEND: the newest done
@@ -137,14 +137,14 @@ def state(database: Database, name: str, at: datetime) -> Slice | None:
         return None if found is None else states_of(connection, [(found, at)])[name, at]
 
 
-def newest(database: Database, name: str) -> Slice | None:
+def newest(database: LedgerDatabase, name: str) -> Slice | None:
     """Return the current slice with the newest label; None before the first batch is done."""
     with database.read() as connection:
         row = connection.execute(_NEWEST_BEFORE, {"of": name, "at": FOREVER}).first()
         return None if row is None else slice_of(row)
 
 
-def last_recorded(database: Database, name: str) -> Slice | None:
+def last_recorded(database: LedgerDatabase, name: str) -> Slice | None:
     """Return the current slice that was made last, whatever its label; None before the first batch is done.
 
     Cost: a check of each label of the table, in the database.
@@ -154,32 +154,32 @@ def last_recorded(database: Database, name: str) -> Slice | None:
         return None if row is None else slice_of(row)
 
 
-def inputs(database: Database, name: str, label: datetime) -> tuple[Input, ...]:
+def inputs(database: LedgerDatabase, name: str, label: datetime) -> tuple[Input, ...]:
     """Return the inputs of a batch's current revision, in the order of its reads; empty where it was never done."""
     with database.read() as connection:
         number = connection.execute(_CLAIM, {"of": name, "at": label}).scalar()
         return () if number is None else read_inputs(connection, number).get(label, ())
 
 
-def version_at(database: Database, name: str, label: datetime) -> int | None:
+def version_at(database: LedgerDatabase, name: str, label: datetime) -> int | None:
     """Return the stored version of a REPLACE or MERGE table's state at `label`; None where none is stored."""
     with database.read() as connection:
         return connection.execute(_VERSION, {"of": name, "at": label}).scalar()
 
 
-def versions_of(database: Database, name: str) -> dict[datetime, int]:
+def versions_of(database: LedgerDatabase, name: str) -> dict[datetime, int]:
     """Return the version map of a REPLACE or MERGE table: the stored version of the state at each label."""
     with database.read() as connection:
         return {row.label: row.version for row in connection.execute(_VERSIONS, {"of": name})}
 
 
-def committed(database: Database, name: str) -> list[Committed]:
+def committed(database: LedgerDatabase, name: str) -> list[Committed]:
     """Return every slice that was ever committed to a table, in the order of its versions. Cost: 5 µs a slice."""
     with database.read() as connection:
         return [Committed(*row) for row in connection.execute(_COMMITTED, {"of": name})]
 
 
-def changed_slices(database: Database, name: str, after: int) -> list[Committed]:
+def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Committed]:
     """Return the slices that commits after a version added to a table, and the slices that they replaced.
 
     Cost: a check of each revision of the table
@@ -190,7 +190,7 @@ def changed_slices(database: Database, name: str, after: int) -> list[Committed]
     return [*before.values(), *(row for row in rows if row.version > after)]
 
 
-def content(database: Database, name: str, low: datetime, high: datetime) -> str:
+def content(database: LedgerDatabase, name: str, low: datetime, high: datetime) -> str:
     """Return the content of a table's interval, as `facts.InputFact` compares it.
 
     Raises  E412 for a table that no applied flow has declared
@@ -199,7 +199,7 @@ def content(database: Database, name: str, low: datetime, high: datetime) -> str
 
 
 def contents(
-    database: Database, wanted: Collection[tuple[str, datetime, datetime]]
+    database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
     """Return the contents of tables' intervals, all at one moment.
 
@@ -210,7 +210,7 @@ def contents(
         return contents_of(connection, modes, wanted)
 
 
-def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
+def pins(database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
     """Bind references `(table, low, high)` to versions and contents of one moment, in the given order.
 
     Cost: a slice of an APPEND table is read once where many references include it, otherwise once for each of them.
@@ -228,7 +228,7 @@ def pins(database: Database, wanted: Collection[tuple[str, datetime, datetime]])
         ]
 
 
-def taken_items(database: Database, name: str, names: Iterable[str] | None = None) -> set[str]:
+def taken_items(database: LedgerDatabase, name: str, names: Iterable[str] | None = None) -> set[str]:
     """Return the source items that a table has taken: those among `names`, or all."""
     with database.read() as connection:
         if names is None:
@@ -242,7 +242,7 @@ def taken_items(database: Database, name: str, names: Iterable[str] | None = Non
 
 
 def owned_items(
-    database: Database, name: str, labels: Iterable[datetime], span: tuple[str, str]
+    database: LedgerDatabase, name: str, labels: Iterable[datetime], span: tuple[str, str]
 ) -> tuple[Mapping[datetime, tuple[Mapping[str, Any], ...]], tuple[datetime, Mapping[str, Any]] | None]:
     """Return the items owned by labels of a table, and the last item whose name is in a span, with its label."""
     found: dict[datetime, list[Mapping[str, Any]]] = defaultdict(list)
@@ -271,7 +271,11 @@ def _rows(connection: sa.Connection, names: Iterable[str]) -> dict[str, AnyRow]:
 
 
 def _pin(
-    row: AnyRow, wanted: tuple[str, datetime, datetime], content: str | None, made: Slice | None, held: Held | None
+    row: AnyRow,
+    wanted: tuple[str, datetime, datetime],
+    content: str | None,
+    made: Slice | None,
+    held: SlicesContent | None,
 ) -> Pin:
     """Bind one reference: to the slices in `held` for an APPEND table, otherwise to a state with known content."""
     name, low, high = wanted
@@ -282,7 +286,7 @@ def _pin(
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class SlicesContent:
     """The current slices of an APPEND table's interval, by label, and their content."""
 
     slices: tuple[Slice, ...]
@@ -291,7 +295,7 @@ class Held:
 
 def slices_of(
     connection: sa.Connection, wanted: Iterable[tuple[str, datetime, datetime]]
-) -> dict[tuple[str, datetime, datetime], Held]:
+) -> dict[tuple[str, datetime, datetime], SlicesContent]:
     """Return the slices and contents of APPEND tables' intervals. A table with many of them is read once in full."""
     by_table: defaultdict[str, set[tuple[datetime, datetime]]] = defaultdict(set)
     for name, low, high in wanted:
@@ -299,7 +303,7 @@ def slices_of(
     hulls: list[tuple[str, set[tuple[datetime, datetime]]]] = []
     for name, intervals in by_table.items():
         hulls += [(name, {each}) for each in intervals] if len(intervals) <= FEW else [(name, intervals)]
-    found: dict[tuple[str, datetime, datetime], Held] = {}
+    found: dict[tuple[str, datetime, datetime], SlicesContent] = {}
     for start in range(0, len(hulls), MOST_AT_ONCE):
         asked = hulls[start : start + MOST_AT_ONCE]
         for (name, hull), rows in zip(asked, _between(connection, asked), strict=True):
@@ -307,7 +311,7 @@ def slices_of(
             labels = [piece.label for piece in slices]
             for low, high in hull:
                 first, last = bisect_left(labels, low), bisect_left(labels, max(low, high))
-                found[name, low, high] = Held(slices[first:last], content_between(sums, first, last))
+                found[name, low, high] = SlicesContent(slices[first:last], content_between(sums, first, last))
     return found
 
 

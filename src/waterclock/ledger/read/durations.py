@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import IS_DONE, claim_labels, claims
 
 _SHARING = claim_labels.alias("sharing")
@@ -28,7 +28,9 @@ _BY_LABEL = (
 )
 
 
-def durations(database: Database, names: Collection[str], low: datetime, high: datetime) -> dict[datetime, timedelta]:
+def durations(
+    database: LedgerDatabase, names: Collection[str], low: datetime, high: datetime
+) -> dict[datetime, timedelta]:
     """Return the total time of all claims that made a label in `[low, high)`, including restatements.
 
     A claim of several labels counts in equal parts. Cost: some 3 µs a label and claim, in the database

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.happenings import Happened, Happening, MadeRows, OpenLineageState, What
 from waterclock.batches.records import Input
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, inputs, lineage_sent, revisions, tables
 
 _KINDS = tuple(what.value for what in What if what is not What.LEFT)
@@ -68,7 +68,7 @@ _SENT = sa.select(lineage_sent)
 _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
-def happened_after(database: Database, after: int, most: int) -> Happened:
+def happened_after(database: LedgerDatabase, after: int, most: int) -> Happened:
     """Return what happened after an event, from at most `most` events.
 
     A label that a claim did not make, although it committed others, follows the last label that it made.
@@ -82,7 +82,7 @@ def happened_after(database: Database, after: int, most: int) -> Happened:
     return Happened(found, rows[-1].id if rows else after, len(rows) < most)
 
 
-def openlineage_state(database: Database) -> OpenLineageState:
+def openlineage_state(database: LedgerDatabase) -> OpenLineageState:
     """Return how far happenings were sent, and how many were not. Cost: a check of the events since."""
     with database.read() as connection:
         row = connection.execute(_SENT).first()

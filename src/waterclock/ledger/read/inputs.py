@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.facts import FOREVER
 from waterclock.batches.records import Input
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import IS_LONG, IS_SHORT, LONG, AnyRow, batches, inputs
 
 IS_CURRENT = sa.and_(
@@ -49,7 +49,7 @@ def read_inputs(connection: sa.Connection, number: int) -> Mapping[datetime, tup
 
 
 def beginning_within(
-    database: Database, table: str, after: datetime, until: datetime
+    database: LedgerDatabase, table: str, after: datetime, until: datetime
 ) -> dict[tuple[str, datetime], tuple[Input, ...]]:
     """Return the done batches whose read of `table` starts in `(after, until]`, each with all of its inputs."""
     found: dict[tuple[str, datetime], list[Input]] = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, events
 
 KEPT = "kept at a source"
@@ -43,7 +43,7 @@ class SeenAtSource:
     data: Mapping[str, Any]
 
 
-def kept_at_sources(database: Database, name: str | None = None) -> Mapping[str, Mapping[str, Any]]:
+def kept_at_sources(database: LedgerDatabase, name: str | None = None) -> Mapping[str, Mapping[str, Any]]:
     """Return what sources retain for a table, or for all, by name: its `table`, and the recorded data.
 
     Cost: the events of the table that belong to no batch; without a table, all events
@@ -52,18 +52,18 @@ def kept_at_sources(database: Database, name: str | None = None) -> Mapping[str,
         return _kept(connection.execute(_ALL if name is None else _OF, {} if name is None else {"of": name}))
 
 
-def kept_for(database: Database, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
+def kept_for(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
     """Return the same as `kept_at_sources` for some tables. Cost: one query of their events that belong to no batch."""
     with database.read() as connection:
         return _kept(connection.execute(_OF_SOME, {"names": sorted(names)}))
 
 
-def seen_at_sources(database: Database, names: Collection[str]) -> Mapping[str, SeenAtSource]:
+def seen_at_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
     """Return by table the last recorded state of what its source retains for it. Cost: as of `kept_for`."""
     return _newest_seen(database, names, SEEN)
 
 
-def waits_for_sources(database: Database, names: Collection[str]) -> Mapping[str, SeenAtSource]:
+def waits_for_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
     """Return by table the last recorded window that waits for its source: its `label`, or no data if none waits.
 
     Cost: as of `kept_for`.
@@ -71,7 +71,7 @@ def waits_for_sources(database: Database, names: Collection[str]) -> Mapping[str
     return _newest_seen(database, names, WAITS)
 
 
-def _newest_seen(database: Database, names: Collection[str], kind: str) -> Mapping[str, SeenAtSource]:
+def _newest_seen(database: LedgerDatabase, names: Collection[str], kind: str) -> Mapping[str, SeenAtSource]:
     with database.read() as connection:
         rows = connection.execute(_SEEN, {"names": sorted(names), "kind_": kind})
         return {row.table_name: SeenAtSource(row.at, row.data or {}) for row in rows}

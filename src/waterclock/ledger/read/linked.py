@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import DECLARED
 from waterclock.ledger.read.inputs import IS_CURRENT
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import batches, events, inputs, ledger, tables
 
 _READ = (
@@ -45,7 +45,7 @@ class ReadElsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class LinkedDeclaration:
     """A table in a ledger: its properties and its newest statement. `is_declared`: the flow still declares it."""
 
     name: str
@@ -63,19 +63,19 @@ class Declarations:
     """The tables in a ledger by name, and the name of its project."""
 
     project: str | None
-    tables: dict[str, Declared]
+    tables: dict[str, LinkedDeclaration]
 
 
-def read_elsewhere(database: Database, table: str, upstream: str) -> list[ReadElsewhere]:
+def read_elsewhere(database: LedgerDatabase, table: str, upstream: str) -> list[ReadElsewhere]:
     """Return the inputs of a table's done labels from another project's table. Cost: some microseconds a label."""
     with database.read() as connection:
         rows = connection.execute(_READ, {"of": table, "read": upstream})
         return [ReadElsewhere(*row) for row in rows]
 
 
-def declared(database: Database) -> Declarations:
+def declared(database: LedgerDatabase) -> Declarations:
     """Return the last declarations of a project, including those of tables that it no longer declares."""
     with database.read() as connection:
         said = {row.table_name: str(row.data.get("statement", "")) for row in connection.execute(_STATEMENTS)}
-        found = (Declared(*row, said.get(row.name, "")) for row in connection.execute(_TABLES))
+        found = (LinkedDeclaration(*row, said.get(row.name, "")) for row in connection.execute(_TABLES))
         return Declarations(connection.execute(_PROJECT).scalar(), {each.name: each for each in found})

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import revisions
 
 _NOTED = (
@@ -25,7 +25,7 @@ _NOTED = (
 
 
 def noted(
-    database: Database, name: str, low: datetime, high: datetime, *, most: int, past: int = 0
+    database: LedgerDatabase, name: str, low: datetime, high: datetime, *, most: int, past: int = 0
 ) -> list[tuple[datetime, Mapping[str, Any]]]:
     """Return the source notes of a table's revisions of labels in `[low, high)`, current or not.
 

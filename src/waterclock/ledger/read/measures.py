@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import Counted
 from waterclock.flow.measures import GIVEN_UP, OFFLINE, Measured, measured_in
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, offline_measures, revisions
 
 _NEWEST = (
@@ -52,7 +52,7 @@ class Before:
 
 
 def measured_before(
-    database: Database, table: str, before: datetime, *, low: datetime, most: int
+    database: LedgerDatabase, table: str, before: datetime, *, low: datetime, most: int
 ) -> dict[datetime, Before]:
     """Return the newest labels in `[low, before)` that readers see, newest first, with the measures of each.
 
@@ -64,7 +64,7 @@ def measured_before(
         return {row.label: Before(row.rows, measured_in(_all(row))) for row in rows}
 
 
-def newest_counted(database: Database, table: str, most: int) -> tuple[Counted, ...]:
+def newest_counted(database: LedgerDatabase, table: str, most: int) -> tuple[Counted, ...]:
     """Return the newest `most` labels of a table that readers see, oldest first, with the measures of each.
 
     Cost: one statement, of at most `most` rows

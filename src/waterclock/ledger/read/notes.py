@@ -7,7 +7,7 @@ from collections.abc import Collection
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import RULE_NOTED, RuleNote
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import events
 
 _NOTED = (  # the index has events of a table without a label together
@@ -21,7 +21,7 @@ _NOTED = (  # the index has events of a table without a label together
 )
 
 
-def rule_notes(database: Database, names: Collection[str]) -> dict[tuple[str, str], RuleNote]:
+def rule_notes(database: LedgerDatabase, names: Collection[str]) -> dict[tuple[str, str], RuleNote]:
     """Return by table and rule the last note, unless it was removed since."""
     with database.read() as connection:
         rows = connection.execute(_NOTED, {"names": sorted(names)})

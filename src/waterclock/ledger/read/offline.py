@@ -7,9 +7,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.offline import KeptLabel, Look, SpanFound
+from waterclock.batches.offline import KeptLabel, OfflineRun, SpanFound
 from waterclock.flow.measures import OFFLINE, measured_in
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import offline_looks, offline_measures, offline_spans
 
 _LOOKS = sa.select(offline_looks)
@@ -31,30 +31,32 @@ _SPANS = (
 )
 
 
-def looks(database: Database) -> dict[str, Look]:
+def looks(database: LedgerDatabase) -> dict[str, OfflineRun]:
     """Return the newest measurement of each table that was ever measured offline. Cost: one statement."""
     with database.read() as connection:
         return {
-            row.table_name: Look(row.code, row.looked_at, row.at, row.labels, row.seconds, row.error, row.taken_until)
+            row.table_name: OfflineRun(
+                row.code, row.looked_at, row.at, row.labels, row.seconds, row.error, row.taken_until
+            )
             for row in connection.execute(_LOOKS)
         }
 
 
-def kept_labels(database: Database, table: str) -> dict[datetime, KeptLabel]:
+def kept_labels(database: LedgerDatabase, table: str) -> dict[datetime, KeptLabel]:
     """Return the labels of a table that were measured offline. Cost: one statement, a row a label."""
     with database.read() as connection:
         rows = connection.execute(_KEPT, {"of": table})
         return {row.label: KeptLabel(row.claim, row.code, bool(row.has_states)) for row in rows}
 
 
-def states(database: Database, table: str, low: datetime, high: datetime) -> dict[datetime, tuple[int, Any]]:
+def states(database: LedgerDatabase, table: str, low: datetime, high: datetime) -> dict[datetime, tuple[int, Any]]:
     """Return the claims and states of the labels in `[low, high)` that were measured and can be merged."""
     with database.read() as connection:
         rows = connection.execute(_STATES, {"of": table, "low": low, "high": high})
         return {row.label: (row.claim, row.states) for row in rows if row.states is not None}
 
 
-def newest_spans(database: Database, table: str, most: int) -> tuple[SpanFound, ...]:
+def newest_spans(database: LedgerDatabase, table: str, most: int) -> tuple[SpanFound, ...]:
     """Return the results of the newest `most` spans of a table, newest first."""
     with database.read() as connection:
         rows = connection.execute(_SPANS, {"of": table, "most": most})

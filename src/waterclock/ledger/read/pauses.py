@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import PAUSED, RESUMED, PauseEvent
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import events
 
 _PAUSES = (
@@ -19,7 +19,7 @@ _PAUSES = (
 )
 
 
-def pauses(database: Database, table: str) -> tuple[PauseEvent, ...]:
+def pauses(database: LedgerDatabase, table: str) -> tuple[PauseEvent, ...]:
     """Return when a table was paused and resumed, by itself or with all, oldest first.
 
     Cost: a check of the events without a label: those of the table, and of runs.

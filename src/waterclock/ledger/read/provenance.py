@@ -14,7 +14,7 @@ from waterclock.batches.audit_trail import Link
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.inputs import IS_CURRENT, overlapping, with_readers
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, claims, inputs, revisions, tables
 
 _LATER = revisions.alias("later")
@@ -96,7 +96,7 @@ _Batch = tuple[str, datetime]
 
 
 def upstream(
-    database: Database, table: str, label: datetime, *, claim: int | None = None, depth: int | None = None
+    database: LedgerDatabase, table: str, label: datetime, *, claim: int | None = None, depth: int | None = None
 ) -> list[Link]:
     """Return every slice that went into a batch, directly or through others, nearest first, as it was when read.
 
@@ -117,7 +117,7 @@ def upstream(
     return list(found.values())
 
 
-def downstream(database: Database, table: str, label: datetime, *, depth: int | None = None) -> list[Link]:
+def downstream(database: LedgerDatabase, table: str, label: datetime, *, depth: int | None = None) -> list[Link]:
     """Return every batch whose current revision was made from a batch, directly or through others, nearest first.
 
     Raises  E412 for a batch that was never done

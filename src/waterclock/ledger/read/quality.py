@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import Slice
 from waterclock.ledger.read.states import PIECES, slice_of
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import batches
 
 _HELD = sa.select(batches.c.label, batches.c.claim).where(
@@ -33,28 +33,28 @@ _SLICES_ASIDE = (
 )
 
 
-def held(database: Database, table: str) -> dict[datetime, int]:
+def held(database: LedgerDatabase, table: str) -> dict[datetime, int]:
     """Return the held labels of a table, oldest first, each with the claim that sealed its slice."""
     with database.read() as connection:
         rows = connection.execute(_HELD, {"of": table}).all()
         return {row.label: row.claim for row in sorted(rows, key=lambda row: row.label)}
 
 
-def held_at(database: Database, table: str, label: datetime) -> int | None:
+def held_at(database: LedgerDatabase, table: str, label: datetime) -> int | None:
     """Return the claim that sealed the held slice of a label; None where the label is not held."""
     with database.read() as connection:
         row = connection.execute(_HELD_AT, {"of": table, "at": label}).first()
         return None if row is None else int(row.claim)
 
 
-def set_aside(database: Database, table: str) -> dict[datetime, tuple[int, str]]:
+def set_aside(database: LedgerDatabase, table: str) -> dict[datetime, tuple[int, str]]:
     """Return the labels with quarantined rows, oldest first: the number of these rows, and the code that made them."""
     with database.read() as connection:
         rows = connection.execute(_ASIDE, {"of": table}).all()
         return {row.label: (row.aside, row.code) for row in sorted(rows, key=lambda row: row.label)}
 
 
-def slices_aside(database: Database, table: str) -> list[Slice]:
+def slices_aside(database: LedgerDatabase, table: str) -> list[Slice]:
     """Return the current slices with quarantined rows, by label. Cost: nothing for other slices."""
     with database.read() as connection:
         return [slice_of(row) for row in connection.execute(_SLICES_ASIDE, {"of": table})]

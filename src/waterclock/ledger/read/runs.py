@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import SPARK_PAGE, Run, RunClaim
-from waterclock.ledger.store.database import Database
+from waterclock.batches.audit_trail import SPARK_PAGE, RunClaim, RunRecord
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, revisions, runs
 
 _NEWEST = sa.select(runs).order_by(runs.c.started_at.desc(), runs.c.run).limit(sa.bindparam("most"))
@@ -94,27 +94,27 @@ _CHUNK = 500
 _NO_END = (1 << 63) - 1
 
 
-def newest_runs(database: Database, most: int = 20) -> list[Run]:
+def newest_runs(database: LedgerDatabase, most: int = 20) -> list[RunRecord]:
     """Return the newest runs, newest first."""
     with database.read() as connection:
         return [_run(row) for row in connection.execute(_NEWEST, {"most": most})]
 
 
-def find_run(database: Database, name: str) -> Run | None:
+def find_run(database: LedgerDatabase, name: str) -> RunRecord | None:
     """Return a run by its name, None where there is none."""
     with database.read() as connection:
         row = connection.execute(_RUN, {"which": name}).first()
         return None if row is None else _run(row)
 
 
-def spark_page(database: Database, name: str) -> str | None:
+def spark_page(database: LedgerDatabase, name: str) -> str | None:
     """Return the address of a run's Spark UI, None where it has none. Cost: grows with the number of runs."""
     with database.read() as connection:
         row = connection.execute(_PAGE, {"which": name}).first()
         return None if row is None else str(row.data["address"])
 
 
-def claims_of_run(database: Database, run: Run, most: int) -> list[RunClaim]:
+def claims_of_run(database: LedgerDatabase, run: RunRecord, most: int) -> list[RunClaim]:
     """Return the newest claims of a run, oldest first.
 
     Cost: claims have no index by run. Their numbers rise as events do, so those between its first and last event are
@@ -161,5 +161,5 @@ def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
     return (numbers[start : start + _CHUNK] for start in range(0, len(numbers), _CHUNK))
 
 
-def _run(row: AnyRow) -> Run:
-    return Run(row.run, row.who, row.command, row.now, row.started_at, row.ended_at, row.outcome)
+def _run(row: AnyRow) -> RunRecord:
+    return RunRecord(row.run, row.who, row.command, row.now, row.started_at, row.ended_at, row.outcome)

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.schemas import SchemaVersion, Side
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import schemas
 
 _OF_TABLE = (
@@ -25,7 +25,7 @@ _NEWEST_OF_TABLE = _OF_TABLE.where(
 )
 
 
-def schemas_of(database: Database, table: str) -> tuple[SchemaVersion, ...]:
+def schemas_of(database: LedgerDatabase, table: str) -> tuple[SchemaVersion, ...]:
     """Return all versions of a table's columns and of its source's, the newest of each first."""
     with database.read() as connection:
         return schemas_within(connection, table)
@@ -36,7 +36,7 @@ def schemas_within(connection: sa.Connection, table: str) -> tuple[SchemaVersion
     return tuple(_version(row) for row in connection.execute(_OF_TABLE, {"of": table}))
 
 
-def newest_schemas(database: Database, table: str, most: int) -> tuple[SchemaVersion, ...]:
+def newest_schemas(database: LedgerDatabase, table: str, most: int) -> tuple[SchemaVersion, ...]:
     """Return the newest `most` versions of a table's columns and of its source's, the newest of each first."""
     with database.read() as connection:
         rows = connection.execute(_NEWEST_OF_TABLE, {"of": table, "most": most})

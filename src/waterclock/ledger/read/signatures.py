@@ -10,7 +10,7 @@ from waterclock.batches.audit_trail import RESET
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, claim_labels, events, tables
 
 Difference = tuple[str, str, str]
@@ -31,7 +31,7 @@ _LAST_RESET = (
 )
 
 
-def refused_tables(database: Database, flow: Flow) -> dict[str, WaterclockError]:
+def refused_tables(database: LedgerDatabase, flow: Flow) -> dict[str, WaterclockError]:
     """Return E405 for each table whose declaration would change the meaning of its batches.
 
     Such a table keeps its data, and no batch of it or of its readers is made until it is rebuilt or reset.

@@ -22,12 +22,12 @@ from waterclock.batches.facts import (
     RELEASE,
     STRENGTH,
     BatchStatus,
+    FailedBatch,
     InputFact,
     LedgerSnapshot,
     OpenClaim,
     Pause,
     TableFacts,
-    Trouble,
     missing_of,
 )
 from waterclock.batches.rebuilding import read_rebuilding
@@ -37,7 +37,7 @@ from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import IS_CURRENT
 from waterclock.ledger.read.ripple import Key, resting_on
 from waterclock.ledger.read.signatures import SIGNATURE, refused_among
-from waterclock.ledger.store.database import Database, pause_of
+from waterclock.ledger.store.database import LedgerDatabase, pause_of
 from waterclock.ledger.store.schema import (
     IS_OPEN,
     IS_PARTIAL,
@@ -151,7 +151,7 @@ NOBODY: Asking = {}
 
 
 def snapshot(
-    database: Database,
+    database: LedgerDatabase,
     flow: Flow,
     *,
     tables: Collection[str] | None = None,
@@ -250,7 +250,7 @@ def _by_table(
     return rows
 
 
-def _held_back(row: AnyRow, database: Database) -> Pause | None:
+def _held_back(row: AnyRow, database: LedgerDatabase) -> Pause | None:
     """Return a running `rebuild --all` as a pause, since nothing may be claimed while it runs."""
     found = read_rebuilding(row.rebuilding)
     return found.pause() if found is not None and found.holds(database.clock()) else None
@@ -260,9 +260,9 @@ def _covered(rows: Collection[AnyRow] | None) -> IntervalSet:
     return IntervalSet.from_intervals((row.low, row.high) for row in rows) if rows else IntervalSet()
 
 
-def _trouble(row: AnyRow, read: Collection[InputFact]) -> Trouble:
+def _trouble(row: AnyRow, read: Collection[InputFact]) -> FailedBatch:
     """Build the trouble of a row. `read` has the inputs of a held batch."""
-    return Trouble(
+    return FailedBatch(
         status=BatchStatus(row.status),
         claim=row.claim,
         attempts=row.attempts,

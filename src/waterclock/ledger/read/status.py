@@ -15,7 +15,7 @@ from waterclock.batches.records import warnings_of
 from waterclock.flow.measures import OFFLINE
 from waterclock.ledger import refusals
 from waterclock.ledger.read.inputs import read_inputs
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import from_micros
 from waterclock.ledger.store.schema import (
     HAS_WARNINGS,
@@ -160,14 +160,18 @@ _NAMES_SAID = frozenset({"table", "input", "code"})  # columns whose names may d
 _READ = frozenset({"TIMESTAMP", "BOOLEAN"})  # types whose values differ in the views
 
 
-def grid(database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER) -> list[Cell]:
+def grid(
+    database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
+) -> list[Cell]:
     """Return the stored batches of the tables with a label in `[low, high)`, by table and label."""
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
         return [_cell(row) for row in connection.execute(_GRID, values)]
 
 
-def newest(database: Database, name: str, most: int, low: datetime = BEGINNING, high: datetime = FOREVER) -> list[Cell]:
+def newest(
+    database: LedgerDatabase, name: str, most: int, low: datetime = BEGINNING, high: datetime = FOREVER
+) -> list[Cell]:
     """Return the newest stored batches of a table with a label in `[low, high)`, oldest first."""
     with database.read() as connection:
         values = {"names": [name], "low": low, "high": high, "most": most}
@@ -175,7 +179,7 @@ def newest(database: Database, name: str, most: int, low: datetime = BEGINNING, 
 
 
 def made(
-    database: Database, name: str, low: datetime, high: datetime, *, most: int | None = None
+    database: LedgerDatabase, name: str, low: datetime, high: datetime, *, most: int | None = None
 ) -> list[tuple[datetime, str | None]]:
     """Return the labels in `[low, high)` that readers see, with the code that made each, oldest first.
 
@@ -186,13 +190,13 @@ def made(
         return [(row.label, row.code) for row in connection.execute(_MADE, values)]
 
 
-def oldest_label(database: Database, name: str) -> datetime | None:
+def oldest_label(database: LedgerDatabase, name: str) -> datetime | None:
     """Return the oldest label with any stored data; None before the first."""
     with database.read() as connection:
         return connection.execute(_OLDEST, {"of": name}).scalar()
 
 
-def amount(database: Database, name: str) -> tuple[int, int]:
+def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
     """Return how many labels of a table readers see, and how many rows these have.
 
     Cost: a pass over its batches, in the database
@@ -202,7 +206,9 @@ def amount(database: Database, name: str) -> tuple[int, int]:
         return int(labels), int(rows)
 
 
-def settled(database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER) -> Settled:
+def settled(
+    database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
+) -> Settled:
     """Return which labels in `[low, high)` are done, and the stored batches in other states.
 
     Cost: a pass over the batches of these labels; for a done one only its label is read
@@ -225,7 +231,7 @@ def _labels(listed: str) -> tuple[datetime, ...]:
 
 
 def warned(
-    database: Database, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
+    database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> dict[tuple[str, datetime], tuple[str, ...]]:
     """Return the warnings about rows that readers see, for batches with a label in `[low, high)` that have any."""
     with database.read() as connection:
@@ -235,7 +241,7 @@ def warned(
         return {batch: said for batch, said in found.items() if said}
 
 
-def audit(database: Database, table: str, label: datetime) -> Audit:
+def audit(database: LedgerDatabase, table: str, label: datetime) -> Audit:
     """Return everything that is stored about one batch.
 
     Raises  E412 for a table that no flow has declared, or a label that was never claimed nor skipped
@@ -253,7 +259,7 @@ def audit(database: Database, table: str, label: datetime) -> Audit:
 
 
 def status_columns(
-    database: Database, name: str, columns: Sequence[str], conditions: Iterable[Condition] = ()
+    database: LedgerDatabase, name: str, columns: Sequence[str], conditions: Iterable[Condition] = ()
 ) -> dict[str, list[Any]]:
     """Return columns of a status table, ordered as in `status_rows`, of the rows that meet all conditions.
 
@@ -296,7 +302,7 @@ def _said(query: sa.TextClause, columns: Iterable[str]) -> sa.TextualSelect:
     return query.columns(**{column: NAME for column in columns if column in _NAMES_SAID})
 
 
-def status_rows(database: Database, name: str) -> Iterator[dict[str, Any]]:
+def status_rows(database: LedgerDatabase, name: str) -> Iterator[dict[str, Any]]:
     """Return the rows of a status table (such as `batches`) by its public columns; times are aware UTC.
 
     Cost: reads page by page within one transaction, which stays open until the last row is read

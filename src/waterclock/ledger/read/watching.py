@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.batches.watching import AtWork, LabelRows, MadeLabel
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, revisions, runs, tables
 
@@ -112,14 +112,14 @@ _BEGAN_BY = sa.select(
 ).where(tables.c.name.in_(_NAMES))
 
 
-def at_work(database: Database, names: Collection[str]) -> tuple[AtWork, ...]:
+def at_work(database: LedgerDatabase, names: Collection[str]) -> tuple[AtWork, ...]:
     """Return the claims of some tables that are not closed."""
     with database.read() as connection:
         rows = connection.execute(_AT_WORK, {"names": sorted(names)})
         return tuple(AtWork(row.table_name, row.number, row.first, row.labels, row.claimed_at) for row in rows)
 
 
-def began(database: Database, names: Collection[str]) -> dict[str, datetime]:
+def began(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
     """Return by table the logical now of its first claim, without tables that were never claimed.
 
     Cost: a pass over the labels of these tables, in an index.
@@ -128,7 +128,7 @@ def began(database: Database, names: Collection[str]) -> dict[str, datetime]:
         return {row.table_name: row.now for row in connection.execute(_BEGAN, {"names": sorted(names)})}
 
 
-def began_by(database: Database, names: Collection[str]) -> dict[str, datetime]:
+def began_by(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
     """Return by table the logical now of the first claim of its oldest label: the table had begun by then.
 
     It may have begun earlier if its history was made backwards. Cost: a check of one label of each table.
@@ -138,7 +138,7 @@ def began_by(database: Database, names: Collection[str]) -> dict[str, datetime]:
         return {name: now for name, now in rows if now is not None}
 
 
-def newest_made(database: Database, names: Collection[str], most: int) -> dict[str, tuple[MadeLabel, ...]]:
+def newest_made(database: LedgerDatabase, names: Collection[str], most: int) -> dict[str, tuple[MadeLabel, ...]]:
     """Return by table the newest `most` labels that readers see, oldest first, as they were first done.
 
     Real clock times are shifted by the difference to the logical clock of their run (`--now`).
@@ -155,7 +155,7 @@ def newest_made(database: Database, names: Collection[str], most: int) -> dict[s
     return {name: tuple(labels) for name, labels in found.items()}
 
 
-def newest_rows(database: Database, names: Collection[str], most: int) -> dict[str, tuple[LabelRows, ...]]:
+def newest_rows(database: LedgerDatabase, names: Collection[str], most: int) -> dict[str, tuple[LabelRows, ...]]:
     """Return by table the newest `most` labels that readers see with their rows, oldest first."""
     found: dict[str, list[LabelRows]] = {}
     with database.read() as connection:
@@ -164,7 +164,7 @@ def newest_rows(database: Database, names: Collection[str], most: int) -> dict[s
     return {name: tuple(sorted(labels, key=lambda each: each.label)) for name, labels in found.items()}
 
 
-def empty_at_last(database: Database, names: Collection[str]) -> frozenset[str]:
+def empty_at_last(database: LedgerDatabase, names: Collection[str]) -> frozenset[str]:
     """Return the tables whose newest label that readers see has no rows."""
     with database.read() as connection:
         return frozenset(connection.execute(_EMPTY, {"names": sorted(names)}).scalars())

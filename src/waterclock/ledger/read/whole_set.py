@@ -13,7 +13,7 @@ from waterclock.batches.audit_trail import BEGUN_ANEW, RESET
 from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import BatchResult, Input
 from waterclock.ledger.read.inputs import IS_CURRENT, input_of
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, events, inputs, revisions
 
 _IS_CURRENT = sa.and_(
@@ -56,13 +56,13 @@ class Current:
     code: str
 
 
-def current_of(database: Database, name: str) -> list[Current]:
+def current_of(database: LedgerDatabase, name: str) -> list[Current]:
     """Return the current revisions of a table, by label. Cost: 20 µs each."""
     with database.read() as connection:
         return [Current(_result(row), row.claim, row.code or "") for row in connection.execute(_MADE, {"of": name})]
 
 
-def reads_of(database: Database, name: str) -> Mapping[datetime, tuple[Input, ...]]:
+def reads_of(database: LedgerDatabase, name: str) -> Mapping[datetime, tuple[Input, ...]]:
     """Return the inputs of a table's current revisions, by label, in the order of their reads."""
     found: defaultdict[datetime, list[Input]] = defaultdict(list)
     with database.read() as connection:
@@ -71,20 +71,20 @@ def reads_of(database: Database, name: str) -> Mapping[datetime, tuple[Input, ..
     return {label: tuple(reads) for label, reads in found.items()}
 
 
-def skipped_of(database: Database, name: str) -> list[tuple[datetime, datetime]]:
+def skipped_of(database: LedgerDatabase, name: str) -> list[tuple[datetime, datetime]]:
     """Return the windows of a table that a user skipped."""
     with database.read() as connection:
         return [(row.label, row.end) for row in connection.execute(_SKIPPED, {"of": name})]
 
 
-def recuts_of(database: Database, name: str) -> Mapping[int, datetime]:
+def recuts_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
     """Return the versions at which a table was recut, with the instants. Earlier commits no longer count."""
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})
         return {int(row.data["version"]): row.at for row in rows if row.data.get("is_recut")}
 
 
-def last_reset(database: Database, name: str) -> datetime | None:
+def last_reset(database: LedgerDatabase, name: str) -> datetime | None:
     """Return when a table was reset last; None where it never was."""
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})

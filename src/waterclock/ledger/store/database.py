@@ -103,7 +103,7 @@ class Write:
             )
 
 
-class Database:
+class LedgerDatabase:
     """An open ledger database of the newest schema; threads may share it, each transaction has its own connection.
 
     `clock` is the server's own, where the database has a server, and this machine's where it is a file.
@@ -214,7 +214,7 @@ class Database:
                 migrate(connection)
                 _write_first_row(connection, self.clock())
 
-    def carry_out(self, function: Callable[Concatenate[Database, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+    def carry_out(self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function of one transaction. Retry it where its connection broke, since none of it was written then.
 
         Raises  E423 where the server stays unavailable
@@ -424,9 +424,9 @@ def _tell_nobody(_: str) -> None:
     pass
 
 
-def open_database(url: str, *, create: bool, clock: Clock | None) -> Database | None:
+def open_database(url: str, *, create: bool, clock: Clock | None) -> LedgerDatabase | None:
     """Open the ledger at `url`; None where none exists and `create` is false."""
-    database = Database(parse_url(url), clock)
+    database = LedgerDatabase(parse_url(url), clock)
     try:
         if not database.exists():
             if not create:

@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.ledger.refusals import unusable_export
-from waterclock.ledger.store.database import NEWEST_SCHEMA, Database
+from waterclock.ledger.store.database import NEWEST_SCHEMA, LedgerDatabase
 from waterclock.ledger.store.instants import Instant, to_micros
 from waterclock.ledger.store.schema import metadata
 from waterclock.ledger.store.sums import SET_SUMS
@@ -94,7 +94,7 @@ class Head:
         return head
 
 
-def export_lines(database: Database, earlier: Sequence[tuple[str, Head]] = ()) -> Iterator[str]:
+def export_lines(database: LedgerDatabase, earlier: Sequence[tuple[str, Head]] = ()) -> Iterator[str]:
     """Return the lines of an export, as of one moment. `earlier` are the existing exports by name, newest first.
 
     Growing data is exported since the newest of them that this ledger continues. Cost: one read transaction, which
@@ -115,13 +115,13 @@ def export_lines(database: Database, earlier: Sequence[tuple[str, Head]] = ()) -
         yield _line({"rows": rows})
 
 
-def moment(database: Database) -> Head:
+def moment(database: LedgerDatabase) -> Head:
     """Return the head that an export taken now would have."""
     with database.read() as connection:
         return _head(connection, database)
 
 
-def load(database: Database, exports: Iterable[Iterable[str]]) -> int:
+def load(database: LedgerDatabase, exports: Iterable[Iterable[str]]) -> int:
     """Fill an empty ledger from a chain of exports, newest first, down to a full one. Return its number of batches.
 
     Raises  E418 where a line cannot be read, or an export was cut off
@@ -140,7 +140,7 @@ def load(database: Database, exports: Iterable[Iterable[str]]) -> int:
         return int(write.execute(sa.text("SELECT count(*) FROM batches")).scalar_one())
 
 
-def _head(connection: sa.Connection, database: Database) -> Head:
+def _head(connection: sa.Connection, database: LedgerDatabase) -> Head:
     row = connection.execute(sa.text("SELECT project, created_at, sequence, last_claim FROM ledger")).one()
     newest = connection.execute(
         sa.text("SELECT (SELECT max(number) FROM flows) AS flows, (SELECT max(id) FROM events) AS events")

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from waterclock.ledger.store.backend import parse_url, telling
-from waterclock.ledger.store.database import NEWEST_SCHEMA, Database
+from waterclock.ledger.store.database import NEWEST_SCHEMA, LedgerDatabase
 
 R = TypeVar("R")
 _MOST_LOOKS = 50
@@ -32,7 +32,7 @@ class OlderSchema(Exception):
     known: str = NEWEST_SCHEMA
 
 
-def look(url: str, ask: Callable[[Database], R]) -> R | None:
+def look(url: str, ask: Callable[[LedgerDatabase], R]) -> R | None:
     """Query the ledger at a URL, in as many transactions as needed; None where there is none.
 
     Raises  OlderSchema, E402 for a ledger of newer code, E415 where it changes during each read, and the errors of
@@ -40,7 +40,7 @@ def look(url: str, ask: Callable[[Database], R]) -> R | None:
     """
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
-        return _asked(Database(parsed), ask)
+        return _asked(LedgerDatabase(parsed), ask)
     path = Path(str(parsed.database))
     for _ in range(_MOST_LOOKS):
         try:
@@ -65,8 +65,8 @@ def _has_writer(path: Path) -> bool:
         return False
 
 
-def _opened(url: sa.URL, path: Path, *, is_still: bool) -> Database:
-    database = Database(url)
+def _opened(url: sa.URL, path: Path, *, is_still: bool) -> LedgerDatabase:
+    database = LedgerDatabase(url)
     at = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if is_still else ''}"
 
     def connect() -> sqlite3.Connection:
@@ -77,7 +77,7 @@ def _opened(url: sa.URL, path: Path, *, is_still: bool) -> Database:
     return database
 
 
-def _asked(database: Database, ask: Callable[[Database], R]) -> R | None:
+def _asked(database: LedgerDatabase, ask: Callable[[LedgerDatabase], R]) -> R | None:
     try:
         with telling(database.url):
             if not database.exists():

@@ -51,7 +51,7 @@ class LedgerPlace(Protocol):
 def place_of(url: str) -> LedgerPlace:
     """Return the place of a ledger by its URL."""
     parsed = parse_url(url)
-    return _File(Path(str(parsed.database))) if parsed.get_backend_name() == "sqlite" else _Schema(parsed)
+    return _LedgerFile(Path(str(parsed.database))) if parsed.get_backend_name() == "sqlite" else _Schema(parsed)
 
 
 def require_known(url: str) -> None:
@@ -70,7 +70,7 @@ def shown(url: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _LedgerFile:
     path: Path
 
     @property

@@ -12,7 +12,7 @@ from waterclock.batches.audit_trail import RESET
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import claims, events, ledger, tables, versions
 from waterclock.ledger.write.claims import put_claim
 from waterclock.ledger.write.closings import add_told
@@ -50,7 +50,7 @@ _FORGET = (
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitRecord:
     """A claim as described by its record in the stage and its commit. `at` is the time of the commit."""
 
     number: int
@@ -59,13 +59,13 @@ class Committed:
     at: datetime
 
 
-def known_claims(database: Database, table: str) -> dict[int, str]:
+def known_claims(database: LedgerDatabase, table: str) -> dict[int, str]:
     """Return the status of every claim of a table by its number."""
     with database.read() as connection:
         return {row.number: row.status for row in connection.execute(_NUMBERS, {"of": table})}
 
 
-def adopt(database: Database, found: Committed) -> bool:
+def adopt(database: LedgerDatabase, found: CommitRecord) -> bool:
     """Record a committed claim as of its commit. Return False where it is already recorded.
 
     Raises  E412 for a table that no applied flow has declared, E414 as `record_done`
@@ -85,7 +85,7 @@ def adopt(database: Database, found: Committed) -> bool:
         return True
 
 
-def _begin_anew(write: Write, found: Committed) -> None:
+def _begin_anew(write: Write, found: CommitRecord) -> None:
     """Record that a rebuild of all tables recut this one into other windows: its earlier data no longer counts."""
     table, version = found.request.table, found.results[0].version
     empty_table(write, table, found.number)
@@ -94,7 +94,7 @@ def _begin_anew(write: Write, found: Committed) -> None:
     write.log("rebuilt", who=found.request.who, table=table, data=data)
 
 
-def adopt_reset(database: Database, table: str, *, version: int, claim: int, at: datetime, who: str) -> None:
+def adopt_reset(database: LedgerDatabase, table: str, *, version: int, claim: int, at: datetime, who: str) -> None:
     """Record that a commit reset a table: its earlier data no longer counts."""
     with database.write() as write:
         empty_table(write, table, claim)
@@ -104,13 +104,13 @@ def adopt_reset(database: Database, table: str, *, version: int, claim: int, at:
         write.log(RESET, who=who, table=table, data={"version": version, "claim": claim, "is_recut": True})
 
 
-def raise_claims(database: Database, number: int) -> None:
+def raise_claims(database: LedgerDatabase, number: int) -> None:
     """Ensure that no claim gets a number that is not above `number`."""
     with database.write() as write:
         write.execute(_RAISE_CLAIM, {"number_": number})
 
 
-def move_head(database: Database, table: str, version: int) -> None:
+def move_head(database: LedgerDatabase, table: str, version: int) -> None:
     """Record that the table's newest state is also at a later version, because OPTIMIZE rewrote its files."""
     with database.write() as write:
         row = write.execute(_TABLE, {"of": table}).first()
@@ -121,7 +121,9 @@ def move_head(database: Database, table: str, version: int) -> None:
             write.execute(_MOVE_STATE, {"of": table, "at": row.head_label, "to": version})
 
 
-def drop_windows(database: Database, table: str, before: datetime, version: int, *, who: str, why: str = "") -> None:
+def drop_windows(
+    database: LedgerDatabase, table: str, before: datetime, version: int, *, who: str, why: str = ""
+) -> None:
     """Record that a commit removed all windows before an instant from a table: for RETAIN, or for a user's `why`."""
     with database.write() as write:
         write.execute(_DROP, {"of": table, "before": before})
@@ -134,14 +136,14 @@ def drop_windows(database: Database, table: str, before: datetime, version: int,
         )
 
 
-def dropped_before(database: Database, table: str, *, by: datetime) -> datetime | None:
+def dropped_before(database: LedgerDatabase, table: str, *, by: datetime) -> datetime | None:
     """Return the instant before which RETAIN had dropped all windows of a table, as of `by`; None for nothing."""
     with database.read() as connection:
         row = connection.execute(_DROPPED, {"of": table, "by": by}).first()
     return None if row is None else datetime.fromisoformat(row.data["before"])
 
 
-def forget_versions(database: Database, table: str, oldest: int) -> None:
+def forget_versions(database: LedgerDatabase, table: str, oldest: int) -> None:
     """Record that versions before `oldest` can no longer be read, except that of the newest state."""
     with database.write() as write:
         row = write.execute(_TABLE, {"of": table}).first()
@@ -149,7 +151,7 @@ def forget_versions(database: Database, table: str, oldest: int) -> None:
             write.execute(_FORGET, {"of": table, "oldest": oldest, "head": row.head_label})
 
 
-def _claim(write: Write, found: Committed) -> None:
+def _claim(write: Write, found: CommitRecord) -> None:
     names: Collection[str] = set(write.execute(_NAMES).scalars())
     if found.request.table not in names:
         raise refusals.unknown_table(found.request.table, names)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from waterclock.batches.alerts import ACKNOWLEDGED, Acknowledged, Alert, AlertsNow, Decide, KnownAlerts, Outgoing
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.alerts import LOOKED_BEFORE, alert_of_row, outgoing_of_row
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import to_micros
 from waterclock.ledger.store.schema import alerts, alerts_look, messages
 
@@ -65,7 +65,7 @@ _LOST = (
 )
 
 
-def record_look(database: Database, decide: Decide, *, since: int, up_to: int) -> AlertsNow | None:
+def record_look(database: LedgerDatabase, decide: Decide, *, since: int, up_to: int) -> AlertsNow | None:
     """Record the alerts and messages that `decide` returns, in one transaction.
 
     `up_to` is the ledger's sequence at this check, `since` that of the previous check. If another check came in
@@ -90,7 +90,7 @@ def record_look(database: Database, decide: Decide, *, since: int, up_to: int) -
         return come
 
 
-def acknowledge(database: Database, number: int, *, who: str, why: str) -> Alert:
+def acknowledge(database: LedgerDatabase, number: int, *, who: str, why: str) -> Alert:
     """Record that a user acknowledges an open alert. A repeated acknowledgement replaces the reason.
 
     Raises  E457 where there is no such alert, E458 where it is over
@@ -109,7 +109,7 @@ def acknowledge(database: Database, number: int, *, who: str, why: str) -> Alert
         return Alert(alert.number, alert.trouble, alert.opened, None, Acknowledged(write.at, who, why), alert.told)
 
 
-def take_message(database: Database, target: str, lease: timedelta) -> Outgoing | None:
+def take_message(database: LedgerDatabase, target: str, lease: timedelta) -> Outgoing | None:
     """Take the oldest message that waits for a target, so that no other runner sends it for a while.
 
     Return None where none waits, where another runner is sending it, or where its next attempt is not due yet.
@@ -122,13 +122,13 @@ def take_message(database: Database, target: str, lease: timedelta) -> Outgoing 
         return outgoing_of_row(row) if taken.rowcount else None
 
 
-def note_sent(database: Database, number: int) -> None:
+def note_sent(database: LedgerDatabase, number: int) -> None:
     """Record that a message has reached its target."""
     with database.beside() as (connection, now):
         connection.execute(_SENT, {"which": number, "at_": now})
 
 
-def note_lost(database: Database, number: int, error: str, again: timedelta) -> None:
+def note_lost(database: LedgerDatabase, number: int, error: str, again: timedelta) -> None:
     """Record why a message did not reach its target, and how long to wait before the next attempt."""
     with database.beside() as (connection, now):
         connection.execute(_LOST, {"which": number, "said": error, "again": now + again})

@@ -17,7 +17,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.read.signatures import SIGNATURE, differs_from, refused_among, signature_of
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import batches, events, flows, ledger, tables
 from waterclock.ledger.write.decisions import request_again
 from waterclock.ledger.write.renaming import free_location, pending_renames, rename_tables
@@ -57,7 +57,7 @@ class Applied:
 
 
 def apply(
-    database: Database,
+    database: LedgerDatabase,
     flow: Flow,
     *,
     who: str,
@@ -110,7 +110,7 @@ def apply(
     return found
 
 
-def refuse_pending(database: Database, flow: Flow) -> None:
+def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
     """Raise the errors that `apply` would raise for the declarations; changes nothing.
 
     Raises  E318 as `rename_tables`
@@ -125,14 +125,14 @@ def refuse_pending(database: Database, flow: Flow) -> None:
     raise_all(errors)
 
 
-def applied(database: Database) -> Applied | None:
+def applied(database: LedgerDatabase) -> Applied | None:
     """Return the flow that claims must carry; None before the first."""
     with database.read() as connection:
         row = connection.execute(_NEWEST_FLOW).first()
     return None if row is None else Applied(row.number, row.fingerprint, row.applied_at)
 
 
-def set_starts(database: Database, starts: Mapping[str, datetime], *, who: str) -> None:
+def set_starts(database: LedgerDatabase, starts: Mapping[str, datetime], *, who: str) -> None:
     """Record the first windows of tables that declare none. Existing records stay, whichever run wrote them.
 
     Raises  E412 for a table of no applied flow

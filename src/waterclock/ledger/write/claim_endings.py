@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import Claim
 from waterclock.ledger import refusals
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, batches, claim_labels, claims
 
 _RENEW = (
@@ -52,7 +52,7 @@ _PUT_BACK = (
 )
 
 
-def renew(database: Database, held: Claim) -> Claim:
+def renew(database: LedgerDatabase, held: Claim) -> Claim:
     """Extend the claim's lease, counted from now.
 
     Raises  E411 where the claim is closed: it was taken over, and its work must stop
@@ -64,7 +64,7 @@ def renew(database: Database, held: Claim) -> Claim:
     return replace(held, lease_until=until)
 
 
-def close_lost(database: Database, held: Claim, why: str, *, who: str | None = None) -> None:
+def close_lost(database: LedgerDatabase, held: Claim, why: str, *, who: str | None = None) -> None:
     """Close a claim that can no longer commit. Its labels return to their earlier state, but the attempt counts.
 
     Raises  E411 where it is closed already
@@ -76,7 +76,7 @@ def close_lost(database: Database, held: Claim, why: str, *, who: str | None = N
 
 
 def record_failed(
-    database: Database,
+    database: LedgerDatabase,
     held: Claim,
     *,
     error: str,

@@ -14,7 +14,7 @@ from waterclock.flow.choices import TableType
 from waterclock.ledger import refusals
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import read_inputs
-from waterclock.ledger.store.database import Database, Write, pause_of
+from waterclock.ledger.store.database import LedgerDatabase, Write, pause_of
 from waterclock.ledger.store.schema import (
     IS_OPEN,
     AnyRow,
@@ -100,7 +100,7 @@ _LABELS = (
 )
 
 
-def claim(database: Database, request: ClaimRequest) -> Claim:
+def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
     """Return the right to commit the labels of `request`, once, in one transaction, or refuse all of it.
 
     Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
@@ -138,7 +138,7 @@ def put_claim(write: Write, request: ClaimRequest, number: int, lease_until: dat
     _put(write, request, number, lease_until, before, dict.fromkeys(known, -1))
 
 
-def open_claims(database: Database) -> list[Claim]:
+def open_claims(database: LedgerDatabase) -> list[Claim]:
     """Return all claims that are not closed, with their labels and inputs, oldest first."""
     with database.read() as connection:
         rows = sorted(connection.execute(_OPEN).all(), key=lambda row: row.number)

@@ -27,7 +27,7 @@ from waterclock.batches.facts import (
 )
 from waterclock.batches.records import BatchResult
 from waterclock.ledger import refusals
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, batches, closings, inputs
 from waterclock.timelabel.label import label_of
 
@@ -94,7 +94,7 @@ _CHUNK = 500
 
 
 def close_books(
-    database: Database,
+    database: LedgerDatabase,
     table: str,
     found: Sequence[tuple[datetime, Closing]],
     *,
@@ -111,7 +111,7 @@ def close_books(
 
 
 def close_by_hand(
-    database: Database,
+    database: LedgerDatabase,
     table: str,
     label: datetime,
     tick: datetime,
@@ -136,7 +136,7 @@ def close_by_hand(
 
 
 def reopen(
-    database: Database,
+    database: LedgerDatabase,
     table: str,
     found: Mapping[datetime, datetime],
     *,

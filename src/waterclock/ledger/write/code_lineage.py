@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from waterclock.flow.code_lineage import CodeLineage
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import code_lineage
 
 _KEY = (code_lineage.c.table_name == sa.bindparam("of"), code_lineage.c.code == sa.bindparam("by"))
@@ -21,7 +21,7 @@ _THERE = sa.select(code_lineage.c.lineage).where(*_KEY).with_for_update()
 _MORE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("told"), at=sa.bindparam("at_"))
 
 
-def note_code(database: Database, table: str, code: str, found: CodeLineage) -> CodeLineage:
+def note_code(database: LedgerDatabase, table: str, code: str, found: CodeLineage) -> CodeLineage:
     """Merge lineage found in a plan into the recorded lineage of a table's code. Return both. Cost: one transaction."""
     with database.beside() as (connection, now):
         connection.execute(_FIRST, {"table_name": table, "code": code, "lineage": found.to_json(), "at": now})

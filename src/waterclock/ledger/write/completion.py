@@ -17,7 +17,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.read.clock import compare_clock
 from waterclock.ledger.read.content import weight
 from waterclock.ledger.read.inputs import any_readers, overlapping
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import NAME, AnyRow, batches, inputs, items, ledger, revisions, tables, versions
 from waterclock.ledger.write.claim_endings import close, put_back
 from waterclock.ledger.write.coverage import cover
@@ -110,7 +110,7 @@ _NAMES_AT_ONCE = 10_000
 _NEWEST_WEIGHS = 0.2
 
 
-def record_done(database: Database, held: Claim, results: Sequence[BatchResult]) -> Recorded:
+def record_done(database: LedgerDatabase, held: Claim, results: Sequence[BatchResult]) -> Recorded:
     """Record the results of a committed claim. Labels of the claim without a result return to their earlier state.
 
     Raises  E411 where the claim is not open, E413 for a result of a label that was not claimed,
@@ -170,7 +170,7 @@ def _instant_of_record(write: Write) -> datetime:
     return write.at if last is None or write.at >= last else last + timedelta(microseconds=1)
 
 
-def _report_clock(database: Database, write: Write) -> None:
+def _report_clock(database: LedgerDatabase, write: Write) -> None:
     """Report a clock that went back by a second or more, once until it has passed the last record again."""
     back = compare_clock(database, write.at, write.last_recorded)
     if back is not None and not database.is_clock_back:

@@ -23,7 +23,7 @@ from waterclock.batches.facts import (
 )
 from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, batches, tables
 from waterclock.ledger.write.closings import read_to_their_ends, tell_late_rows
 from waterclock.ledger.write.coverage import cover, uncover
@@ -67,7 +67,7 @@ _NEWEST_SNAPSHOT = (
 _CHUNK = 500
 
 
-def record_skipped(database: Database, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
+def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
     """Skip batches: they count as covered, without rows, until a user revokes the skip.
 
     Raises  E413 for a label that is done or under an open claim, E412 for an unknown table
@@ -95,7 +95,7 @@ def record_skipped(database: Database, table: str, windows: Sequence[Window], *,
 
 
 def retry(
-    database: Database,
+    database: LedgerDatabase,
     table: str,
     labels: Collection[datetime],
     *,
@@ -132,7 +132,14 @@ def retry(
 
 
 def request_restate(
-    database: Database, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
+    database: LedgerDatabase,
+    table: str,
+    labels: Collection[datetime],
+    verb: str,
+    *,
+    who: str,
+    why: str = "",
+    said: str = "",
 ) -> tuple[datetime, ...]:
     """Request that done batches are made again, by a verb of `STRENGTH`. Return those without such a request before.
 
@@ -169,7 +176,7 @@ def request_again(
 
 
 def request_backfill(
-    database: Database, table: str, labels: Collection[datetime], *, who: str, why: str = ""
+    database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str, why: str = ""
 ) -> tuple[datetime, ...]:
     """Request that labels are made that are not done, even if no batch needs them. Return the newly requested ones.
 
@@ -190,7 +197,7 @@ def request_backfill(
 
 
 def request_release(
-    database: Database, table: str, labels: Collection[datetime], *, who: str, why: str
+    database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str, why: str
 ) -> tuple[datetime, ...]:
     """Request that held batches are released as they were sealed, by any runner. Return the requested `labels`.
 
@@ -209,7 +216,7 @@ def request_release(
         return tuple(row.label for row in rows)
 
 
-def refuse_release(database: Database, table: str, label: datetime, *, who: str, why: str) -> None:
+def refuse_release(database: LedgerDatabase, table: str, label: datetime, *, who: str, why: str) -> None:
     """Withdraw the release request of a held batch that cannot be released. It stays held.
 
     An earlier request for the batch, such as to recollect it, counts again when a user has it retried.
@@ -248,7 +255,7 @@ def _stronger(known: str | None, verb: str) -> str:
 
 
 def withdraw(
-    database: Database, table: str, labels: Collection[datetime], *, who: str, why: str = ""
+    database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str, why: str = ""
 ) -> tuple[datetime, ...]:
     """Withdraw requests to make or remake batches. Return which of `labels` had one.
 
@@ -278,7 +285,7 @@ def withdraw(
         return tuple(row.label for row in asked)
 
 
-def end_following(database: Database, table: str, labels: Collection[datetime], *, who: str) -> None:
+def end_following(database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str) -> None:
     """Remove the request to follow from those of `labels` that have it, since none of their inputs has changed."""
     with database.write() as write:
         asked = [row for row in _known(write, table, labels).values() if row.requested == FOLLOW]
@@ -287,7 +294,7 @@ def end_following(database: Database, table: str, labels: Collection[datetime], 
         _log_each(write, "needs not follow", table, asked, who)
 
 
-def note_rule(database: Database, table: str, rule: str, text: str, *, who: str) -> None:
+def note_rule(database: LedgerDatabase, table: str, rule: str, text: str, *, who: str) -> None:
     """Record a note on a rule, replacing the previous one. An empty text removes it.
 
     Raises  E412 for an unknown table

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.facts import OpenClaim
 from waterclock.ledger import refusals
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import IS_OPEN, claims, ledger
 
 _OPEN = sa.select(claims.c.number, claims.c.runner, claims.c.lease_until).where(IS_OPEN)
@@ -14,7 +14,7 @@ _MOVED = sa.select(ledger.c.moved_to)
 _SET = sa.update(ledger).values(moved_to=sa.bindparam("to"))
 
 
-def refuse_moved(database: Database) -> None:
+def refuse_moved(database: LedgerDatabase) -> None:
     """Raise an error for a ledger that was moved.
 
     Raises  E425
@@ -24,13 +24,13 @@ def refuse_moved(database: Database) -> None:
         raise refusals.moved(database.url, to)
 
 
-def _moved_to(database: Database) -> str | None:
+def _moved_to(database: LedgerDatabase) -> str | None:
     with database.read() as connection:
         found: str | None = connection.execute(_MOVED).scalar()
         return found
 
 
-def close_for(database: Database, to: str, *, who: str) -> None:
+def close_for(database: LedgerDatabase, to: str, *, who: str) -> None:
     """Close the ledger for all writes; free where it was closed for the same destination before.
 
     Raises  E425 where it was moved elsewhere, E426 where claims are open
@@ -50,7 +50,7 @@ def close_for(database: Database, to: str, *, who: str) -> None:
         write.execute(_SET, {"to": to})
 
 
-def require_closed_for(database: Database, to: str) -> None:
+def require_closed_for(database: LedgerDatabase, to: str) -> None:
     """Check that the ledger is still closed for a destination, and that nothing was written since.
 
     Raises  E426 where it was opened again
@@ -59,7 +59,7 @@ def require_closed_for(database: Database, to: str) -> None:
         raise refusals.opened_again(database.url)
 
 
-def open_again(database: Database) -> None:
+def open_again(database: LedgerDatabase) -> None:
     """Allow writing again, because the move was not completed."""
     with database.write(even_moved=True) as write:
         write.execute(_SET, {"to": None})

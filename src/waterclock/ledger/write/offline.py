@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.offline import NEVER, LabelFound, SpanFound
 from waterclock.flow.measures import Measured
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.schema import NAME, offline_looks, offline_measures, offline_spans
 from waterclock.ledger.store.texts import storable
@@ -72,7 +72,7 @@ _FORGET = (
 )
 
 
-def take_look(database: Database, table: str, *, seen: datetime | None, lease: timedelta) -> bool:
+def take_look(database: LedgerDatabase, table: str, *, seen: datetime | None, lease: timedelta) -> bool:
     """Take the measurement of a table that follows the one `seen`; False where another runner has it or took it."""
     with database.beside() as (connection, now):
         connection.execute(_FIRST, {"of": table, "never": NEVER})
@@ -80,7 +80,7 @@ def take_look(database: Database, table: str, *, seen: datetime | None, lease: t
         return connection.execute(_TAKE, values).rowcount == 1
 
 
-def keep_found(database: Database, table: str, code: str, found: Iterable[LabelFound]) -> None:
+def keep_found(database: LedgerDatabase, table: str, code: str, found: Iterable[LabelFound]) -> None:
     """Record the measurements of labels, replacing those recorded before."""
     with database.beside() as (connection, now):
         rows = [
@@ -100,7 +100,7 @@ def keep_found(database: Database, table: str, code: str, found: Iterable[LabelF
 
 
 def end_look(  # noqa: PLR0913 - each is a part of what came of it
-    database: Database,
+    database: LedgerDatabase,
     table: str,
     code: str,
     *,

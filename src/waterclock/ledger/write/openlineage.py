@@ -11,7 +11,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from waterclock.batches.happenings import LEFT_OUT, Happening
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import lineage_sent
 
 _THERE = sa.select(lineage_sent)
@@ -39,7 +39,7 @@ _AGAIN = sa.update(lineage_sent).values(
 )
 
 
-def take(database: Database, lease: timedelta, *, at_once: bool = False) -> int | None:
+def take(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -> int | None:
     """Take the turn to send, so that no other runner does for a while. Return the event up to which all was sent.
 
     Return None where another runner is sending, or where the next attempt is not due yet; `at_once` ignores the latter.
@@ -56,19 +56,19 @@ def take(database: Database, lease: timedelta, *, at_once: bool = False) -> int 
         return int(row.event)
 
 
-def note_sent(database: Database, up_to: int, lease: timedelta) -> None:
+def note_sent(database: LedgerDatabase, up_to: int, lease: timedelta) -> None:
     """Record that all events up to one have arrived, and keep the turn."""
     with database.beside() as (connection, now):
         connection.execute(_SENT, {"up_to": up_to, "at_": now, "until": now + lease})
 
 
-def note_lost(database: Database, error: str, again_in: timedelta) -> None:
+def note_lost(database: LedgerDatabase, error: str, again_in: timedelta) -> None:
     """Record why an event did not arrive and how long to wait before the next attempt. The turn ends."""
     with database.beside() as (connection, now):
         connection.execute(_LOST, {"said": error, "again": now + again_in})
 
 
-def note_left_out(database: Database, refused: Sequence[tuple[Happening, str]]) -> None:
+def note_left_out(database: LedgerDatabase, refused: Sequence[tuple[Happening, str]]) -> None:
     """Record the events that the server rejected although it accepted later ones, with the reasons. Keep the turn."""
     with database.write() as write:
         for it, why in refused:
@@ -78,13 +78,13 @@ def note_left_out(database: Database, refused: Sequence[tuple[Happening, str]]) 
         write.execute(_LEFT_OUT, {"count": len(refused), "why": f"{last.place}: {why}"})
 
 
-def give_back(database: Database) -> None:
+def give_back(database: LedgerDatabase) -> None:
     """End the turn."""
     with database.beside() as (connection, _):
         connection.execute(_GIVE_BACK)
 
 
-def begin_again(database: Database) -> None:
+def begin_again(database: LedgerDatabase) -> None:
     """Reset the progress, so that all happenings are sent once more."""
     with database.beside() as (connection, _):
         connection.execute(_AGAIN)

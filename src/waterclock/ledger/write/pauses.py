@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from waterclock.batches.audit_trail import PAUSED, RESUMED
 from waterclock.batches.facts import Pause
 from waterclock.ledger import refusals
-from waterclock.ledger.store.database import Database, Write, pause_of
+from waterclock.ledger.store.database import LedgerDatabase, Write, pause_of
 from waterclock.ledger.store.schema import AnyRow, ledger, tables
 
 _TABLES = sa.select(tables.c.name, tables.c.paused_at, tables.c.paused_by, tables.c.paused_why)
@@ -23,7 +23,7 @@ _RESET = re.compile(r"(?:; )?being reset \(claim (\d+)\): `waterclock reset \S+`
 _NOT_PAUSED = {"paused_at_": None, "paused_by_": None, "paused_why_": None}
 
 
-def pause_tables(database: Database, names: Collection[str], *, who: str, why: str) -> tuple[str, ...]:
+def pause_tables(database: LedgerDatabase, names: Collection[str], *, who: str, why: str) -> tuple[str, ...]:
     """Prevent all runners from claiming batches of these tables. Return those that were not paused before.
 
     A table that was already paused keeps its first reason. Batches that are being made run to their end.
@@ -40,7 +40,7 @@ def pause_tables(database: Database, names: Collection[str], *, who: str, why: s
         return new
 
 
-def pause_all(database: Database, *, who: str, why: str) -> None:
+def pause_all(database: LedgerDatabase, *, who: str, why: str) -> None:
     """Prevent all runners from claiming any batch, including those of tables that are declared later.
 
     Raises  E430 where all is paused already
@@ -54,7 +54,7 @@ def pause_all(database: Database, *, who: str, why: str) -> None:
         write.log(PAUSED, who=who, data={"why": why})
 
 
-def resume_tables(database: Database, names: Collection[str], *, who: str, why: str = "") -> tuple[str, ...]:
+def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str, why: str = "") -> tuple[str, ...]:
     """End the pauses of these tables. Return those that were paused. A pause of all tables stays.
 
     Raises  E430 where none is paused, or one is being reset; E412 for an unknown table
@@ -74,7 +74,7 @@ def resume_tables(database: Database, names: Collection[str], *, who: str, why: 
         return old
 
 
-def resume_all(database: Database, *, who: str, why: str = "") -> None:
+def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
     """End the pause of all tables. Tables that are paused by name stay paused.
 
     Raises  E430 where all is not paused

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from waterclock.batches.rebuilding import Rebuilding, read_rebuilding
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimRefused
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import ledger
 
 BEGUN, GIVEN_UP = "rebuild begun", "rebuild given up"
@@ -18,13 +18,15 @@ _SET = sa.update(ledger).values(rebuilding=sa.bindparam("said"))
 _SAID = sa.select(ledger.c.rebuilding)
 
 
-def rebuilding(database: Database) -> Rebuilding | None:
+def rebuilding(database: LedgerDatabase) -> Rebuilding | None:
     """Return the `rebuild --all` recorded in the ledger, even if its lease has expired."""
     with database.read() as connection:
         return read_rebuilding(connection.execute(_SAID).scalar())
 
 
-def begin_rebuilding(database: Database, token: str, *, runner: str, who: str, lease_seconds: float) -> Rebuilding:
+def begin_rebuilding(
+    database: LedgerDatabase, token: str, *, runner: str, who: str, lease_seconds: float
+) -> Rebuilding:
     """Take the rebuild lock, which blocks all new claims. Running batches end normally.
 
     Raises  E644 where another rebuild is running, or stopped while it moved the new tables in
@@ -40,7 +42,7 @@ def begin_rebuilding(database: Database, token: str, *, runner: str, who: str, l
         return begun
 
 
-def renew_rebuilding(database: Database, token: str, *, lease_seconds: float) -> None:
+def renew_rebuilding(database: LedgerDatabase, token: str, *, lease_seconds: float) -> None:
     """Extend the rebuild lock by one lease.
 
     Raises  E644 where the lock is lost: its lease expired, and a batch was claimed since
@@ -51,7 +53,7 @@ def renew_rebuilding(database: Database, token: str, *, lease_seconds: float) ->
         write.execute(_SET, {"said": replace(known, until=until).to_json()})
 
 
-def begin_moving(database: Database, token: str) -> None:
+def begin_moving(database: LedgerDatabase, token: str) -> None:
     """Keep the rebuild lock until all tables show the new set, whichever runner completes the move.
 
     Raises  E644 as `renew_rebuilding`
@@ -60,7 +62,7 @@ def begin_moving(database: Database, token: str) -> None:
         write.execute(_SET, {"said": replace(require_own(write, token), is_moving=True).to_json()})
 
 
-def end_rebuilding(database: Database, token: str, *, who: str, why: str) -> bool:
+def end_rebuilding(database: LedgerDatabase, token: str, *, who: str, why: str) -> bool:
     """Release the rebuild lock if no table was moved yet; return False if it has another owner or is moving."""
     with database.write() as write:
         known = write.rebuilding

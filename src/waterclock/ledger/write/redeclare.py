@@ -9,10 +9,10 @@ from waterclock.batches.records import Claim
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
 from waterclock.ledger.read.signatures import SIGNATURE, Difference, differs_from, signature_of
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
 from waterclock.ledger.store.sums import SET_SUMS
-from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.adopt import CommitRecord
 from waterclock.ledger.write.claims import put_claim
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.suspects import mark_readers
@@ -53,7 +53,7 @@ _DIFFER = (
 _SUM_ANEW = SET_SUMS.where(tables.c.name == sa.bindparam("of"))
 
 
-def differences(database: Database, flow: Flow) -> dict[str, list[Difference]]:
+def differences(database: LedgerDatabase, flow: Flow) -> dict[str, list[Difference]]:
     """Return, by table with batches, the declaration changes that only `rebuild` may make."""
     with database.read() as connection:
         known = {row.name: row for row in connection.execute(_TABLES)}
@@ -64,13 +64,13 @@ def differences(database: Database, flow: Flow) -> dict[str, list[Difference]]:
     return {name: differs for name, differs in found.items() if differs}
 
 
-def draw_claim(database: Database) -> int:
+def draw_claim(database: LedgerDatabase) -> int:
     """Return a new claim number, under which a table is rebuilt."""
     with database.write(claims=True) as write:
         return write.last_claim
 
 
-def refuse_busy(database: Database, table: str) -> None:
+def refuse_busy(database: LedgerDatabase, table: str) -> None:
     """Raise an error if a batch of the table is running.
 
     Raises  E407 naming its runner
@@ -80,13 +80,13 @@ def refuse_busy(database: Database, table: str) -> None:
 
 
 def redeclare(
-    database: Database,
+    database: LedgerDatabase,
     table: Table,
     *,
     version: int,
     claim: int,
     who: str,
-    found: Committed | None = None,
+    found: CommitRecord | None = None,
     is_new_log: bool = False,
 ) -> None:
     """Record that a table was rebuilt, at a version, under its current declaration.
@@ -113,7 +113,7 @@ def redeclare(
         write.log("rebuilt", who=who, table=table.name, data={"version": version, "changed": sorted(differs)})
 
 
-def _record(write: Write, found: Committed) -> None:
+def _record(write: Write, found: CommitRecord) -> None:
     """Record the new revisions, keeping the requests that users made before."""
     asked = write.execute(_ASKED, {"of": found.request.table}).all()
     put_claim(write, found.request, found.number, found.at)

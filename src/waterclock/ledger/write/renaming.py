@@ -20,7 +20,7 @@ from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.ledger import refused_renames as refusals
-from waterclock.ledger.store.database import RENAMED_AT, Database, Write
+from waterclock.ledger.store.database import RENAMED_AT, LedgerDatabase, Write
 from waterclock.ledger.store.names import Name
 from waterclock.ledger.store.schema import (
     IS_OPEN,
@@ -105,7 +105,7 @@ _HELD = sa.union(
 _LINEAGES_OF = sa.select(code_lineage.c.code).where(code_lineage.c.table_name == sa.bindparam("of"))
 
 
-def say_pending(database: Database, flow: Flow) -> None:
+def say_pending(database: LedgerDatabase, flow: Flow) -> None:
     """Apply the next run's renames of tables and code to everything read and written from now on.
 
     Free for a flow without WAS. Cost: three queries if all renames are done, otherwise five; none of them scans
@@ -142,12 +142,12 @@ def pending_renames(
     return renames, list(_refused(connection, flow, known, renames, found.tables))
 
 
-def said_pending(database: Database) -> dict[str, str]:
+def said_pending(database: LedgerDatabase) -> dict[str, str]:
     """Return, by new name, the stored name of each table that the next run renames."""
     return {now: was for was, now in database.said.items() if "." in now}
 
 
-def former(database: Database) -> FormerNames:
+def former(database: LedgerDatabase) -> FormerNames:
     """Return all former names with the current ones."""
     with database.read() as connection:
         found = _former(connection)
@@ -188,7 +188,7 @@ def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
     return renames
 
 
-def take_folder(database: Database, table: str, was: str, location: str) -> None:
+def take_folder(database: LedgerDatabase, table: str, was: str, location: str) -> None:
     """Record, while a ledger is rebuilt, that a table uses the folder of a table with a former name of it."""
     with database.write() as write:
         write.execute(_SET_FOLDER, {"of": table, "to": location})

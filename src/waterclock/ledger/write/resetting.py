@@ -16,7 +16,7 @@ from waterclock.batches.audit_trail import RESET
 from waterclock.flow.declarations import Table
 from waterclock.ledger import refusals
 from waterclock.ledger.read.signatures import differs_from, has_batches, signature_of
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, tables
 from waterclock.ledger.write.emptying import ask_again, empty_table
 from waterclock.ledger.write.pauses import hold_for_reset, release_after_reset, reset_in
@@ -37,14 +37,14 @@ class Emptied:
     claim: int
 
 
-def is_resettable(database: Database, name: str) -> bool:
+def is_resettable(database: LedgerDatabase, name: str) -> bool:
     """Return whether a table has batches, or a reset of it was begun and not finished."""
     with database.read() as connection:
         row = connection.execute(_TABLE, {"of": name}).first()
         return row is not None and (reset_in(row.paused_why)[1] is not None or has_batches(connection, name))
 
 
-def begin_reset(database: Database, name: str, *, who: str) -> tuple[int, int | None]:
+def begin_reset(database: LedgerDatabase, name: str, *, who: str) -> tuple[int, int | None]:
     """Pause a table until its reset is recorded, and return the number of a claim for its commit.
 
     The second number is the claim of an earlier reset that did not end: it is taken over, and must never commit.
@@ -55,7 +55,7 @@ def begin_reset(database: Database, name: str, *, who: str) -> tuple[int, int | 
 
 
 def end_reset(
-    database: Database,
+    database: LedgerDatabase,
     table: Table,
     emptied: Emptied,
     *,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import Held, RunnerSeen
-from waterclock.ledger.store.database import Database
+from waterclock.batches.audit_trail import RunnerClaim, RunnerSeen
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, claim_labels, claims, runners
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _HELD = (
 )  # fmt: skip
 
 
-def register(database: Database, runner: str, *, who: str, command: str, flow: str, lease_seconds: float) -> None:
+def register(database: LedgerDatabase, runner: str, *, who: str, command: str, flow: str, lease_seconds: float) -> None:
     """Record that a runner is at work. Delete the rows of runners that were not seen for a day."""
     with database.beside() as (connection, at):
         connection.execute(_FORGET, {"before": at - _FORGOTTEN_AFTER})
@@ -46,19 +46,19 @@ def register(database: Database, runner: str, *, who: str, command: str, flow: s
         connection.execute(_ADD, told | {"started_at": at, "seen_at": at})
 
 
-def see(database: Database, runner: str, *, flow: str) -> None:
+def see(database: LedgerDatabase, runner: str, *, flow: str) -> None:
     """Record that a runner is still alive, and the flow that it runs."""
     with database.beside() as (connection, at):
         connection.execute(_SEE, {"name": runner, "at": at, "works_from": flow})
 
 
-def leave(database: Database, runner: str) -> None:
+def leave(database: LedgerDatabase, runner: str) -> None:
     """Record that a runner has ended."""
     with database.beside() as (connection, _):
         connection.execute(_LEAVE, {"name": runner})
 
 
-def all_runners(database: Database) -> list[RunnerSeen]:
+def all_runners(database: LedgerDatabase) -> list[RunnerSeen]:
     """Return the runners at work with their open claims, including unregistered ones; oldest first.
 
     Cost: a scan of the runners and the open claims
@@ -92,11 +92,11 @@ def _latest(rows: Iterable[AnyRow]) -> datetime:
     return latest
 
 
-def _held(rows: Iterable[AnyRow]) -> tuple[Held, ...]:
+def _held(rows: Iterable[AnyRow]) -> tuple[RunnerClaim, ...]:
     by_claim: dict[int, list[AnyRow]] = {}
     for row in rows:
         by_claim.setdefault(row.number, []).append(row)
     return tuple(
-        Held(number, of[0].table_name, tuple(row.label for row in of), of[0].claimed_at, of[0].lease_until)
+        RunnerClaim(number, of[0].table_name, tuple(row.label for row in of), of[0].claimed_at, of[0].lease_until)
         for number, of in by_claim.items()
     )

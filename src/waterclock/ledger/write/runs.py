@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import runs
 
 _ADD = sa.insert(runs)
@@ -20,7 +20,7 @@ _END = (
 )
 
 
-def begin_run(database: Database, *, who: str, command: str, now: datetime) -> str:
+def begin_run(database: LedgerDatabase, *, who: str, command: str, now: datetime) -> str:
     """Record the start of a run, for the logical `now`. Return the name that its claims carry."""
     name = uuid4().hex[:12]
     with database.write() as write:
@@ -30,7 +30,7 @@ def begin_run(database: Database, *, who: str, command: str, now: datetime) -> s
     return name
 
 
-def end_run(database: Database, run: str, outcome: str, *, who: str) -> None:
+def end_run(database: LedgerDatabase, run: str, outcome: str, *, who: str) -> None:
     """Record the outcome of a run: `done`, `failed`, `interrupted`. A run that was killed never ends."""
     with database.write() as write:
         write.execute(_END, {"which": run, "ended": write.at, "came_to": outcome})
@@ -38,7 +38,7 @@ def end_run(database: Database, run: str, outcome: str, *, who: str) -> None:
 
 
 def add_event(  # noqa: PLR0913 - an event has all of them
-    database: Database,
+    database: LedgerDatabase,
     kind: str,
     *,
     who: str,

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.ledger.store.database import Database
+from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import batches
 
 _MARK = (
@@ -23,7 +23,9 @@ _MARK = (
 )
 
 
-def mark_restated(database: Database, table: str, made_by: Mapping[datetime, int], *, upstream: str, who: str) -> int:
+def mark_restated(
+    database: LedgerDatabase, table: str, made_by: Mapping[datetime, int], *, upstream: str, who: str
+) -> int:
     """Mark labels, by the claims that made them, whose inputs another project has restated. Return the number marked.
 
     Each revision is marked once, however many runners check it and however often.

@@ -13,9 +13,9 @@ from waterclock.batches.facts import BEGINNING, BatchStatus
 from waterclock.batches.records import NO_VERSION, Claim, Input
 from waterclock.flow.choices import Kind
 from waterclock.ledger.read.signatures import SIGNATURE
-from waterclock.ledger.store.database import Database, Write
+from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import batches, ledger, tables, versions
-from waterclock.ledger.write.adopt import Committed
+from waterclock.ledger.write.adopt import CommitRecord
 from waterclock.ledger.write.claims import put_claim
 from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
@@ -62,12 +62,12 @@ class Moved:
     start: datetime | None
     claim: int
     version: int
-    found: Committed | None
+    found: CommitRecord | None
     is_recut: bool = False
 
 
 def record_set(
-    database: Database,
+    database: LedgerDatabase,
     token: str,
     moved: Sequence[Moved],
     *,
@@ -117,7 +117,7 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str) -> N
     write.log("rebuilt", who=who, table=moved.name, data=told)
 
 
-def _inputs(found: Committed, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
+def _inputs(found: CommitRecord, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
     """Return the inputs that were read next to the live tables with their new location: an APPEND's newest version."""
     return {
         label: tuple(
@@ -131,7 +131,11 @@ def _inputs(found: Committed, heads: Mapping[str, int]) -> Mapping[datetime, tup
 
 
 def seed(
-    database: Database, found: Sequence[Committed], *, head_version: int, states: Mapping[datetime, int] | None = None
+    database: LedgerDatabase,
+    found: Sequence[CommitRecord],
+    *,
+    head_version: int,
+    states: Mapping[datetime, int] | None = None,
 ) -> None:
     """Initialize a ledger with slices that exist elsewhere; `states` has the version of each state."""
     with database.write() as write:
@@ -151,7 +155,7 @@ def seed(
 
 
 def seed_past(
-    database: Database,
+    database: LedgerDatabase,
     name: str,
     *,
     dropped_before: datetime | None,

@@ -37,7 +37,7 @@ _FLOATING = frozenset({"FLOAT", "DOUBLE"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _CopyKind:
     """The properties that files must share to be joined in one, and that are needed to write it."""
 
     schema: pa.Schema
@@ -65,7 +65,7 @@ def thin(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
             copy.result()
 
 
-def _kind(path: Path) -> _Kind | None:
+def _kind(path: Path) -> _CopyKind | None:
     """Return the kind of a file, or None if Arrow would write another kind of file."""
     with pq.ParquetFile(readable(path)) as file:
         schema, parquet, metadata = file.schema_arrow, file.schema, file.metadata
@@ -84,7 +84,7 @@ def _kind(path: Path) -> _Kind | None:
         return None
     with pq.ParquetFile(beside) as copy:
         same = copy.schema.equals(parquet)
-    return _Kind(schema, _CODECS[codecs.pop()] if codecs else "snappy") if same else None
+    return _CopyKind(schema, _CODECS[codecs.pop()] if codecs else "snappy") if same else None
 
 
 def _writer(where: Path | IO[bytes], schema: pa.Schema, codec: str, **more: object) -> pq.ParquetWriter:

@@ -25,7 +25,7 @@ from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_
 from waterclock.storage.folds.write_state import DELETED, Winners, is_newer
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.resolving import Step
+from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.damage import require_whole
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, require_one_row_per_order
 from waterclock.storage.slices.manifest import Manifest
@@ -77,7 +77,7 @@ def restate_slices(
     manifests: Sequence[Manifest],
     merge: Merge,
     identity: Identity,
-    steps: Sequence[Step],
+    steps: Sequence[LogStep],
     *,
     is_whole: bool = False,
 ) -> int:

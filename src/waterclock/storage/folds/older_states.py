@@ -25,7 +25,7 @@ from waterclock.storage.folds.fold import Past, beating, fold, with_all_columns
 from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.folds.versions import temporal_of, versions_of
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.resolving import NO_VERSION, Resolved, Step
+from waterclock.storage.log.resolving import NO_VERSION, LogStep, Resolved
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_if_kept, frame_of_files, frame_of_slices, table_schema
 from waterclock.timelabel.label import label_of
@@ -64,7 +64,7 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: R
     return frame_of_slices(spark, folder, manifests_of(folder, resolved.steps), schema)
 
 
-def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[Step]) -> DataFrame:
+def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogStep]) -> DataFrame:
     """Return a MERGE or TEMPORAL table's state after `steps`, its current slices from START on.
 
     It has the table's current columns. Cost: none beyond the read where the state is stored. Otherwise a fold of the
@@ -93,7 +93,7 @@ def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], 
     return fold(spark, folder, manifests, table.merge, table_schema(folder).json())
 
 
-def made_before(lake: Lake, table: Table, steps: Sequence[Step]) -> Path | None:
+def made_before(lake: Lake, table: Table, steps: Sequence[LogStep]) -> Path | None:
     """Return the folder of the cached state after `steps`, or None if it was not recomputed before."""
     names = _names(table.merge or temporal_of(table), steps)
     return _made(_place(lake, table.name, steps[-1], names[-1]))
@@ -113,7 +113,7 @@ class Beginning:
 
 
 def beginning(
-    spark: SparkSession, lake: Lake, table: str, steps: Sequence[Step], merge: Merge, schema: str
+    spark: SparkSession, lake: Lake, table: str, steps: Sequence[LogStep], merge: Merge, schema: str
 ) -> Beginning:
     """Find the newest stored state among those after each of `steps`: in a Delta version, or in the history folder.
 
@@ -133,7 +133,7 @@ def beginning(
     return Beginning(state, made_of, manifests_of(folder, steps[count:]))
 
 
-def _stored(spark: SparkSession, lake: Lake, table: str, step: Step, name: str, schema: str) -> DataFrame | None:
+def _stored(spark: SparkSession, lake: Lake, table: str, step: LogStep, name: str, schema: str) -> DataFrame | None:
     """Return the state after a step if a Delta version contains it or it was cached before, else None."""
     if step.version != NO_VERSION:
         state = frame_if_kept(spark, lake.folder(table), step.version, is_partitioned=False)
@@ -143,7 +143,7 @@ def _stored(spark: SparkSession, lake: Lake, table: str, step: Step, name: str, 
     return None if made is None else _read(spark, made, schema)
 
 
-def manifests_of(folder: str, steps: Iterable[Step]) -> tuple[Manifest, ...]:
+def manifests_of(folder: str, steps: Iterable[LogStep]) -> tuple[Manifest, ...]:
     """Read the manifests of slices.
 
     Raises  E640 where one is gone
@@ -163,8 +163,8 @@ def manifests_of(folder: str, steps: Iterable[Step]) -> tuple[Manifest, ...]:
 
 
 def with_slices_placed(
-    folder: str, manifests: Sequence[Manifest], steps: Sequence[Step]
-) -> tuple[tuple[Step, ...], list[Manifest]]:
+    folder: str, manifests: Sequence[Manifest], steps: Sequence[LogStep]
+) -> tuple[tuple[LogStep, ...], list[Manifest]]:
     """Return the steps before the first of some slices, and the slices from there on, including these at their labels.
 
     Raises  E640 where a slice of another label from there on is gone
@@ -176,7 +176,7 @@ def with_slices_placed(
     return before, sorted((*manifests, *others), key=lambda each: each.label)
 
 
-def _names(keyed: Merge | Temporal, steps: Sequence[Step]) -> list[str]:
+def _names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
     """Return a name for the state after each step: a digest of everything it is made of."""
     how = [keyed.keys, keyed.order_by, keyed.delete_when] if isinstance(keyed, Merge) else list(astuple(keyed))
     made_of = blake2b(json.dumps(how).encode(), digest_size=12)
@@ -187,7 +187,7 @@ def _names(keyed: Merge | Temporal, steps: Sequence[Step]) -> list[str]:
     return names
 
 
-def _place(lake: Lake, table: str, step: Step, name: str) -> Path:
+def _place(lake: Lake, table: str, step: LogStep, name: str) -> Path:
     return at(lake.history(table), label_of(step.label), name)
 
 

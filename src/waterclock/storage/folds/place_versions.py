@@ -21,7 +21,7 @@ from waterclock.storage.folds.write_state import DELETED, MOST_ROWS_BROADCAST, W
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import head
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.resolving import Step
+from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.digest import HIGH, LOW, ROWS, digest_texts, row_hash
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices, frame_of_version, table_schema
@@ -59,7 +59,7 @@ def place_slices(
     table: Table,
     manifests: Sequence[Manifest],
     identity: Identity,
-    steps: Sequence[Step],
+    steps: Sequence[LogStep],
     *,
     is_whole: bool = False,
 ) -> int:
@@ -106,7 +106,7 @@ def versions_after(
     lake: Lake,
     table: Table,
     manifests: Sequence[Manifest],
-    steps: Sequence[Step],
+    steps: Sequence[LogStep],
     *,
     is_whole: bool = False,
 ) -> DataFrame:
@@ -144,7 +144,7 @@ def widened_by(schema: str, manifests: Sequence[Manifest]) -> str:
 
 
 def _among(
-    folder: str, table: Table, manifests: Sequence[Manifest], steps: Sequence[Step], *, is_whole: bool
+    folder: str, table: Table, manifests: Sequence[Manifest], steps: Sequence[LogStep], *, is_whole: bool
 ) -> _Among | None:
     """Find the slices to place, without those equal to the current ones, and their rivals. None if none remain."""
     new = {each.label: each for each in manifests}

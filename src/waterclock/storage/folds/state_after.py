@@ -11,7 +11,7 @@ from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.older_states import beginning, with_slices_placed
 from waterclock.storage.folds.place_versions import versions_after, widened_by
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.resolving import Step
+from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import table_schema
 from waterclock.storage.types import fields_of
@@ -31,7 +31,7 @@ def state_after(
     lake: Lake,
     table: Table,
     manifests: Sequence[Manifest],
-    steps: Sequence[Step],
+    steps: Sequence[LogStep],
     asked: Sequence[str],
     *,
     is_whole: bool = False,
@@ -53,7 +53,7 @@ def state_after(
 
 
 def merged_state(
-    spark: SparkSession, lake: Lake, manifests: Sequence[Manifest], merge: Merge, schema: str, steps: Sequence[Step]
+    spark: SparkSession, lake: Lake, manifests: Sequence[Manifest], merge: Merge, schema: str, steps: Sequence[LogStep]
 ) -> DataFrame:
     """Return the state that all slices of a MERGE table fold into, with some placed at their labels, for a schema."""
     name = manifests[0].table

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import Found, at, is_there, look, names_in, read_bytes
+from waterclock.filesystem import FileInfo, at, is_there, look, names_in, read_bytes
 from waterclock.flow.choices import Kind
 from waterclock.object_stores import is_remote
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
@@ -227,7 +227,7 @@ def commit_file(folder: str, version: int) -> Path:
     return at(folder, "_delta_log", f"{version:020d}.json")
 
 
-def commit_identity(folder: str, version: int) -> Found | None:
+def commit_identity(folder: str, version: int) -> FileInfo | None:
     """Return file metadata that distinguishes a commit from one of the same number in a rebuilt log, or None."""
     try:
         return look(commit_file(folder, version))

@@ -32,7 +32,7 @@ class CommitRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LogStep:
     """One label of a table's past: its sealed slice, and the Delta version of the resulting state, if one is kept."""
 
     label: datetime
@@ -58,7 +58,7 @@ class Resolved:
     version: int
     low: datetime | None
     high: datetime
-    steps: tuple[Step, ...]
+    steps: tuple[LogStep, ...]
 
 
 def resolve(
@@ -148,27 +148,27 @@ def _low(table: Table, boundary: datetime) -> datetime | None:
 
 def _of_mode(
     table: Table, boundary: datetime, low: datetime | None, known: Sequence[CommitRecord]
-) -> tuple[tuple[Step, ...], int]:
+) -> tuple[tuple[LogStep, ...], int]:
     slices = current(known)
     if table.mode is Mode.REPLACE:
         return _standing(table, boundary, slices, version_map(table.mode, known))
     within = {label: record for label, record in slices.items() if (low is None or label >= low) and label < boundary}
     if table.mode is Mode.APPEND:
-        steps = tuple(Step(label, record.slices[label]) for label, record in within.items())
+        steps = tuple(LogStep(label, record.slices[label]) for label, record in within.items())
         return steps, known[-1].version if steps else NO_VERSION
     versions = version_map(table.mode, known)
     steps = tuple(
-        Step(label, record.slices[label], versions.get(label, NO_VERSION)) for label, record in within.items()
+        LogStep(label, record.slices[label], versions.get(label, NO_VERSION)) for label, record in within.items()
     )
     return steps, steps[-1].version if steps else NO_VERSION
 
 
 def _standing(
     table: Table, boundary: datetime, slices: Mapping[datetime, CommitRecord], versions: Mapping[datetime, int]
-) -> tuple[tuple[Step, ...], int]:
+) -> tuple[tuple[LogStep, ...], int]:
     start = table.cadence.previous(boundary)
     for label, record in slices.items():
         if label >= start and (record.stands_from or label) <= start:
             version = versions.get(label, NO_VERSION)
-            return (Step(label, record.slices[label], version),), version
+            return (LogStep(label, record.slices[label], version),), version
     return (), NO_VERSION

@@ -70,7 +70,7 @@ class InputSieve:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class InputCounts:
     """The counts for the rows that one batch reads: how many passed, and the results of aggregates over all of them."""
 
     sifted: Sifted
@@ -79,7 +79,7 @@ class Counts:
 
 def counted_in_input(
     rows: DataFrame, of_input: InputSieve, labels: Sequence[datetime], asked: Sequence[tuple[str, Column]]
-) -> dict[datetime, Counts]:
+) -> dict[datetime, InputCounts]:
     """Count broken rules by the label of the reading batch, and compute the aggregates in `asked` over all its rows.
 
     Cost: one job over the columns that the rules name; one more over no rows if a batch reads none
@@ -104,13 +104,13 @@ def counted_in_input(
     return {label: _counts(of_input, found.get(label_of(label), nothing), asked) for label in labels}
 
 
-def _counts(of_input: InputSieve, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> Counts:
+def _counts(of_input: InputSieve, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> InputCounts:
     meshes = of_input.sieve.meshes
     first = {mesh.name: found[f"f{number}"] for number, mesh in enumerate(meshes) if mesh.fate != STAYS}
     gone = {fate: sum(first[mesh.name] for mesh in meshes if mesh.fate == fate) for fate in (SET_ASIDE, DROPPED)}
     broken = {mesh.name: found[f"b{number}"] for number, mesh in enumerate(meshes)}
     sifted = Sifted(found[_ROWS], gone[SET_ASIDE], gone[DROPPED], broken, first)
-    return Counts(sifted, {name: found[f"a{number}"] for number, (name, _) in enumerate(asked)})
+    return InputCounts(sifted, {name: found[f"a{number}"] for number, (name, _) in enumerate(asked)})
 
 
 def scratch_of(claim: int) -> str:

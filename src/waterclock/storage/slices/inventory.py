@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from waterclock.filesystem import Found, at, files_below, folders_in, is_there, names_below, remove_file, remove_folder
+from waterclock.filesystem import (
+    FileInfo,
+    at,
+    files_below,
+    folders_in,
+    is_there,
+    names_below,
+    remove_file,
+    remove_folder,
+)
 from waterclock.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import MANIFEST
@@ -83,7 +92,7 @@ class OldState:
 
 def made_again(history: str, before: datetime) -> list[OldState]:
     """List a table's cached older states that were written before an instant. They are recomputed when needed again."""
-    files: defaultdict[str, list[Found]] = defaultdict(list)
+    files: defaultdict[str, list[FileInfo]] = defaultdict(list)
     for file in files_below(at(history)):
         files["/".join(file.path.split("/")[:2])].append(file)
     return [

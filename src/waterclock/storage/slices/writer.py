@@ -133,7 +133,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
             raise already_sealed(folder, path)
     ordered = _with_label(frame, labels)
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
-    draft = _Draft(folder, name or _table_of(folder), claim, schema_text(shown), code, through)
+    draft = _SliceDraft(folder, name or _table_of(folder), claim, schema_text(shown), code, through)
     taken = [*measures, *(order_measures(merge) if merge else ())]
     aside: Mapping[datetime, Aside] = {}
     is_nothing = of_nothing and _is_empty(ordered, draft.table)
@@ -172,7 +172,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _SliceDraft:
     """The common parts of the manifests of one claim."""
 
     folder: str
@@ -255,7 +255,7 @@ def _observing(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -
 
 
 def _write_through(
-    frame: DataFrame, draft: _Draft, paths: Mapping[datetime, str], through: Through, *, is_measured: bool
+    frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], through: Through, *, is_measured: bool
 ) -> tuple[dict[datetime, Mapping[str, Any]], dict[datetime, Aside]]:
     """Write all labels in one job, with rows separated by their fate. Return the digests and the removed rows.
 
@@ -303,7 +303,7 @@ def _moved(source: Path, target: Path) -> bool:
     return True
 
 
-def _told_apart(draft: _Draft, path: str, files: Sequence[DataFile], gone: Aside) -> Aside:
+def _told_apart(draft: _SliceDraft, path: str, files: Sequence[DataFile], gone: Aside) -> Aside:
     """Return the quarantined files and the counts of one label's rows."""
     if draft.through is None:
         raise AssertionError("rows that went through no sieve")
@@ -323,7 +323,7 @@ def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_asi
 
 
 def _write_group(
-    frame: DataFrame, draft: _Draft, paths: Mapping[datetime, str], measures: Measures
+    frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], measures: Measures
 ) -> dict[datetime, Mapping[str, Any]]:
     """Write all labels in one job, into a scratch folder of the claim, and rename them to their places.
 
@@ -419,7 +419,7 @@ def _refuse_strangers(scratch: Path, paths: Mapping[datetime, str], folder: str,
 
 def _scan(
     frame: DataFrame,
-    draft: _Draft,
+    draft: _SliceDraft,
     paths: Mapping[datetime, str],
     files: Mapping[datetime, tuple[DataFile, ...]],
     measures: Measures,
@@ -433,7 +433,7 @@ def _scan(
 
 def _measured(
     frame: DataFrame,
-    draft: _Draft,
+    draft: _SliceDraft,
     label: datetime,
     path: str,
     files: tuple[DataFile, ...],
@@ -462,7 +462,7 @@ def _is_empty(frame: DataFrame, table: str) -> bool:
 
 
 def _write_nothing(
-    frame: DataFrame, draft: _Draft, paths: Mapping[datetime, str], measures: Measures
+    frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], measures: Measures
 ) -> dict[datetime, Mapping[str, Any]]:
     """Create an empty folder for each label."""
     fault("make")

@@ -6,15 +6,15 @@ from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Severity
-from waterclock.operations.opening import Reading, nothing_ran
+from waterclock.operations.opening import OpenedProject, nothing_ran
 from waterclock.operations.reasons import need_reason_of_acknowledging
 from waterclock.operations.words import page_time
-from waterclock.ui.asking import Asked, Told
+from waterclock.ui.asking import PageQuery, Told
 
 _LOOKS = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}
 
 
-def open_alerts(at: Reading) -> list[Told]:
+def open_alerts(at: OpenedProject) -> list[Told]:
     """Return the open alerts, the most severe first, acknowledged ones last. Cost: one query of the ledger."""
     if at.ledger is None:
         return []
@@ -24,7 +24,7 @@ def open_alerts(at: Reading) -> list[Told]:
     return [_alert(at, words, alert) for alert in ranked]
 
 
-def acknowledged(at: Reading, asked: Asked, who: str) -> None:
+def acknowledged(at: OpenedProject, asked: PageQuery, who: str) -> None:
     """Acknowledge an alert from a form's `alert`, `why` and `who`. It is not repeated any more.
 
     Raises  E903 without a reason, E918 for an invalid number, E457 and E458 as `acknowledge`, E412 before the first run
@@ -40,7 +40,7 @@ def acknowledged(at: Reading, asked: Asked, who: str) -> None:
     at.ledger.alerts.acknowledge(int(number), who=name, why=why)
 
 
-def _alert(at: Reading, words: Words, alert: Alert) -> Told:
+def _alert(at: OpenedProject, words: Words, alert: Alert) -> Told:
     known = alert.acknowledged
     return {
         "number": alert.number,

@@ -17,13 +17,13 @@ from waterclock.operations.closings import books_words, closing_of
 from waterclock.operations.held_batches import can_be_released
 from waterclock.operations.json import instant_text
 from waterclock.operations.kept_back import kept_back
-from waterclock.operations.opening import Reading, labels_known, one_table
+from waterclock.operations.opening import OpenedProject, labels_known, one_table
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
 from waterclock.operations.retrying import blocked_by
 from waterclock.operations.rules_kept import rules_broken
 from waterclock.operations.states import state_of
-from waterclock.operations.why import Step, way_to_cause
+from waterclock.operations.why import WhyStep, way_to_cause
 from waterclock.operations.words import (
     count_words,
     local_label,
@@ -36,7 +36,7 @@ from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Plan, Status
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Asked, Told, batch_address
+from waterclock.ui.asking import PageQuery, Told, batch_address
 from waterclock.ui.pages.batches import has_failed, is_asked_for, is_begun, is_done, several, states_of
 from waterclock.ui.pages.pauses import resuming
 from waterclock.ui.pages.quality import note_told
@@ -56,7 +56,7 @@ _NOT_BEGUN = frozenset({Status.READY, Status.WAITING, Status.PAUSED, Status.NOT_
 _CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
 
 
-def batch(at: Reading, asked: Asked) -> Told:
+def batch(at: OpenedProject, asked: PageQuery) -> Told:
     """Return the details of the labels in the address.
 
     Raises  E511 for an unknown table, E513 where no label is selected, E514 for labels that cannot be read
@@ -74,7 +74,7 @@ def batch(at: Reading, asked: Asked) -> Told:
     return several(at, [table], {name: labels}, text) | told
 
 
-def _one(at: Reading, table: Table, one: LabelState) -> Told:
+def _one(at: OpenedProject, table: Table, one: LabelState) -> Told:
     plan = at.planner.plan(at.snapshot, at.now)  # of a long backlog only the oldest batches: a page must not plan all
     audit = at.ledger.past.audit(table.name, one.label) if one.stored is not None and at.ledger is not None else None
     window = table.cadence.window_of(one.label)
@@ -104,7 +104,7 @@ def _one(at: Reading, table: Table, one: LabelState) -> Told:
     }
 
 
-def _way(at: Reading, way: Sequence[Step]) -> list[Told]:
+def _way(at: OpenedProject, way: Sequence[WhyStep]) -> list[Told]:
     """Return each step to the cause in words, with a link to the next batch."""
     told = []
     for index, step in enumerate(way):
@@ -125,7 +125,7 @@ def _way(at: Reading, way: Sequence[Step]) -> list[Told]:
     return told
 
 
-def _link(at: Reading, step: Step) -> Told:
+def _link(at: OpenedProject, step: WhyStep) -> Told:
     return {
         "table": step.table,
         "words": short_label(step.label, at.flow.tables[step.table].cadence, at.now),
@@ -133,7 +133,7 @@ def _link(at: Reading, step: Step) -> Told:
     }
 
 
-def _error_of_root(at: Reading, way: Sequence[Step]) -> Told | None:
+def _error_of_root(at: OpenedProject, way: Sequence[WhyStep]) -> Told | None:
     """Return the error of the batch at the end of the way."""
     if at.ledger is None or len(way) < 2 or way[-1].status not in _CAN_BE_RETRIED:
         return None
@@ -154,7 +154,7 @@ def _error(audit: Audit | None) -> Told | None:
     return rendered_parts(text) | {"attempts": len(audit.attempts)}
 
 
-def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
+def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Told]:
     facts: list[Told] = []
     current = None if audit is None else audit.current
     made = current.revision if current else None
@@ -193,7 +193,7 @@ def _facts(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
     return facts
 
 
-def _books(at: Reading, table: Table, label: datetime) -> list[Told]:
+def _books(at: OpenedProject, table: Table, label: datetime) -> list[Told]:
     """Describe when and why a window's books closed, or how far it was checked."""
     closing = closing_of(at, table, label)
     return [] if closing is None else [{"name": "Books", "text": books_words(closing, table.cadence.zone)}]
@@ -207,7 +207,7 @@ def _of_older(audit: Audit | None) -> str:
     return f", of an older revision: {said}" if said else ""
 
 
-def _inputs(at: Reading, audit: Audit | None) -> list[Told]:
+def _inputs(at: OpenedProject, audit: Audit | None) -> list[Told]:
     current = None if audit is None else audit.current
     if current is None:
         return []
@@ -247,7 +247,7 @@ def _decided(audit: Audit | None, zone: str) -> list[Told]:
     ][:_MOST_DECISIONS]
 
 
-def _notes(at: Reading, table: Table, audit: Audit | None) -> list[Told]:
+def _notes(at: OpenedProject, table: Table, audit: Audit | None) -> list[Told]:
     """Return the notes on the rules that the batch breaks."""
     broken = () if audit is None else rules_broken(table, audit)
     if at.ledger is None or not broken:
@@ -262,14 +262,14 @@ def _held_up(plan: Plan, table: str, label: datetime) -> int:
     return sum(map(len, blocked_by(plan, {table: [label]}).values()))
 
 
-def _offered(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequence[Step]) -> list[Told]:
+def _offered(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Told]:
     if one.label >= at.planner.starts(at.snapshot, at.now)[table.name]:
         return _actions(at, plan, table, one, way)
     # older than START: it is not made any more
     return [_action(Verb.RETRY, "Retry…", table.name, one.label)] if has_failed(one) else []
 
 
-def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequence[Step]) -> list[Told]:
+def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Told]:
     """Return the possible actions, the most helpful first. Each leads to a plan, and changes nothing by itself."""
     root = way[-1] if way and way[-1].is_root and way[-1].status in _CAN_BE_RETRIED else None
     actions: list[Told] = []
@@ -289,7 +289,7 @@ def _actions(at: Reading, plan: Plan, table: Table, one: LabelState, way: Sequen
     return actions
 
 
-def _actions_of_root(at: Reading, plan: Plan, root: Step) -> list[Told]:
+def _actions_of_root(at: OpenedProject, plan: Plan, root: WhyStep) -> list[Told]:
     """Return the actions for a failed or held batch: the page's own, or the one that it waits for."""
     actions: list[Told] = []
     if can_be_released(at, root.table, root.label):
@@ -303,7 +303,7 @@ def _actions_of_root(at: Reading, plan: Plan, root: Step) -> list[Told]:
     return actions
 
 
-def _actions_of_done(at: Reading, table: Table, one: LabelState) -> list[Told]:
+def _actions_of_done(at: OpenedProject, table: Table, one: LabelState) -> list[Told]:
     """Return the actions that make a done batch again."""
     actions: list[Told] = []
     if _can_be_replayed(at, table, one.label):
@@ -319,7 +319,7 @@ def _actions_of_done(at: Reading, table: Table, one: LabelState) -> list[Told]:
     return actions
 
 
-def _can_be_replayed(at: Reading, table: Table, label: datetime) -> bool:
+def _can_be_replayed(at: OpenedProject, table: Table, label: datetime) -> bool:
     """Return whether a batch has quarantined rows that the current rules have not checked."""
     if at.ledger is None or not keeps_aside(table):
         return False
@@ -327,13 +327,13 @@ def _can_be_replayed(at: Reading, table: Table, label: datetime) -> bool:
     return label in aside and aside[label][1] != table.fingerprint
 
 
-def _is_stood_for(at: Reading, table: Table, one: LabelState) -> bool:
+def _is_stood_for(at: OpenedProject, table: Table, one: LabelState) -> bool:
     """Return whether a newer snapshot is done: the source cannot deliver the state of this label any more."""
     newest = at.ledger.reads.newest(table.name) if table.is_snapshot and at.ledger is not None else None
     return newest is not None and one.label < newest.label
 
 
-def _resumed(at: Reading, way: Sequence[Step]) -> list[Told]:
+def _resumed(at: OpenedProject, way: Sequence[WhyStep]) -> list[Told]:
     """Return the action that resumes the paused batch at the root."""
     root = way[-1] if way and way[-1].is_root and way[-1].status is Status.PAUSED else None
     pause = None if root is None else at.snapshot.pause_of(root.table)

@@ -11,7 +11,7 @@ from waterclock.batches.audit_trail import Settled
 from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import refuse_more_than
 from waterclock.operations.states import LOUDNESS, QUIET, State, state_of
@@ -21,14 +21,14 @@ from waterclock.planner.label_states import LabelState, StatesIn, count_states, 
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Asked, Told, batch_address
+from waterclock.ui.asking import PageQuery, Told, batch_address
 
 _MOST_LISTED = 60
 _MOST_COUNTED = 1_000_000  # labels: some 0.7 s
 States = Mapping[str, Sequence[LabelState]]
 
 
-def batches(at: Reading, asked: Asked) -> Told:
+def batches(at: OpenedProject, asked: PageQuery) -> Told:
     """Return the states of the labels that the address selects by `t` and `l`.
 
     Raises  E512 without labels; E510, E511, E512 and E514 as `selection.select`; E525 as `several`
@@ -39,7 +39,7 @@ def batches(at: Reading, asked: Asked) -> Told:
     return several(at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, asked.labels)
 
 
-def several(at: Reading, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Told:
+def several(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Told:
     """Return the counts of due labels by state, and the labels that are not quiet, newest first.
 
     If all are quiet and there are only a few, all are listed.
@@ -104,7 +104,7 @@ class _OfTable:
         return State.WARNED if state is State.OK and one.label in self.warned else state
 
 
-def _block(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]) -> Mapping[str, _OfTable]:
+def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]) -> Mapping[str, _OfTable]:
     edges = {table.name: _edges(at, table, labels[table.name]) for table in tables}
     if not edges:
         return {}
@@ -133,14 +133,14 @@ def _of_table(settled: Settled, name: str, older: StatesIn, states: StatesIn, as
     return _OfTable(older, states, made, states.counts.get(Status.DONE, 0) + len(made), asked)
 
 
-def _edges(at: Reading, table: Table, meant: Labels) -> tuple[datetime, datetime]:
+def _edges(at: OpenedProject, table: Table, meant: Labels) -> tuple[datetime, datetime]:
     """Return the bounds of the selected due labels."""
     low, high = meant.bounds(table.cadence)
     begin, end = low or BEGINNING, min(high or FOREVER, table.cadence.last_due(at.now))
     return begin, max(begin, end)
 
 
-def states_of(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]) -> States:
+def states_of(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]) -> States:
     """Return by table the states of the selected due labels.
 
     Cost: a query of the ledger, a plan, and some microseconds per label.
@@ -159,7 +159,7 @@ def states_of(at: Reading, tables: Iterable[Table], labels: Mapping[str, Labels]
     }
 
 
-def _shown(at: Reading, name: str, one: LabelState, look: State, *, is_alone: bool) -> Told:
+def _shown(at: OpenedProject, name: str, one: LabelState, look: State, *, is_alone: bool) -> Told:
     words = local_label(one.label, at.flow.tables[name].cadence)
     return {
         "table": name,

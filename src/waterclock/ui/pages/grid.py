@@ -14,10 +14,10 @@ from waterclock.operations.due import plan_of_due
 from waterclock.operations.freshness import Freshness, fresh_of, freshness
 from waterclock.operations.grid import column_cadence, newest_span, shortest_cadence, wider
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import Reading
-from waterclock.operations.ribbons import Axis, Piece, Ribbon, causes_of, ribbons
+from waterclock.operations.opening import OpenedProject
+from waterclock.operations.ribbons import Axis, Ribbon, RibbonPiece, causes_of, ribbons
 from waterclock.operations.states import LOUDNESS, QUIET, State
-from waterclock.operations.verdict import Part, verdict
+from waterclock.operations.verdict import VerdictPart, verdict
 from waterclock.operations.words import count_words, seconds_words, short_label
 from waterclock.planner.plan import Plan
 from waterclock.selection import Labels
@@ -25,7 +25,7 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import nominal_zone
-from waterclock.ui.asking import Asked, Told
+from waterclock.ui.asking import PageQuery, Told
 
 NEWEST = 60  # columns shown without a label selection
 _MOST = 400  # columns of any grid
@@ -37,7 +37,7 @@ _IN_HOURS = timedelta(hours=25)  # a span of at most a day gets columns as short
 _CLOSED_FROM = 300  # tables, from which on layers are collapsed
 
 
-def grid(at: Reading, asked: Asked) -> Told:
+def grid(at: OpenedProject, asked: PageQuery) -> Told:
     """Return the content of the grid. Cost: two plans, and four queries of the ledger."""
     tables, labels = asked.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
@@ -61,7 +61,7 @@ def grid(at: Reading, asked: Asked) -> Told:
     }
 
 
-def axis_of(at: Reading, tables: Sequence[Table], labels: Iterable[Labels], newest: int = NEWEST) -> Axis:
+def axis_of(at: OpenedProject, tables: Sequence[Table], labels: Iterable[Labels], newest: int = NEWEST) -> Axis:
     """Return the columns that cover the selected labels, as wide as needed, or the newest without a selection."""
     zones = {table.cadence.zone for table in tables}
     by = column_cadence(tables, at.zone if at.zone in zones or not zones else min(zones))
@@ -96,7 +96,7 @@ def _labels_within(tables: Iterable[Table], low: datetime, high: datetime) -> in
     return sum(count * cadence.count(cadence.ceil(low), cadence.ceil(high)) for cadence, count in cadences.items())
 
 
-def _took(at: Reading, tables: Sequence[Table], axis: Axis) -> list[Told]:
+def _took(at: OpenedProject, tables: Sequence[Table], axis: Axis) -> list[Told]:
     """Return a bar for each column with a duration, in proportion. Empty if there are too many labels."""
     if at.ledger is None or not axis.columns or _labels_within(tables, *axis.span) > _MOST_TIMED:
         return []
@@ -196,7 +196,7 @@ def _by_schema(drawn: Iterable[Ribbon]) -> Iterator[tuple[str, list[Ribbon]]]:
         yield schema, list(of_schema)
 
 
-def _layer(at: Reading, schema: str, rows: Sequence[Ribbon], found: Mapping[str, Freshness], plan: Plan) -> Told:
+def _layer(at: OpenedProject, schema: str, rows: Sequence[Ribbon], found: Mapping[str, Freshness], plan: Plan) -> Told:
     names = [row.table for row in rows]
     roots = {cause[0] for cause in causes_of(plan.batches).values()}
     return {
@@ -208,7 +208,7 @@ def _layer(at: Reading, schema: str, rows: Sequence[Ribbon], found: Mapping[str,
     }
 
 
-def _row(at: Reading, row: Ribbon, fresh: Freshness, *, is_root: bool) -> Told:
+def _row(at: OpenedProject, row: Ribbon, fresh: Freshness, *, is_root: bool) -> Told:
     table = at.flow.tables[row.table]
     return {
         "table": row.table,
@@ -247,7 +247,7 @@ def cadence_words(cadence: Cadence) -> str:
     return unit if period.count == 1 else f"{period.count} {unit}s"
 
 
-def piece_told(table: Table, piece: Piece, now: datetime) -> Told:
+def piece_told(table: Table, piece: RibbonPiece, now: datetime) -> Told:
     """Return one piece of a ribbon for the page."""
     last = table.cadence.previous(piece.high) if piece.high > piece.low else piece.low
     first = table.cadence.ceil(piece.low)
@@ -275,6 +275,6 @@ def _counts(drawn: Iterable[Ribbon]) -> dict[str, int]:
     return {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__) if state not in QUIET}
 
 
-def part_told(part: Part) -> Told:
+def part_told(part: VerdictPart) -> Told:
     """Return a part of a sentence for the page, with its state."""
     return {"text": part.text, "mark": None if part.mark is None else str(part.mark)}

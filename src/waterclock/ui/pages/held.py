@@ -11,18 +11,18 @@ from waterclock.batches.audit_trail import Attempt, Audit
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.opening import Reading, labels_known
+from waterclock.operations.opening import OpenedProject, labels_known
 from waterclock.operations.revision_rows import MOST_COMPARED, ComparedRow, RevisionRows, revision_rows, revisions_of
 from waterclock.operations.words import count_words, local_label
 from waterclock.planner.label_states import LabelState
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Asked, Told, query_address
+from waterclock.ui.asking import PageQuery, Told, query_address
 
 _LONGEST = 120  # letters of a value that are shown
 
 
-def held_then(at: Reading, table: Table, asked: Asked, states: Sequence[LabelState]) -> Told | None:
+def held_then(at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]) -> Told | None:
     """Return the rows of the label that the address names in `at`, or of the newest label that was made.
 
     `known` and `against` are claims to compare. `beside` is another label to compare with, as known now. `differing`
@@ -49,7 +49,9 @@ def held_then(at: Reading, table: Table, asked: Asked, states: Sequence[LabelSta
     return told | {"error": None} | _told(found, is_compared=against is not None)
 
 
-def _against(at: Reading, ledger: Ledger, table: Table, asked: Asked, audit: Audit) -> tuple[Audit, int] | None:
+def _against(
+    at: OpenedProject, ledger: Ledger, table: Table, asked: PageQuery, audit: Audit
+) -> tuple[Audit, int] | None:
     """Return the rows to compare with: another label as known now, or else another revision of this label.
 
     Raises  E513 and E514 for a label that the table does not have, E412 and E516 for one without rows
@@ -61,7 +63,7 @@ def _against(at: Reading, ledger: Ledger, table: Table, asked: Asked, audit: Aud
     return None if claim is None else (audit, claim)
 
 
-def _label(at: Reading, table: Table, asked: Asked, states: Sequence[LabelState]) -> datetime | None:
+def _label(at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]) -> datetime | None:
     said = asked.values.get("at", "").strip()
     if said:
         return labels_known(at, table, parse_labels(said))[0]
@@ -69,7 +71,7 @@ def _label(at: Reading, table: Table, asked: Asked, states: Sequence[LabelState]
     return made[-1] if made else None
 
 
-def _claim(asked: Asked, name: str, label: datetime) -> int | None:
+def _claim(asked: PageQuery, name: str, label: datetime) -> int | None:
     """Return the claim in a form field, or None if the form was filled in for another label."""
     if asked.values.get("of", label_of(label)) != label_of(label):
         return None

@@ -7,7 +7,7 @@ from difflib import unified_diff
 from waterclock.batches.audit_trail import CodeVersion
 from waterclock.flow.declarations import Table
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.words import local_range, page_time
 from waterclock.ui.asking import Told
 
@@ -16,7 +16,7 @@ _MOST_LINES = 2_000  # of a statement that is compared with another: a tenth of 
 _KINDS = {"+": "added", "-": "gone", "@": "soft"}
 
 
-def history(at: Reading, declared: Table) -> list[Told]:
+def history(at: OpenedProject, declared: Table) -> list[Told]:
     """Return the newest codes of a table, newest first, each with the changes of its statement from the previous one.
 
     Cost: as `ledger.past.codes`

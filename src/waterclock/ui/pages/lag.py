@@ -16,12 +16,12 @@ from waterclock.operations.deadlines import (
 )
 from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.silence import Silence, silence_words, silent
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words, page_time, short_label, span_words
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Asked, Told, batch_address, table_address
+from waterclock.ui.asking import PageQuery, Told, batch_address, table_address
 from waterclock.ui.pages.quality import tabs
 
 _MOST = 100
@@ -31,14 +31,14 @@ _VERBS = {Stand.MISSED: "missed its deadline", Stand.NEAR: "is near its deadline
 _NONE = "–"
 
 
-def lag(at: Reading, asked: Asked) -> Told:
+def lag(at: OpenedProject, asked: PageQuery) -> Told:
     """Return the lateness of the selected tables. Cost: as `in_time`."""
     tables, _ = asked.tables(at)
     found = in_time(at, tables)
     return {"title": title_of(found), "tabs": tabs("Lag", asked), **found}
 
 
-def in_time(at: Reading, tables: Sequence[Table]) -> Told:
+def in_time(at: OpenedProject, tables: Sequence[Table]) -> Told:
     """Return missed and near deadlines, slow batches, silent collects, and how far each table is behind.
 
     Cost: two plans of these tables (and of their inputs), and up to six queries of the ledger. Each reads a fixed
@@ -81,7 +81,7 @@ def title_of(found: Told, *, is_empty_where_well: bool = False) -> list[Told]:
     return [*parts, {"text": ".", "mark": None}]
 
 
-def _deadline(at: Reading, alike: Sequence[Due]) -> Told:
+def _deadline(at: OpenedProject, alike: Sequence[Due]) -> Told:
     first, last = alike[0], alike[-1]
     cadence = at.flow.tables[first.table].cadence
     label, newest = first.window.label, last.window.label
@@ -114,7 +114,7 @@ def _deadline(at: Reading, alike: Sequence[Due]) -> Told:
     }
 
 
-def _silence(at: Reading, each: Silence) -> Told:
+def _silence(at: OpenedProject, each: Silence) -> Told:
     first, last = label_of(each.since), label_of(each.last)
     return {
         **each.to_json(),
@@ -123,7 +123,7 @@ def _silence(at: Reading, each: Silence) -> Told:
     }
 
 
-def _lag(at: Reading, each: Lag) -> Told:
+def _lag(at: OpenedProject, each: Lag) -> Told:
     """Return how far a table is behind, as values and in words, with a dash for unknown values."""
     delays = each.delays
     spans = (None, None, None) if delays is None else (delays.p50, delays.p95, delays.most)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from waterclock.errors import WaterclockError
 from waterclock.operations.lineage import between, columns_known, made_from, turned, within
-from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.opening import OpenedProject, one_table
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words
 from waterclock.selection import select
-from waterclock.ui.asking import Asked, Told, lineage_address
+from waterclock.ui.asking import PageQuery, Told, lineage_address
 from waterclock.ui.pages.column_lineage import column_lineage
 from waterclock.ui.pages.grid import fresh_words
 from waterclock.ui.pages.lineage_drawing import LOUD, told
 from waterclock.ui.pages.lineage_scene import Scene
 
 
-def lineage(at: Reading, asked: Asked) -> Told:
+def lineage(at: OpenedProject, asked: PageQuery) -> Told:
     """Return the drawing and the list of the selected tables. Cost: a plan, the layout, and as the catalog.
 
     Raises  E510 and E511 for unknown tables, E517 for an unknown column, E910 for an invalid depth
@@ -32,7 +32,7 @@ def lineage(at: Reading, asked: Asked) -> Told:
     return _around(at, asked, name)
 
 
-def _around(at: Reading, asked: Asked, name: str) -> Told:
+def _around(at: OpenedProject, asked: PageQuery, name: str) -> Told:
     up, depth = made_from(at.flow), _depth(asked)
     down = turned(up)
     names = within(up, [name], depth) | within(down, [name], depth)
@@ -52,7 +52,7 @@ def _around(at: Reading, asked: Asked, name: str) -> Told:
     }
 
 
-def _between(at: Reading, asked: Asked, name: str) -> Told:
+def _between(at: OpenedProject, asked: PageQuery, name: str) -> Told:
     other, _ = one_table(at.flow, asked.values["to"])
     found = between(made_from(at.flow), name, other)
     scene = Scene.of(at, asked, found or {name, other}, here=name, has_stubs=False)
@@ -64,7 +64,7 @@ def _between(at: Reading, asked: Asked, name: str) -> Told:
     return drawn | {"title": [_part(said)], "more": drawn["title"], "to": other}
 
 
-def _opened(at: Reading, asked: Asked, names: set[str]) -> set[str]:
+def _opened(at: OpenedProject, asked: PageQuery, names: set[str]) -> set[str]:
     """Add the neighbours of the tables whose `+7 more` was opened."""
     if not asked.values.get("open"):
         return names
@@ -73,7 +73,7 @@ def _opened(at: Reading, asked: Asked, names: set[str]) -> set[str]:
     return names | within(up, opened, 1) | within(turned(up), opened, 1)
 
 
-def _depth(asked: Asked) -> int:
+def _depth(asked: PageQuery) -> int:
     said = asked.values.get("depth") or "1"
     if not said.isascii() or not said.isdecimal() or not 1 <= int(said[:4]) <= 999:
         raise WaterclockError(

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.lineage import Arrows, made_from
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.ribbons import causes_of
 from waterclock.operations.states import State
 from waterclock.planner.plan import Plan
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
-from waterclock.ui.asking import Asked
+from waterclock.ui.asking import PageQuery
 
 _FAR_FROM = 60  # tables, above which a box has only a name and a state
 _ROOTS = frozenset({State.FAILED, State.HELD})
@@ -23,7 +23,7 @@ _ROOTS = frozenset({State.FAILED, State.HELD})
 class Scene:
     """The shown tables, upstream first, with their states."""
 
-    at: Reading
+    at: OpenedProject
     names: Sequence[str]
     reads: Arrows
     plan: Plan
@@ -36,8 +36,8 @@ class Scene:
     @classmethod
     def of(
         cls,
-        at: Reading,
-        asked: Asked,
+        at: OpenedProject,
+        asked: PageQuery,
         names: set[str],
         labels: Mapping[str, Labels] | None = None,
         here: str | None = None,
@@ -47,9 +47,9 @@ class Scene:
         """Build the scene of some tables. Cost: a plan."""
         shown = [name for name in at.flow.order if name in names]
         if labels is None:
-            _, every = Asked(labels=asked.labels).tables(at)
+            _, every = PageQuery(labels=asked.labels).tables(at)
             labels = {name: each for name, each in every.items() if name in names}
-        plan = at.planner.plan(at.snapshot, at.now, Request(only=shown))
+        plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=shown))
         found = freshness(at.flow, shown, at.snapshot, plan)
         roots: dict[str, set[str]] = {}
         for (table, _), (root, _) in causes_of(plan.batches).items():

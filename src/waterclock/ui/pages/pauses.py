@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from waterclock.batches.facts import Pause
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.words import page_time
 from waterclock.ui.asking import Told
@@ -12,7 +12,7 @@ from waterclock.ui.asking import Told
 _MOST = 50
 
 
-def pausing(at: Reading, name: str | None) -> Told:
+def pausing(at: OpenedProject, name: str | None) -> Told:
     """Return the current pause of a table, or of all tables if no name is given, and the possible actions."""
     own = at.snapshot.paused if name is None else at.snapshot.of(name).paused
     found = own if name is None else at.snapshot.pause_of(name)
@@ -30,7 +30,7 @@ def pause_told(pause: Pause, zone: str) -> Told:
     return {**pause.to_dict(), "all": pause.is_of_all, "says": pause.words(zone)}
 
 
-def paused_by_name(at: Reading) -> list[Told]:
+def paused_by_name(at: OpenedProject) -> list[Told]:
     """Return the tables that are paused by name, each with the action that resumes it."""
     return [
         {"table": name, **pause_told(pause, at.zone), "action": _asked(Verb.RESUME, "Resume…", f"`{name}`")}
@@ -39,7 +39,7 @@ def paused_by_name(at: Reading) -> list[Told]:
     ]
 
 
-def pauses_told(at: Reading, name: str) -> list[Told]:
+def pauses_told(at: OpenedProject, name: str) -> list[Told]:
     """Return when a table was paused and resumed, newest first."""
     found = () if at.ledger is None else at.ledger.past.pauses(name)
     return [

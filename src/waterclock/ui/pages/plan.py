@@ -5,21 +5,21 @@ from __future__ import annotations
 import shlex
 from datetime import datetime
 
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.pauses import kept_lines, names_words
 from waterclock.operations.pausing import OfTables
 from waterclock.operations.proposals import Proposal, Verb, decide, leaves_the_house, propose
 from waterclock.operations.runners import alive
 from waterclock.operations.words import count_words, number_words, seconds_words, short_label
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Asked, Told
+from waterclock.ui.asking import PageQuery, Told
 
 _WORDS = {verb: verb.capitalize() for verb in Verb} | {Verb.BACKFILL: "Make"}
 _MOST = 10_000  # batches, the maximum for a plan computed interactively
 _MOST_LABELS = 200  # of a table, that are listed singly
 
 
-def plan(at: Reading, asked: Asked) -> Told:
+def plan(at: OpenedProject, asked: PageQuery) -> Told:
     """Return a plan for the address' `verb`, `t` and `l`. Nothing is changed.
 
     Raises  as `proposals.propose`
@@ -27,7 +27,7 @@ def plan(at: Reading, asked: Asked) -> Told:
     return _told(at, asked, _proposed(at, asked))
 
 
-def carried_out(at: Reading, asked: Asked, who: str) -> tuple[Told, bool]:
+def carried_out(at: OpenedProject, asked: PageQuery, who: str) -> tuple[Told, bool]:
     """Carry out the plan that was shown, and return it. If the plan has changed, return the new one and change nothing.
 
     Raises  as `proposals.propose` and `proposals.decide`
@@ -42,11 +42,11 @@ def carried_out(at: Reading, asked: Asked, who: str) -> tuple[Told, bool]:
     return told | {"is_done": True, "why": why, "who": name}, True
 
 
-def _proposed(at: Reading, asked: Asked) -> Proposal:
+def _proposed(at: OpenedProject, asked: PageQuery) -> Proposal:
     return propose(at, asked.values.get("verb", ""), asked.selection, asked.labels or None, _MOST)
 
 
-def _told(at: Reading, asked: Asked, proposal: Proposal) -> Told:
+def _told(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> Told:
     out = leaves_the_house(at.flow, proposal)
     everything = proposal.all
     total = sum(map(len, everything.values()))
@@ -97,7 +97,7 @@ def _why_option(verb: Verb) -> str:
     return f" {'--because' if verb is Verb.RELEASE else '--why'} {shlex.quote('…')}"
 
 
-def _of_tables(at: Reading, proposal: Proposal, of: OfTables) -> Told:
+def _of_tables(at: OpenedProject, proposal: Proposal, of: OfTables) -> Told:
     """Return the paused or resumed tables, how many batches of them run, and the other pauses."""
     names = at.flow.tables if of.is_of_all else of.names
     running = sum(len(claim.labels) for name in names for claim in at.snapshot.of(name).open_claims)
@@ -114,7 +114,7 @@ def _tables_words(of: OfTables) -> str:
     return "all tables" if of.is_of_all else names_words(of.names)
 
 
-def _title(at: Reading, proposal: Proposal) -> str:
+def _title(at: OpenedProject, proposal: Proposal) -> str:
     """Return the title of a plan: `Retry inventory @ 9 Nov and the 6 batches it blocks`."""
     if not proposal.is_possible:
         return f"Nothing there to {_WORDS[proposal.verb].lower()}"
@@ -145,7 +145,7 @@ def _title_of_more(proposal: Proposal, what: str, following: int) -> str:
     return f"{_WORDS[proposal.verb]} {what} and the {count_words(following, 'batch', 'batches')} it blocks"
 
 
-def _span(at: Reading, name: str, labels: list[datetime]) -> str:
+def _span(at: OpenedProject, name: str, labels: list[datetime]) -> str:
     cadence = at.flow.tables[name].cadence
     if len(labels) == 1:
         return short_label(labels[0], cadence, at.now)

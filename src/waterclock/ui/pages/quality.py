@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from waterclock.batches.audit_trail import RuleNote
-from waterclock.operations.opening import Reading
-from waterclock.operations.rules_kept import Answer, RuleKept, note_rule, rules_kept
+from waterclock.operations.opening import OpenedProject
+from waterclock.operations.rules_kept import RuleHistory, RuleKept, note_rule, rules_kept
 from waterclock.operations.states import State
 from waterclock.operations.suggested_rules import has_rules, suggested_rules
 from waterclock.operations.words import page_time, short_label
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Asked, Told, batch_address, table_address
+from waterclock.ui.asking import PageQuery, Told, batch_address, table_address
 
 NEWEST = 60
 
 
-def quality(at: Reading, asked: Asked) -> Told:
+def quality(at: OpenedProject, asked: PageQuery) -> Told:
     """Return the rules of the selected tables, broken ones first, and suggestions for tables that declare none.
 
     Cost: two queries of the ledger per table with rules, one for each of up to twenty without, and one.
@@ -37,7 +37,7 @@ def quality(at: Reading, asked: Asked) -> Told:
     }
 
 
-def tabs(here: str, asked: Asked) -> list[Told]:
+def tabs(here: str, asked: PageQuery) -> list[Told]:
     """Return the tabs of the quality pages."""
     every = (("Rules", "/quality"), ("Lag", "/lag"))
     return [
@@ -45,7 +45,7 @@ def tabs(here: str, asked: Asked) -> list[Told]:
     ]
 
 
-def noted(at: Reading, asked: Asked, who: str) -> None:
+def noted(at: OpenedProject, asked: PageQuery, who: str) -> None:
     """Store a note on a rule from a form's `table`, `rule` and `text`. An empty text removes the previous note.
 
     Raises  as `rules_kept.note_rule`
@@ -65,7 +65,7 @@ def _name(rule: RuleKept) -> Told:
     return {"table": rule.table, "rule": rule.rule, "address": table_address(rule.table, "quality")}
 
 
-def rule_told(at: Reading, rule: RuleKept) -> Told:
+def rule_told(at: OpenedProject, rule: RuleKept) -> Told:
     """Return a rule over its newest batches for the page, with its counts of results."""
     states = [answer.state for answer in rule.answers]
     cadence = at.flow.tables[rule.table].cadence
@@ -91,7 +91,7 @@ def rule_told(at: Reading, rule: RuleKept) -> Told:
     }
 
 
-def _pieces(answers: tuple[Answer, ...]) -> list[Told]:
+def _pieces(answers: tuple[RuleHistory, ...]) -> list[Told]:
     """Join adjacent batches with equal results."""
     told: list[Told] = []
     for column, answer in enumerate(answers, NEWEST - len(answers)):

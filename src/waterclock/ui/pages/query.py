@@ -8,11 +8,18 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.operations.answers import Answered, count_line, is_number_type, moment_lines, plain_value, value_words
-from waterclock.operations.opening import Reading
+from waterclock.operations.answers import (
+    AnsweredQuestion,
+    count_line,
+    is_number_type,
+    moment_lines,
+    plain_value,
+    value_words,
+)
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.words import number_words
 from waterclock.ui.asker import Asker
-from waterclock.ui.asking import Asked, Told
+from waterclock.ui.asking import PageQuery, Told
 
 LIMIT = 200  # rows shown on a page
 LIMIT_OF_FILE = 100_000
@@ -20,7 +27,7 @@ _MOST_BARS = 60
 _LONGEST = 10_000  # letters of a query
 
 
-def query(at: Reading, given: Asked, asker: Asker) -> Told:
+def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Told:
     """Return the rows of the address' `q`, as of `as-of` if it is given. Without `q` no query runs.
 
     The first query starts Spark, which takes some ten seconds. Errors of the query are part of the content, and no
@@ -47,7 +54,7 @@ def query(at: Reading, given: Asked, asker: Asker) -> Told:
     }
 
 
-def as_csv(at: Reading, given: Asked, asker: Asker) -> str:
+def as_csv(at: OpenedProject, given: PageQuery, asker: Asker) -> str:
     """Return the same rows, up to LIMIT_OF_FILE, as CSV with a header line. NULL is empty."""
     sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
     _refuse_long(sql)
@@ -78,7 +85,7 @@ def _refuse_long(sql: str) -> None:
         )
 
 
-def _example(at: Reading) -> str:
+def _example(at: OpenedProject) -> str:
     """Return an example query of the last declared table that is not a publish."""
     made = [name for name in at.flow.order if at.flow.tables[name].destination is None]
     return f"SELECT * FROM {made[-1]}" if made else "SELECT * FROM waterclock.batches"
@@ -88,7 +95,7 @@ def _text(value: Any) -> str:
     return "NULL" if value is None else value_words(value)
 
 
-def _plot(found: Answered) -> Told | None:
+def _plot(found: AnsweredQuestion) -> Told | None:
     """Return bars of the first numeric column by the first other column, or None if that is no useful plot."""
     answer = found.answer
     numbers = [index for index, (_, kind) in enumerate(answer.columns) if is_number_type(kind)]

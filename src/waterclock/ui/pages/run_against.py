@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from waterclock.batches.audit_trail import Run, RunClaim
+from waterclock.batches.audit_trail import RunClaim, RunRecord
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.words import seconds_words
 from waterclock.ui.asking import Told
@@ -15,7 +15,7 @@ _TRIED = 5  # of these, until one made a batch
 _IS_SLOWER = 1.5
 
 
-def run_before(ledger: Ledger, run: Run, most: int) -> tuple[Run, list[RunClaim]] | None:
+def run_before(ledger: Ledger, run: RunRecord, most: int) -> tuple[RunRecord, list[RunClaim]] | None:
     """Find the newest earlier run of the same command that has ended and made batches, with its claims.
 
     Cost: a query for the newest runs, and one for each that is tried
@@ -49,7 +49,7 @@ def side_by_side(claims: Iterable[RunClaim], before: Iterable[RunClaim]) -> list
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _PageWork:
     """The batches of a table in a run."""
 
     batches: int
@@ -63,7 +63,7 @@ class _Work:
         return self.seconds / self.batches
 
 
-def _by_table(claims: Iterable[RunClaim]) -> dict[str, _Work]:
+def _by_table(claims: Iterable[RunClaim]) -> dict[str, _PageWork]:
     found: dict[str, list[RunClaim]] = {}
     for claim in claims:
         if claim.status == "done":
@@ -71,13 +71,13 @@ def _by_table(claims: Iterable[RunClaim]) -> dict[str, _Work]:
     return {name: _work(of_table) for name, of_table in found.items()}
 
 
-def _work(claims: Sequence[RunClaim]) -> _Work:
+def _work(claims: Sequence[RunClaim]) -> _PageWork:
     seconds = sum(
         max(0.0, (claim.closed_at - claim.claimed_at).total_seconds())
         for claim in claims
         if claim.closed_at is not None
     )
-    return _Work(
+    return _PageWork(
         batches=sum(claim.count for claim in claims),
         rows=sum(claim.rows or 0 for claim in claims),
         seconds=seconds,
@@ -85,7 +85,7 @@ def _work(claims: Sequence[RunClaim]) -> _Work:
     )
 
 
-def _told(work: _Work | None) -> Told | None:
+def _told(work: _PageWork | None) -> Told | None:
     if work is None:
         return None
     return {
@@ -97,7 +97,7 @@ def _told(work: _Work | None) -> Told | None:
     }
 
 
-def _change(now: _Work | None, before: _Work | None) -> str:
+def _change(now: _PageWork | None, before: _PageWork | None) -> str:
     """Describe how many times as long or as fast a batch was, if the difference is notable."""
     if now is None or before is None or not now.each or not before.each:
         return ""
@@ -107,5 +107,5 @@ def _change(now: _Work | None, before: _Work | None) -> str:
     return f"{1 / times:.1f} times as fast" if times <= 1 / _IS_SLOWER else ""
 
 
-def _has_other_code(now: _Work | None, before: _Work | None) -> bool:
+def _has_other_code(now: _PageWork | None, before: _PageWork | None) -> bool:
     return now is not None and before is not None and now.codes != before.codes

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from waterclock.batches.audit_trail import Run, RunClaim, RunnerSeen
+from waterclock.batches.audit_trail import RunClaim, RunnerSeen, RunRecord
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import is_alive
 from waterclock.operations.states import State
 from waterclock.operations.words import page_time, seconds_words, short_label
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Asked, Told, batch_address
+from waterclock.ui.asking import PageQuery, Told, batch_address
 from waterclock.ui.pages.pauses import paused_by_name, pausing
 from waterclock.ui.pages.run_against import run_before, side_by_side
 
@@ -34,7 +34,7 @@ _STATES = {
 }
 
 
-def runs(at: Reading, _: Asked) -> Told:
+def runs(at: OpenedProject, _: PageQuery) -> Told:
     """Return the newest runs, and the runners. Cost: three queries of the ledger."""
     if at.ledger is None:
         return {"runs": [], "runners": [], "alive": 0, "paused": None, "can_pause": [], "paused_tables": []}
@@ -49,7 +49,7 @@ def runs(at: Reading, _: Asked) -> Told:
     }
 
 
-def runner_told(at: Reading, runner: RunnerSeen, now: datetime) -> Told:
+def runner_told(at: OpenedProject, runner: RunnerSeen, now: datetime) -> Told:
     """Return one runner for the page: whether it is alive, and its claims."""
     return {
         "runner": runner.runner,
@@ -71,7 +71,7 @@ def runner_told(at: Reading, runner: RunnerSeen, now: datetime) -> Told:
     }
 
 
-def run(at: Reading, asked: Asked) -> Told:
+def run(at: OpenedProject, asked: PageQuery) -> Told:
     """Return the batches of a run, when it made them, which are still running, and a comparison with another run.
 
     The other run is the one that `against` names, or else the previous one of the same command.
@@ -98,7 +98,7 @@ def run(at: Reading, asked: Asked) -> Told:
     }
 
 
-def _find(ledger: Ledger, name: str) -> Run:
+def _find(ledger: Ledger, name: str) -> RunRecord:
     found = ledger.past.find_run(name)
     if found is None:
         raise _unknown(name)
@@ -109,7 +109,9 @@ def _unknown(name: str) -> WaterclockError:
     return WaterclockError("E524", f"there is no run {name}", fix="the page of runs lists the newest of them")
 
 
-def _against(at: Reading, ledger: Ledger, asked: Asked, found: Run, claims: Sequence[RunClaim]) -> Told | None:
+def _against(
+    at: OpenedProject, ledger: Ledger, asked: PageQuery, found: RunRecord, claims: Sequence[RunClaim]
+) -> Told | None:
     """Return the comparison with another run, or None if there is none."""
     named = asked.values.get("against", "").strip()
     if named:
@@ -122,13 +124,13 @@ def _against(at: Reading, ledger: Ledger, asked: Asked, found: Run, claims: Sequ
     return _run(at, before[0]) | {"tables": side_by_side(claims, before[1]), "is_named": bool(named)}
 
 
-def _page_of_spark(ledger: Ledger, found: Run) -> str | None:
+def _page_of_spark(ledger: Ledger, found: RunRecord) -> str | None:
     """Return the address of Spark's page, which ends with its run."""
     address = ledger.past.spark_page(found.run) if found.outcome is None else None
     return address if address and urlsplit(address).scheme in {"http", "https"} else None
 
 
-def _waits(at: Reading) -> list[Told]:
+def _waits(at: OpenedProject) -> list[Told]:
     """Return the due batches that wait, each with its reason. Only for a run in progress."""
     plan = at.planner.plan(at.snapshot, at.now)
     waiting = [batch for batch in plan.batches if batch.causes or batch.status is Status.PAUSED][:_MOST_WAITING]
@@ -143,7 +145,7 @@ def _waits(at: Reading) -> list[Told]:
     ]
 
 
-def _claim(at: Reading, claim: RunClaim, end: datetime) -> Told:
+def _claim(at: OpenedProject, claim: RunClaim, end: datetime) -> Told:
     table = at.flow.tables.get(claim.table)
     labels = label_of(claim.first) if claim.count == 1 else f"{label_of(claim.first)}..{label_of(claim.last)}"
     words = labels.replace("..", " to ")
@@ -206,7 +208,7 @@ def _chart(claims: Sequence[RunClaim], end: datetime) -> Told:
     return {"lanes": len(free), "bars": bars, "width": _WIDTH, "seconds": span, "took": seconds_words(span)}
 
 
-def _run(at: Reading, run: Run) -> Told:
+def _run(at: OpenedProject, run: RunRecord) -> Told:
     took = None if run.ended_at is None else max((run.ended_at - run.started_at).total_seconds(), 0.0)
     return {
         "run": run.run,

@@ -12,7 +12,7 @@ from waterclock.operations.description import columns_said, declared_pairs
 from waterclock.operations.first_windows import first_windows
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.kept_back import kept_back
-from waterclock.operations.opening import Reading, one_table
+from waterclock.operations.opening import OpenedProject, one_table
 from waterclock.operations.states import LOUDNESS, State, state_of
 from waterclock.operations.words import (
     count_words,
@@ -25,7 +25,7 @@ from waterclock.operations.words import (
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Asked, Told, batch_address, table_address
+from waterclock.ui.asking import PageQuery, Told, batch_address, table_address
 from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
 from waterclock.ui.pages.held import held_then
 from waterclock.ui.pages.history import history
@@ -38,7 +38,7 @@ _BARS = 60
 _LISTED = 200
 
 
-def table(at: Reading, asked: Asked) -> Told:
+def table(at: OpenedProject, asked: PageQuery) -> Told:
     """Return the content of a tab of a table's page.
 
     Cost: a plan of all tables, and four queries of the ledger; for the quality tab as `table_quality`
@@ -88,7 +88,7 @@ def _tab(name: str, tab: str) -> Told:
     return {"name": tab, "address": table_address(name, "" if tab == TABS[0] else tab)}
 
 
-def _states(at: Reading, declared: Table, newest: int) -> tuple[Sequence[LabelState], Sequence[Cell]]:
+def _states(at: OpenedProject, declared: Table, newest: int) -> tuple[Sequence[LabelState], Sequence[Cell]]:
     """Return the newest labels of a table with their states, and their stored cells."""
     axis = axis_of(at, [declared], (), newest)
     low, high = declared.cadence.floor(axis.span[0]), declared.cadence.ceil(axis.span[1])
@@ -98,7 +98,7 @@ def _states(at: Reading, declared: Table, newest: int) -> tuple[Sequence[LabelSt
 
 
 def _overview(
-    at: Reading, declared: Table, found: dict[str, Freshness], states: Sequence[LabelState], cells: Sequence[Cell]
+    at: OpenedProject, declared: Table, found: dict[str, Freshness], states: Sequence[LabelState], cells: Sequence[Cell]
 ) -> Told:
     usual = at.snapshot.of(declared.name).seconds_per_batch
     rows = [cell.rows for cell in cells if cell.rows is not None]
@@ -141,7 +141,7 @@ def _neighbours(found: dict[str, Freshness], names: dict[str, None]) -> list[Tol
     ]
 
 
-def _next(at: Reading, declared: Table) -> str:
+def _next(at: OpenedProject, declared: Table) -> str:
     """Format the next window that is not over, and when it is due."""
     cadence = declared.cadence
     start = max(cadence.last_due(at.now), first_windows(at, [declared.name])[declared.name].window.start)
@@ -149,7 +149,7 @@ def _next(at: Reading, declared: Table) -> str:
     return f"{short_label(window.start, cadence, at.now)}, due {page_time(cadence.due_at(window), cadence.zone)}"
 
 
-def _sentence(at: Reading, declared: Table, states: Sequence[LabelState]) -> list[Told]:
+def _sentence(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> list[Told]:
     """Describe the most severe states of the table first, then how many labels are fresh."""
     loud = {State.FAILED, State.HELD, State.BLOCKED, State.EXPIRED, State.STALE, State.PAUSED, State.RUNNING}
     by_state: dict[State, list[LabelState]] = {}
@@ -184,7 +184,7 @@ def _short(reason: str) -> str:
     return reason if len(reason) <= 160 else f"{reason[:159]}…"
 
 
-def _bars(at: Reading, declared: Table, states: Sequence[LabelState]) -> Told:
+def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> Told:
     """Return a bar for each label, as high as it has rows; of one without rows the usual height in outline.
 
     A held batch that readers do not see has the height of its sealed rows, in outline too. Cost: a small file for each

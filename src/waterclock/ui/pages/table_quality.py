@@ -12,8 +12,15 @@ from waterclock.batches.records import INPUTS_FOUND, QUARANTINED
 from waterclock.flow.checks import Check, checks_of, input_checks
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
-from waterclock.operations.measure_series import ColumnProfile, Point, Series, labels_back, profile_of, series_of
-from waterclock.operations.opening import Reading
+from waterclock.operations.measure_series import (
+    ColumnProfile,
+    MeasurePoint,
+    MeasureSeries,
+    labels_back,
+    profile_of,
+    series_of,
+)
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.rules_kept import RuleKept, rules_in, tried, worst_first
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words, short_label
@@ -29,7 +36,7 @@ _HEIGHT = 70
 _MARGIN = 6
 
 
-def table_quality(at: Reading, table: Table) -> Told:
+def table_quality(at: OpenedProject, table: Table) -> Told:
     """Return a table's rules and measures over its newest batches, the quarantined rows, and its lateness.
 
     Cost: three queries of the ledger about its newest batches, and those of `in_time`. If rules use the usual value,
@@ -81,7 +88,7 @@ def _sentence(rules: Sequence[RuleKept], batches: int) -> list[Told]:
     ]
 
 
-def _rule(at: Reading, table: Table, rule: RuleKept, shown: Iterable[Counted]) -> Told:
+def _rule(at: OpenedProject, table: Table, rule: RuleKept, shown: Iterable[Counted]) -> Told:
     """Return a rule for the page with the rows that broke it. Only rules that remove rows count them by rule."""
     check = next(
         (each for each in (*input_checks(table.input_rules), *checks_of(table)) if each.name == rule.rule), None
@@ -145,7 +152,7 @@ def _profiled(each: ColumnProfile) -> Told:
 
 def _measure(
     table: Table,
-    series: Series,
+    series: MeasureSeries,
     rules: Iterable[RuleKept],
     states: Mapping[datetime, str],
     words: Mapping[datetime, str],
@@ -188,7 +195,7 @@ def _broken(
     ]
 
 
-def _point(point: Point, words: str) -> Told:
+def _point(point: MeasurePoint, words: str) -> Told:
     return {
         "label": label_of(point.label),
         "words": words,
@@ -200,12 +207,12 @@ def _point(point: Point, words: str) -> Told:
     }
 
 
-def _newest_words(point: Point, words: str) -> str:
+def _newest_words(point: MeasurePoint, words: str) -> str:
     usual = _usual_words(point)
     return f"{(point.value or '')[:_LONGEST]} at {words}{f', usual {usual}' if usual else ''}"
 
 
-def _usual_words(point: Point) -> str:
+def _usual_words(point: MeasurePoint) -> str:
     """Format the bounds, or the usual value if there are none."""
     if point.low is not None and point.high is not None:
         return f"{point.low:.6g} to {point.high:.6g}"
@@ -216,7 +223,7 @@ def _usual_words(point: Point) -> str:
     return "" if point.usual is None else f"{point.usual:.6g}"
 
 
-def _says(series: Series, words: Mapping[datetime, str], broken: int) -> str:
+def _says(series: MeasureSeries, words: Mapping[datetime, str], broken: int) -> str:
     """Describe in a sentence what the drawing shows."""
     if not series.points:
         return f"{series.name}: nothing yet"
@@ -227,7 +234,7 @@ def _says(series: Series, words: Mapping[datetime, str], broken: int) -> str:
     return f"{series.name} of {count_words(len(series.points), 'batch', 'batches')}, {spans}{now}{marks}"
 
 
-def _drawn(points: Sequence[Point], marks: Mapping[str, str]) -> Told | None:
+def _drawn(points: Sequence[MeasurePoint], marks: Mapping[str, str]) -> Told | None:
     """Return the coordinates of a drawing's parts, ten units wide per label, or None without any number.
 
     Bounds are drawn at most one range of the values away from them. A failed or held batch is marked over the whole

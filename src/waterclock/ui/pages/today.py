@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from waterclock.operations.blockers import blockers
 from waterclock.operations.due import plan_of_due
 from waterclock.operations.freshness import freshness
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.states import look_of
 from waterclock.operations.verdict import verdict
 from waterclock.operations.words import likeness, short_label
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Asked, Told, batch_address
+from waterclock.ui.asking import PageQuery, Told, batch_address
 from waterclock.ui.pages.alerts import open_alerts
 from waterclock.ui.pages.grid import fresh_words, part_told
 
 _MOST = 50
 
 
-def today(at: Reading, asked: Asked) -> Told:
+def today(at: OpenedProject, asked: PageQuery) -> Told:
     """Return the problems that need a user, the late tables and the running batches.
 
     Cost: one or two plans, and one query of the ledger.
@@ -48,7 +48,7 @@ def today(at: Reading, asked: Asked) -> Told:
     }
 
 
-def errors(at: Reading, asked: Asked) -> Told:
+def errors(at: OpenedProject, asked: PageQuery) -> Told:
     """Return all batches that failed, are held or can never be made, grouped by cause. Cost: a plan."""
     tables, _ = asked.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
@@ -60,7 +60,7 @@ def errors(at: Reading, asked: Asked) -> Told:
     }
 
 
-def troubles(at: Reading, plan: Plan) -> list[Told]:
+def troubles(at: OpenedProject, plan: Plan) -> list[Told]:
     """Return the problems that need a user, grouped by table and cause. Those that block the most come first."""
     blocks = {(table, label): count for table, label, _, count in blockers(plan.batches)}
     alike: dict[tuple[str, ...], list[Batch]] = {}
@@ -75,7 +75,7 @@ def troubles(at: Reading, plan: Plan) -> list[Told]:
     return sorted(told, key=lambda each: (-each["blocks"], -each["count"]))
 
 
-def _trouble(at: Reading, batches: list[Batch], failed: Iterable[Batch], blocks: int) -> Told:
+def _trouble(at: OpenedProject, batches: list[Batch], failed: Iterable[Batch], blocks: int) -> Told:
     first, last = batches[0], batches[-1]
     within = [each for each in failed if each.table == first.table and first.label <= each.label <= last.label]
     return {
@@ -96,7 +96,7 @@ def _some(batches: Iterable[Batch]) -> list[Batch]:
     return list(batches)[-6:]
 
 
-def _batch(at: Reading, batch: Batch) -> Told:
+def _batch(at: OpenedProject, batch: Batch) -> Told:
     return {
         "table": batch.table,
         "label": label_of(batch.label),
@@ -106,5 +106,5 @@ def _batch(at: Reading, batch: Batch) -> Told:
     }
 
 
-def _words(at: Reading, batch: Batch) -> str:
+def _words(at: OpenedProject, batch: Batch) -> str:
     return short_label(batch.label, at.flow.tables[batch.table].cadence, at.now)

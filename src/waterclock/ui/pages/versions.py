@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from waterclock.batches.schemas import Side
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import Reading
+from waterclock.operations.opening import OpenedProject
 from waterclock.operations.schema_versions import OF_SIDE, change_words, told, versions_json
 from waterclock.operations.words import local_label, page_time
 from waterclock.timelabel.label import label_of
@@ -13,7 +13,7 @@ from waterclock.ui.asking import Told, batch_address
 _MOST = 50
 
 
-def versions_told(at: Reading, table: Table) -> Told:
+def versions_told(at: OpenedProject, table: Table) -> Told:
     """Return the newest versions of each side, newest first. Cost: one query, for at most 51 versions of each side."""
     found = () if at.ledger is None else at.ledger.past.newest_schemas(table.name, _MOST + 1)
     said = {

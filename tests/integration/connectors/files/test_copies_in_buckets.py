@@ -11,7 +11,7 @@ import pytest
 from tests.shelves import Shelf
 from tests.stores import PublishedBucket, fresh_bucket
 from tests.systems import PublishedFolder, unit_of
-from waterclock.connectors.delivering import Outcome
+from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.filesystem import at, copy_file, files_below, read_bytes
@@ -45,7 +45,7 @@ def test_a_stopped_copy_goes_on_and_a_harmed_one_is_found(
     with striking(strike), pytest.raises(Struck):
         deliverer.deliver(unit, [one])
     (stands,) = deliverer.deliver(unit, [one])
-    assert (stands.outcome, stands.is_repeat) == (Outcome.DELIVERED, True)
+    assert (stands.outcome, stands.is_repeat) == (DeliveryOutcome.DELIVERED, True)
     folder = out.folder / "copy"
     assert {found.path: read_bytes(folder / found.path) for found in files_below(folder)} == originals
     assert list(files_below(out.folder / "_waterclock" / "parts")) == []

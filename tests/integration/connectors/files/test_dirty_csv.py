@@ -13,9 +13,9 @@ from tests.systems import HERE, LandingFolder, unit_of
 from waterclock.connectors.files import spanning
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.files.csv_records import Quotes
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.spanning import read_by_record
-from waterclock.connectors.files.writing import Writing, write_file
+from waterclock.connectors.files.writing import WriteOptions, write_file
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Column, Columns, Value
@@ -114,9 +114,9 @@ def test_lines_of_files_without_such_fields_are_still_read_side_by_side(
 ) -> None:
     plain = str(drop(folder, 'id,note\n1,"a, ""b"""\n2,5" disk\n3,\n'))
     spans = str(drop(folder, 'id,note\n1,5" disk,"a\nb"\n', "b.csv"))
-    assert read_by_record(spark, Reading(), [plain, spans]) == {spans}
-    assert read_by_record(spark, Reading(quote=""), [plain, spans]) == frozenset()
-    assert read_by_record(spark, Reading(encoding="UTF-16"), [plain, spans]) == {plain, spans}
+    assert read_by_record(spark, ReadOptions(), [plain, spans]) == {spans}
+    assert read_by_record(spark, ReadOptions(quote=""), [plain, spans]) == frozenset()
+    assert read_by_record(spark, ReadOptions(encoding="UTF-16"), [plain, spans]) == {plain, spans}
 
 
 def test_the_look_by_spark_finds_what_the_look_here_finds(
@@ -127,12 +127,12 @@ def test_the_look_by_spark_finds_what_the_look_here_finds(
     for number in range(60):
         lines = ["".join(dice.choice('a",;') for _ in range(dice.randrange(1, 9))) for _ in range(3)]
         paths.append(str(drop(folder, "\n".join(lines) + "\n", f"f {number}.csv")))
-    here = read_by_record(spark, Reading(), paths)
+    here = read_by_record(spark, ReadOptions(), paths)
     monkeypatch.setattr(spanning, "_LOOKED_THROUGH", -1)
-    by_spark = read_by_record(spark, Reading(), paths)
+    by_spark = read_by_record(spark, ReadOptions(), paths)
     assert here <= by_spark
     assert 10 < len(here) <= len(by_spark) < 60
-    assert read_by_record(spark, Reading(escape="\\", delimiter="||"), paths) >= set()
+    assert read_by_record(spark, ReadOptions(escape="\\", delimiter="||"), paths) >= set()
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_bytes_come_back_as_they_were_written(
     batch = pa.RecordBatch.from_pydict({"id": list(range(len(values))), "raw": pa.array(values, pa.binary())})
     path = tmp_path / "new" / "drop" / f"a.{format_name}"
     path.parent.mkdir()
-    write_file(path, iter([batch]), [("id", "bigint"), ("raw", "binary")], Writing(format=format_name))
+    write_file(path, iter([batch]), [("id", "bigint"), ("raw", "binary")], WriteOptions(format=format_name))
     unit = unit_of("landing", f"drop/*.{format_name}")
     columns = declared(("id", "INT"), ("raw", "BINARY"))
     found = FilesCollector(folder.setting).read_snapshot(spark, unit, columns, "UTC").frame.collect()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from waterclock.connectors.files import file_schemas
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.scanning import scan
 from waterclock.flow.choices import Action
 from waterclock.flow.ladders import Rung, Unread
@@ -29,7 +29,7 @@ def test_a_line_that_cannot_be_read_is_no_column_of_its_file(
     path = tmp_path / "a.json"
     path.write_text('{"id": "1", "note": "n"}\n{"id": "2", "no\n')
     columns = replace(declared(), unread=Unread("readable", (Rung(Action.QUARANTINE),)))
-    scanned = scan(spark, [str(path)], Reading(), columns, "UTC")
+    scanned = scan(spark, [str(path)], ReadOptions(), columns, "UTC")
     assert scanned.seen_in() == {"id": "STRING", "note": "STRING"}
     rows = {(row["id"], row["note"], row[UNREAD]) for row in scanned.frame.collect()}
     assert rows == {("1", "n", None), (None, None, '{"id": "2", "no')}

@@ -21,7 +21,7 @@ from tests.s3 import free_port, server, start_server
 from tests.stores import PLACES, JsonBucket, LandingBucket, ParquetBucket, PublishedBucket, fresh_bucket
 from tests.systems import LandingFolder, setting_of, unit_of
 from waterclock import object_files
-from waterclock.connectors.delivering import Outcome
+from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connector import CONNECTOR
 from waterclock.connectors.files.landed_names import find, names_of
@@ -268,7 +268,7 @@ def test_a_claim_that_many_deliver_at_once_is_delivered_once(tmp_path: Path) -> 
         with ThreadPoolExecutor(4) as threads:
             work = [threads.submit(deliverer_of(system).deliver, system.unit, [one]) for _ in range(4)]
             told = [each.result()[0] for each in work]
-        assert {(each.claim, each.outcome, each.rows) for each in told} == {(claim, Outcome.DELIVERED, 1)}
+        assert {(each.claim, each.outcome, each.rows) for each in told} == {(claim, DeliveryOutcome.DELIVERED, 1)}
         assert [found["amount"] for found in system.rows()] == [str(claim)]
         assert deliverer_of(system).lost(system.unit, "conformance", "out.daily.totals", claim) is None
 

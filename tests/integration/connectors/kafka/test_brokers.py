@@ -14,7 +14,7 @@ from tests.systems import setting_of, unit_of
 from waterclock.connectors.kafka.cluster import cluster_of
 from waterclock.connectors.kafka.connector import CONNECTOR
 from waterclock.connectors.kafka.ranges import first_range, spans_of
-from waterclock.connectors.kafka.reading import Extract, Part, batches
+from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, batches
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode
@@ -61,11 +61,13 @@ def test_a_broker_that_dies_among_three_leaves_each_row_once(tmp_path: Path) -> 
         until(lambda: all(len(part.isrs) == 3 for part in partitions_of(living, topic).values()))
         cluster = cluster_of(setting)
         log = cluster.log_of(topic, "bus.t")
-        parts = tuple(Part(datetime(2020, 1, 1, tzinfo=UTC), span) for span in spans_of(first_range(log, log.starts)))
+        parts = tuple(
+            OffsetPart(datetime(2020, 1, 1, tzinfo=UTC), span) for span in spans_of(first_range(log, log.starts))
+        )
         read: list[tuple[int, int]] = []
         values: list[bytes] = []
         leader_of(lost, brokers, topic, besides=lost).kill()  # what it led has no leader until its session is over
-        for batch in batches(Extract(cluster, topic, "bus.t", parts)):
+        for batch in batches(KafkaExtract(cluster, topic, "bus.t", parts)):
             read += zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)
             values += batch["value"].to_pylist()
         assert len(values) == len(set(values)) == ROWS

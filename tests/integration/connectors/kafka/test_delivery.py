@@ -15,7 +15,7 @@ import pytest
 
 from tests.kafka import broker, known_by_password, needs_broker
 from tests.systems import setting_of, unit_of
-from waterclock.connectors.delivering import Outcome
+from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.connectors.interface import Connector
 from waterclock.connectors.kafka.connector import CONNECTOR
 from waterclock.connectors.kafka.delivery import KafkaDeliverer, name_of
@@ -99,7 +99,7 @@ def test_merge_sends_tombstones_for_keys_that_went(system: Topic, slices: Slices
     assert (found.rows, found.deleted) == (1, 1)
     assert sent(system)[2:] == [(b"b", b'{"id": "b", "amount": 2}'), (b"a", None)]
     older = deliverer(system).deliver(system.unit, [slices.of(_FIRST, [row("a", 9)], Mode.MERGE)])
-    assert [one.outcome for one in older] == [Outcome.OLDER]
+    assert [one.outcome for one in older] == [DeliveryOutcome.OLDER]
 
 
 @pytest.mark.sampled(2)
@@ -132,7 +132,7 @@ def test_a_broker_that_dies_between_leaves_each_row_once(system: Topic, slices: 
     with suppress(WaterclockError), striking(dies):
         deliverer(system).deliver(system.unit, [delivery])
     [found] = deliverer(system).deliver(system.unit, [delivery])
-    assert found.outcome is Outcome.DELIVERED
+    assert found.outcome is DeliveryOutcome.DELIVERED
     assert [one["amount"] for one in system.rows()] == list(range(500))
 
 
@@ -143,7 +143,7 @@ def test_a_fenced_runner_sends_nothing_and_says_so_in_a_line(system: Topic, slic
         if at == "deliver.rows":
             another = CONNECTOR.deliverer(system.setting)
             killed = another.kill(system.unit, PROJECT, delivery.publish, delivery.claim)
-            assert killed.outcome is Outcome.KILLED
+            assert killed.outcome is DeliveryOutcome.KILLED
 
     with pytest.raises(WaterclockError) as caught, striking(another_comes):
         deliverer(system).deliver(system.unit, [delivery])
@@ -171,9 +171,9 @@ def test_a_claim_whose_record_is_forgotten_is_found_in_the_topic(system: Topic, 
     forget(first.publish)
     assert deliverer(system).find(system.unit, PROJECT, first.publish, first.claim) is None
     [again] = deliverer(system).deliver(system.unit, [first])
-    assert (again.outcome, again.rows, again.is_repeat) == (Outcome.DELIVERED, 2, True)
+    assert (again.outcome, again.rows, again.is_repeat) == (DeliveryOutcome.DELIVERED, 2, True)
     killed = deliverer(system).kill(system.unit, PROJECT, first.publish, first.claim)
-    assert (killed.outcome, killed.label_text) == (Outcome.DELIVERED, _FIRST)
+    assert (killed.outcome, killed.label_text) == (DeliveryOutcome.DELIVERED, _FIRST)
     assert len(sent(system)) == 2
 
 

@@ -18,7 +18,7 @@ from waterclock.connectors.interface import Positions
 from waterclock.connectors.kafka.cluster import Cluster, cluster_of
 from waterclock.connectors.kafka.connector import CONNECTOR, KafkaCollector
 from waterclock.connectors.kafka.ranges import first_range, spans_of
-from waterclock.connectors.kafka.reading import Extract, Part, batches
+from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, batches
 from waterclock.engine.connections import Connections
 from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
@@ -66,8 +66,10 @@ def cluster(folder: Path, door: str, options: Mapping[str, Value]) -> Cluster:
 def values(found: Cluster, topic: str) -> list[bytes]:
     """Return what is read of a topic."""
     log = found.log_of(topic, "bus.t")
-    parts = tuple(Part(datetime(2020, 1, 1, tzinfo=UTC), span) for span in spans_of(first_range(log, log.starts)))
-    return [value for batch in batches(Extract(found, topic, "bus.t", parts)) for value in batch["value"].to_pylist()]
+    parts = tuple(OffsetPart(datetime(2020, 1, 1, tzinfo=UTC), span) for span in spans_of(first_range(log, log.starts)))
+    return [
+        value for batch in batches(KafkaExtract(found, topic, "bus.t", parts)) for value in batch["value"].to_pylist()
+    ]
 
 
 def token(folder: Path, name: str = "ann") -> str:

@@ -14,7 +14,7 @@ import pytest
 from tests.followers import HERE, ROWS, Follower
 from tests.postgres import drop_all_slots, needs_wal2json, server
 from waterclock.connectors.postgres import following, logical
-from waterclock.connectors.postgres.database import Database
+from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.logical import Followed
 from waterclock.connectors.postgres.table_facts import facts_of
 from waterclock.errors import WaterclockError
@@ -215,7 +215,7 @@ def test_rows_that_are_hidden_from_the_user_are_told() -> None:
     role = f"r_{it.schema}"
     it.sql(f"CREATE ROLE {role} LOGIN REPLICATION; GRANT USAGE ON SCHEMA {it.schema} TO {role}")
     it.sql(f"GRANT SELECT ON t TO {role}; ALTER TABLE t ENABLE ROW LEVEL SECURITY")
-    poor = Database(it.at.url.replace("postgres@", f"{role}@"), "here", "here", it.schema)
+    poor = PostgresDatabase(it.at.url.replace("postgres@", f"{role}@"), "here", "here", it.schema)
     with poor.opened("t") as connection, pytest.raises(WaterclockError, match="shows this user some of its rows"):
         facts_of(connection, it.unit)
     it.sql(f"DROP OWNED BY {role}; DROP ROLE {role}")

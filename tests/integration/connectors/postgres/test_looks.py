@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.systems import PostgresDatabase
-from waterclock.connectors.interface import Looked, Looking, LookRequest, Mark
+from waterclock.connectors.interface import ChangedWindows, Looking, LookRequest, Mark
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 from waterclock.timelabel.window import Window
@@ -26,7 +26,7 @@ class Source:
         self.database.run(f"CREATE TABLE totals (id int PRIMARY KEY, at {time}, changed {change})")
         self.marks: dict[datetime, Mark] = {}
 
-    def look(self, column: str = "changed", zone: str = "UTC") -> Looked:
+    def look(self, column: str = "changed", zone: str = "UTC") -> ChangedWindows:
         collector = self.database.connector.collector(self.database.setting)
         assert isinstance(collector, Looking)
         request = LookRequest("at", column, HOURS, self.marks)

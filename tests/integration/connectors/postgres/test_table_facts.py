@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.postgres import server
-from waterclock.connectors.postgres.database import Database
+from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.slots import Slot, begun
 from waterclock.connectors.postgres.table_facts import (
-    TableFacts,
+    CatalogFacts,
     UnfitDecoder,
     facts_of,
     require_followable,
@@ -28,13 +28,13 @@ class Here:
     def __init__(self) -> None:
         self.schema = server().fresh_schema()
         server().run(f"CREATE SCHEMA {self.schema}")
-        self.database = Database(server().url, "here", "here", self.schema)
+        self.database = PostgresDatabase(server().url, "here", "here", self.schema)
 
     def sql(self, text: str) -> None:
         with closing(server().connect()) as connection:
             connection.execute(f"SET search_path = {self.schema}; {text}")
 
-    def facts(self, table: str = "t") -> TableFacts:
+    def facts(self, table: str = "t") -> CatalogFacts:
         with self.database.opened("t") as connection:
             return facts_of(connection, unit(table))
 
@@ -126,7 +126,7 @@ def test_a_server_that_makes_no_slot_says_why(here: Here) -> None:
         pass
     at.run(f"CREATE ROLE {role} LOGIN")
     try:
-        poor = Database(at.url.replace("postgres@", f"{role}@"), "here", "here", here.schema)
+        poor = PostgresDatabase(at.url.replace("postgres@", f"{role}@"), "here", "here", here.schema)
         for plugin in ("wal2json", "pgoutput"):
             with pytest.raises(WaterclockError) as refused, begun(poor, "t", Slot("waterclock_none", plugin), table):
                 pass

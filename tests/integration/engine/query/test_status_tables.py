@@ -9,7 +9,7 @@ import pytest
 from tests.tiny import Tiny, day, described
 from waterclock.dpl.query.asked_of import AskedOf
 from waterclock.engine.query import query as room
-from waterclock.engine.query.query import Answer, query
+from waterclock.engine.query.query import AnsweredQuery, query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
 
 def answered(tiny: Tiny, text: str) -> tuple[tuple[tuple[str, str], ...], list[str]]:
     with tiny.opened() as work:
-        found: Answer = query(work, text, limit=1000)
+        found: AnsweredQuery = query(work, text, limit=1000)
     return found.columns, sorted(map(repr, found.rows))
 
 

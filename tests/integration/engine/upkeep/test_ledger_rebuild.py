@@ -14,7 +14,7 @@ from waterclock.engine.upkeep.ledger_rebuild import Rebuilt, rebuild_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def told(tiny: Tiny, *, without: set[str] = frozenset()) -> dict[str, Any]:  # t
     with tiny.ledger() as ledger:
         flow = tiny.load().flow
         snapshot = ledger.reads.snapshot(flow)
-        plan = Planner(flow).plan(snapshot, day(10), Request(clock=ledger.now()))
+        plan = Planner(flow).plan(snapshot, day(10), PlanRequest(clock=ledger.now()))
         batches = [row for row in ledger.past.rows("batches") if row["status"]]
         return {
             "batches": [{key: value for key, value in row.items() if key not in without} for row in batches],

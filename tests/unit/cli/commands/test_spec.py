@@ -14,14 +14,14 @@ from rich.console import Console
 from tests.specifying import shop
 from tests.unit.cli.conftest import ask
 from waterclock.cli.actions import spec
-from waterclock.cli.actions.spec import Told
+from waterclock.cli.actions.spec import SpecReport
 from waterclock.cli.views.json_keys import SHAPES
 from waterclock.cli.views.theme import theme
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.specs.comparing import compare
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.finding import find_features
-from waterclock.specs.outcome import ScenarioOutcome, SpecOutcome, StepOutcome, Verdict
+from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
 from waterclock.specs.running import Watch
 
 TEXT = """
@@ -75,8 +75,10 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 def _outcome(scenario: Scenario, *, is_passed: bool) -> ScenarioOutcome:
     rows = compare(("country", "orders"), [("FR", 1)], [("FR", 1 if is_passed else 2)], keys=("country",))
-    last = StepOutcome(scenario.steps[-1], Verdict.PASSED if is_passed else Verdict.FAILED, rows)
-    return ScenarioOutcome(scenario, (StepOutcome(scenario.steps[0], Verdict.PASSED), last), 1.0, ("marts.sales",))
+    last = StepOutcome(scenario.steps[-1], ScenarioVerdict.PASSED if is_passed else ScenarioVerdict.FAILED, rows)
+    return ScenarioOutcome(
+        scenario, (StepOutcome(scenario.steps[0], ScenarioVerdict.PASSED), last), 1.0, ("marts.sales",)
+    )
 
 
 def test_what_holds_is_told_below_feature_and_rule(root: Path, failing: set[str]) -> None:
@@ -161,7 +163,7 @@ def test_ctrl_c_stops_after_the_scenario_that_runs(
 ) -> None:
     assert not failing
     asked = iter([False, True])
-    monkeypatch.setattr(Told, "is_stopping", lambda _: next(asked))
+    monkeypatch.setattr(SpecReport, "is_stopping", lambda _: next(asked))
     done = ask("spec", "--project", str(root))
 
     assert done.exit_code == 130
@@ -171,7 +173,7 @@ def test_ctrl_c_stops_after_the_scenario_that_runs(
 def test_a_terminal_shows_which_scenario_runs_and_ctrl_c_is_heard(root: Path) -> None:
     stream = io.StringIO()
     to = Console(file=stream, force_terminal=True, width=80, theme=theme("light"))
-    told = Told(to, 7, is_quiet=False)
+    told = SpecReport(to, 7, is_quiet=False)
     (scenario, *_) = find_features(root).scenarios
     before = signal.getsignal(signal.SIGINT)
 

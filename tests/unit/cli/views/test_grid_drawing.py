@@ -10,7 +10,7 @@ from rich.console import Console
 
 from waterclock.cli.views.grid_drawing import print_grid
 from waterclock.cli.views.theme import make_console
-from waterclock.operations.grid import Grid, GridCell, Row
+from waterclock.operations.grid import Grid, GridCell, GridRow
 from waterclock.operations.states import State
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit
@@ -23,7 +23,7 @@ DONE = GridCell(State.OK, 1, 1)
 FAILED = GridCell(State.FAILED, 1, 2)
 
 
-def grid(*rows: Row) -> Grid:
+def grid(*rows: GridRow) -> Grid:
     first = datetime(2013, 1, 1, tzinfo=UTC)
     return Grid(BY, tuple(first + at * timedelta(days=1) for at in range(len(rows[0].cells))), rows)
 
@@ -37,7 +37,10 @@ def lines(shown: Grid, to: Console) -> list[str]:
 def test_rows_stand_below_their_columns_and_end_with_their_last_cell() -> None:
     shared = (DONE, DONE, None)
     shown = grid(
-        Row("raw.a", shared), Row("raw.long", shared), Row("raw.none", (None,) * 3), Row("core.b", (None, FAILED, DONE))
+        GridRow("raw.a", shared),
+        GridRow("raw.long", shared),
+        GridRow("raw.none", (None,) * 3),
+        GridRow("core.b", (None, FAILED, DONE)),
     )
     assert lines(shown, make_console(StringIO(), width=60))[2:7] == [
         "raw.a     ■  ■",
@@ -57,5 +60,5 @@ def test_many_rows_are_printed_in_one_go(monkeypatch: pytest.MonkeyPatch) -> Non
         through(*said, **how)
 
     monkeypatch.setattr(Console, "print", counted)
-    assert len(lines(grid(*(Row(f"raw.a{at}", (DONE,)) for at in range(1000))), to)) > 1000
+    assert len(lines(grid(*(GridRow(f"raw.a{at}", (DONE,)) for at in range(1000))), to)) > 1000
     assert len(printed) < 10

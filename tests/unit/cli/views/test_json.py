@@ -10,16 +10,16 @@ from waterclock.cli.views.error_card import card, flattened
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.query import print_answer
 from waterclock.cli.views.theme import make_console
-from waterclock.engine.query.query import Answer
+from waterclock.engine.query.query import AnsweredQuery
 from waterclock.engine.query.ticks import Gap, Moment
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.operations.answers import Answered
+from waterclock.operations.answers import AnsweredQuestion
 from waterclock.operations.json import instant_text
 
 if TYPE_CHECKING:
     import pytest
 
-ANSWER = Answer(
+ANSWER = AnsweredQuery(
     (("name", "string"), ("revenue", "double"), ("at", "timestamp"), ("paid", "boolean"), ("raw", "binary")),
     (
         ("Ada", 12.5, datetime(2013, 1, 1, 6, tzinfo=UTC), True, b"\x01\xff"),
@@ -29,9 +29,9 @@ ANSWER = Answer(
 )
 
 
-def told(answer: Answer) -> list[str]:
+def told(answer: AnsweredQuery) -> list[str]:
     out = io.StringIO()
-    print_answer(Answered(answer), make_console(out))
+    print_answer(AnsweredQuestion(answer), make_console(out))
     return out.getvalue().splitlines()
 
 
@@ -46,14 +46,14 @@ def test_rows_are_a_table_with_numbers_to_the_right() -> None:
 
 def test_more_columns_than_a_line_takes_are_told_row_by_row() -> None:
     columns = tuple((f"column_{n}", "string") for n in range(10, 24))
-    lines = told(Answer(columns, (tuple("abcdefghijklmn"), tuple("mnopqrstuvwxyz")), is_cut=False))
+    lines = told(AnsweredQuery(columns, (tuple("abcdefghijklmn"), tuple("mnopqrstuvwxyz")), is_cut=False))
     assert lines[:3] == ["row 1", "  column_10  a", "  column_11  b"]
     assert lines[15:17] == ["row 2", "  column_10  m"]
     assert lines[-1] == "2 rows"
 
 
 def test_an_answer_without_rows_says_so() -> None:
-    assert told(Answer((("n", "int"),), (), is_cut=False))[-1] == "0 rows"
+    assert told(AnsweredQuery((("n", "int"),), (), is_cut=False))[-1] == "0 rows"
 
 
 MOMENT = Moment(
@@ -67,7 +67,7 @@ MOMENT = Moment(
 
 
 def test_what_has_not_followed_and_what_is_left_out_is_said_below_the_rows() -> None:
-    assert told(Answer((("n", "int"),), ((1,),), is_cut=False, moment=MOMENT))[-6:] == [
+    assert told(AnsweredQuery((("n", "int"),), ((1,),), is_cut=False, moment=MOMENT))[-6:] == [
         "1 row",
         "as of 2013-01-03 00:00Z, tick 20130103000000, as known at 2013-02-01 00:00Z",
         "what it reads was restated since, and not all has followed: this is the answer known before",
@@ -75,27 +75,27 @@ def test_what_has_not_followed_and_what_is_left_out_is_said_below_the_rows() -> 
         "without a@20130101000000..20130102000000, 2 labels: not there",
         "newer ticks wait for c@20130104000000; `waterclock plan` says why",
     ]
-    shown = Answered(Answer((), (), is_cut=False, moment=MOMENT)).to_json()
+    shown = AnsweredQuestion(AnsweredQuery((), (), is_cut=False, moment=MOMENT)).to_json()
     assert shown["behind"] == [{"table": "b", "labels": ["20130101000000", "20130102000000"]}]
     assert shown["missing"] == [{"table": "a", "first": "20130101000000", "last": "20130102000000", "labels": 2}]
 
 
 def test_a_value_with_brackets_is_text_and_no_markup() -> None:
-    assert "[red]x[/red]" in told(Answer((("t", "string"),), (("[red]x[/red]",),), is_cut=False))[1]
+    assert "[red]x[/red]" in told(AnsweredQuery((("t", "string"),), (("[red]x[/red]",),), is_cut=False))[1]
 
 
 def test_instants_show_their_zone_and_local_times_have_none() -> None:
     noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
     local, never = noon.replace(tzinfo=None), datetime(1, 1, 1, microsecond=5, tzinfo=UTC)
     columns = (("at", "timestamp"), ("ntz", "timestamp_ntz"), ("never", "timestamp"), ("of", "struct<at:timestamp>"))
-    answer = Answer(columns, ((noon, local, never, {"at": noon}),), is_cut=False)
+    answer = AnsweredQuery(columns, ((noon, local, never, {"at": noon}),), is_cut=False)
     assert told(answer)[1].split("  ") == [
         "2013-01-01 12:00:00Z",
         "2013-01-01 12:00:00",
         "0001-01-01 00:00:00.000005Z",
         "{'at': '2013-01-01T12:00:00Z'}",
     ]
-    assert json.loads(json.dumps(Answered(answer).to_json()))["rows"] == [
+    assert json.loads(json.dumps(AnsweredQuestion(answer).to_json()))["rows"] == [
         [
             "2013-01-01T12:00:00Z",
             "2013-01-01T12:00:00",
@@ -106,7 +106,7 @@ def test_instants_show_their_zone_and_local_times_have_none() -> None:
 
 
 def test_rows_are_json_values() -> None:
-    found = json.loads(json.dumps(Answered(ANSWER).to_json(), default=str))
+    found = json.loads(json.dumps(AnsweredQuestion(ANSWER).to_json(), default=str))
     assert found["columns"][1] == {"name": "revenue", "type": "double"}
     assert found["rows"][0][0] == "Ada"
     assert found["rows"][0][4] == "01ff"

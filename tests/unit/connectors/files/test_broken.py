@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from waterclock.connectors.files.broken import explain
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.flow.declarations import Columns
 
 # what Spark said of a file whose store was killed while it was read, shortened
@@ -15,11 +15,11 @@ software.amazon.awssdk.core.exception.SdkClientException: Unable to execute HTTP
 
 
 def test_a_store_that_broke_off_is_no_broken_row() -> None:
-    error = explain(RuntimeError(AWAY), Reading(), Columns())
+    error = explain(RuntimeError(AWAY), ReadOptions(), Columns())
     assert error is not None
     assert (error.code, error.where, error.transient) == ("E609", "s3://lake/x.csv", True)
     assert "does not answer Spark: Unable to execute HTTP request" in (error.why or "")
 
 
 def test_an_error_of_no_file_is_not_explained() -> None:
-    assert explain(RuntimeError("division by zero"), Reading(), Columns()) is None
+    assert explain(RuntimeError("division by zero"), ReadOptions(), Columns()) is None

@@ -14,7 +14,7 @@ import pytest
 
 from tests.shelves import DAY, Shelf
 from tests.systems import PublishedFolder, unit_of
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.files import copying, originals
 from waterclock.connectors.files.connector import CAPABILITIES
 from waterclock.connectors.files.delivery import FilesDeliverer
@@ -81,7 +81,7 @@ def wanted(shelf: Shelf, paths: Sequence[Path]) -> dict[str, tuple[bytes, float]
 def test_bytes_names_and_times_are_those_of_the_originals(out: PublishedFolder, shelf: Shelf) -> None:
     paths = some_files(shelf)
     (done,) = deliver(out, shelf.delivery(paths))
-    assert (done.outcome, done.rows) == (Outcome.DELIVERED, len(paths))
+    assert (done.outcome, done.rows) == (DeliveryOutcome.DELIVERED, len(paths))
     assert copies(out) == wanted(shelf, paths)
     assert lost(out) is None
     assert left_over(out) == []
@@ -181,7 +181,7 @@ def test_a_killed_runner_leaves_whole_files_and_the_next_one_all(
 def test_a_kill_before_the_delivery_brings_nothing(out: PublishedFolder, shelf: Shelf) -> None:
     deliverer(out).kill(unit_of("out", "copy", format="raw"), "scans", "out.copy", 1)
     (stands,) = deliver(out, shelf.delivery(some_files(shelf, 2)))
-    assert stands.outcome is Outcome.KILLED
+    assert stands.outcome is DeliveryOutcome.KILLED
     assert copies(out) == {}
 
 
@@ -261,7 +261,7 @@ def test_a_file_of_somebody_else_is_not_put_over(out: PublishedFolder, shelf: Sh
 
 def test_a_label_without_files_is_delivered(out: PublishedFolder, shelf: Shelf) -> None:
     (done,) = deliver(out, shelf.delivery([]))
-    assert (done.outcome, done.rows, copies(out)) == (Outcome.DELIVERED, 0, {})
+    assert (done.outcome, done.rows, copies(out)) == (DeliveryOutcome.DELIVERED, 0, {})
     assert lost(out) is None
 
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import PublishedFolder, unit_of
-from waterclock.connectors.delivering import Deliverer, Delivery, Outcome
-from waterclock.connectors.files.writing import Writing, write_file
+from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcome
+from waterclock.connectors.files.writing import WriteOptions, write_file
 from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.flow.choices import Mode
@@ -66,7 +66,7 @@ def delivery(out: PublishedFolder, ids: list[str], claim: int = 1, label: str = 
     return replace(made, **changes)
 
 
-def deliver(out: PublishedFolder, one: Delivery, **options: Value) -> Outcome:
+def deliver(out: PublishedFolder, one: Delivery, **options: Value) -> DeliveryOutcome:
     unit = unit_of("out", "daily.totals", **options)
     return deliverer(out).deliver(unit, [one])[0].outcome
 
@@ -93,7 +93,7 @@ def test_a_partitioned_table_has_a_file_for_each_label(out: PublishedFolder) -> 
 def test_a_label_s_file_bears_it_as_its_last_column_unless_said_otherwise(out: PublishedFolder, kind: str) -> None:
     for claim, option, wanted in ((1, True, {"id": "a", "timelabel": FIRST}), (2, False, {"id": "a"})):
         one = delivery(out, ["a"], claim=claim, is_from_partitioned=True)
-        assert deliver(out, one, format=kind, timelabel=option) is Outcome.DELIVERED
+        assert deliver(out, one, format=kind, timelabel=option) is DeliveryOutcome.DELIVERED
         (place,) = places(out)
         rows = out.content(out.folder / place)
         assert [list(row.items()) for row in rows] == [list(wanted.items())]
@@ -124,7 +124,7 @@ def test_looking_at_a_latched_claim_puts_its_file_in_place(out: PublishedFolder)
     with pytest.raises(Struck), striking(strike_at("deliver.latched")):
         deliver(out, delivery(out, ["new"], 2))
     stands = deliverer(out).kill(out.unit, "flights", "out.daily.totals", 2)
-    assert stands.outcome is Outcome.DELIVERED
+    assert stands.outcome is DeliveryOutcome.DELIVERED
     assert ids(out) == ["new"]
     assert places(out) == ["daily/totals/daily_totals.csv"]
 
@@ -144,7 +144,7 @@ def test_a_paused_runner_that_was_killed_delivers_nothing(out: PublishedFolder) 
 
     with striking(be_killed):
         outcome = deliver(out, delivery(out, ["a"]))
-    assert outcome is Outcome.KILLED
+    assert outcome is DeliveryOutcome.KILLED
     assert list(out.folder.rglob("*.part")) == []
     assert places(out) == []
 
@@ -180,7 +180,7 @@ def test_a_runner_that_comes_late_to_a_claim_puts_nothing_over_a_newer_file(
 
     stale = delivery(out, ["stale"], 1, FIRST)
     monkeypatch.setattr(name, be_overtaken)
-    assert deliver(out, stale) is Outcome.DELIVERED
+    assert deliver(out, stale) is DeliveryOutcome.DELIVERED
     assert ids(out) == ["newer"]
     assert places(out) == ["daily/totals/daily_totals.csv"]
 
@@ -245,13 +245,13 @@ def test_a_full_disk_changes_nothing(out: PublishedFolder) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert ids(out) == ["a"]
     assert list(out.folder.rglob("*.part")) == []
-    assert deliver(out, big) is Outcome.DELIVERED
+    assert deliver(out, big) is DeliveryOutcome.DELIVERED
     assert len(ids(out)) == 20_000
 
 
 def test_a_format_with_a_compression_that_it_does_not_have_is_refused() -> None:
     with pytest.raises(WaterclockError, match="E809"):
-        Writing("parquet", "bz2")
+        WriteOptions("parquet", "bz2")
 
 
 VALUES: dict[str, tuple[str, pa.DataType, object]] = {

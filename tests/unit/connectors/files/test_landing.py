@@ -16,7 +16,7 @@ from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.files.file_schemas import shapes_of
 from waterclock.connectors.files.landed_names import format_of, names_of
 from waterclock.connectors.files.landing import Landing
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.unchanged import require_unchanged
 from waterclock.connectors.interface import Item, Listing
 from waterclock.errors import WaterclockError
@@ -492,7 +492,7 @@ def test_two_tables_that_archive_one_file_at_once_archive_it_once(
 def explained(path: Path) -> WaterclockError:
     types = Columns((Column("n", Place("a.dpl", 1, 1), "INT"),))
     text = f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file://{path}. SQLSTATE: KD001"
-    found = explain(RuntimeError(text), Reading(), types)
+    found = explain(RuntimeError(text), ReadOptions(), types)
     assert found is not None
     return found
 
@@ -531,11 +531,11 @@ def test_what_cannot_be_read_behind_a_broken_row_does_not_hide_it() -> None:
 
 def test_a_file_that_is_not_there_any_more_is_looked_for_again(tmp_path: Path) -> None:
     with pytest.raises(WaterclockError, match="E807") as caught:
-        shapes_of([str(tmp_path / "a.csv")], Reading(), Columns())
+        shapes_of([str(tmp_path / "a.csv")], ReadOptions(), Columns())
     assert caught.value.transient
     (tmp_path / "a.csv").write_bytes(b"")
     with pytest.raises(WaterclockError, match="E807") as caught:
-        shapes_of([str(tmp_path / "a.csv")], Reading(), Columns())
+        shapes_of([str(tmp_path / "a.csv")], ReadOptions(), Columns())
     assert not caught.value.transient
 
 
@@ -548,7 +548,7 @@ def test_a_file_that_is_not_there_any_more_is_looked_for_again(tmp_path: Path) -
 )
 def test_what_spark_does_not_find_any_more_is_a_passing_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.csv"
-    told = explain(RuntimeError(text.format(path)), Reading(), Columns())
+    told = explain(RuntimeError(text.format(path)), ReadOptions(), Columns())
     assert told is not None
     assert (told.code, told.where, told.transient) == ("E807", str(path), True)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from waterclock.connectors.files import avro_reading, excel_reading
 from waterclock.connectors.files.by_python import NUMBER
-from waterclock.connectors.files.reading_options import ROOM, Reading
+from waterclock.connectors.files.reading_options import ROOM, ReadOptions
 from waterclock.connectors.files.zips import unpacked
 
 QUICK = settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
@@ -65,7 +65,7 @@ def test_a_sheet_is_read_back_wherever_it_lies(lines: list[list[Any]], top: int,
                 cell.data_type = "s"
     content = io.BytesIO()
     book.save(content)
-    reading = Reading()
+    reading = ReadOptions()
     assert excel_reading.columns_of(content, reading, []) == tuple(names)
     content.seek(0)
     found = [row for batch in excel_reading.reader_of(reading, tuple(names))(content) for row in batch.to_pylist()]
@@ -102,7 +102,7 @@ def test_members_are_read_back(tmp_path_factory: pytest.TempPathFactory, members
         packed.writestr("always.csv", b"x")
         for name, content in members.items():
             packed.writestr(name, content)
-    found = unpacked([str(folder / "a.zip")], Reading(room=folder / ROOM))
+    found = unpacked([str(folder / "a.zip")], ReadOptions(room=folder / ROOM))
     read = [(Path(path).name, Path(path).read_bytes()) for path in found.paths]
     assert read == [("always.csv", b"x"), *((name.rpartition("/")[2], content) for name, content in members.items())]
     found.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waterclock.connectors.files import broken, file_schemas
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.testing.connectors import declared
 
 
@@ -28,12 +28,12 @@ def test_a_closed_list_finds_its_columns_in_much_json_as_in_little(
     path.write_text(text)
 
     def keys_of_many(_: str, paths: Sequence[str]) -> Mapping[str, str]:
-        return dict.fromkeys(file_schemas._json_keys(paths, Reading()), "STRING")
+        return dict.fromkeys(file_schemas._json_keys(paths, ReadOptions()), "STRING")
 
     if is_much:
         monkeypatch.setattr(file_schemas, "_LOOKED_THROUGH", 0)
     columns = declared(("userid", "INT"), is_open=False)
-    (shape,) = file_schemas.shapes_of([str(path)], Reading(), columns, keys_of_many=keys_of_many)
+    (shape,) = file_schemas.shapes_of([str(path)], ReadOptions(), columns, keys_of_many=keys_of_many)
     assert [one.name for one in shape.found] == found
 
 
@@ -45,13 +45,13 @@ def test_much_json_that_is_spelt_as_declared_is_not_read_twice(tmp_path: Path, m
         raise AssertionError(paths)
 
     columns = declared(("id", "INT"), ("at", "INT"), is_open=False)
-    (shape,) = file_schemas.shapes_of([str(tmp_path / "a.jsonl")], Reading(), columns, keys_of_many=never)
+    (shape,) = file_schemas.shapes_of([str(tmp_path / "a.jsonl")], ReadOptions(), columns, keys_of_many=never)
     assert [one.name for one in shape.found] == ["id", "at"]
 
 
 def test_a_line_that_is_nested_too_deep_is_left_to_spark_to_refuse(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"deep": ' + "[" * 1000 + "]" * 1000 + "}\n")
-    (shape,) = file_schemas.shapes_of([str(tmp_path / "a.jsonl")], Reading(), declared())
+    (shape,) = file_schemas.shapes_of([str(tmp_path / "a.jsonl")], ReadOptions(), declared())
     assert [one.name for one in shape.found] == ["id"]
-    told = broken._found_in(broken._looked_at(str(tmp_path / "a.jsonl"), Reading(), declared()))
+    told = broken._found_in(broken._looked_at(str(tmp_path / "a.jsonl"), ReadOptions(), declared()))
     assert (told.lines, told.why) == ([2], "it is nested too deep")

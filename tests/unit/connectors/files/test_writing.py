@@ -17,7 +17,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from python_calamine import CalamineWorkbook
 
-from waterclock.connectors.files.writing import Writing, write_file, wrong_writing
+from waterclock.connectors.files.writing import WriteOptions, write_file, wrong_writing
 from waterclock.errors import WaterclockError
 
 PLAIN = {
@@ -47,7 +47,7 @@ def written(path: Path, rows: list[dict[str, Any]], kinds: dict[str, Any], **opt
     schema = pa.schema([(name, kind) for name, (kind, _) in kinds.items()])
     batches = iter([pa.RecordBatch.from_pylist(rows, schema)] if rows else [])
     columns = [(name, told) for name, (_, told) in kinds.items()]
-    assert write_file(path, batches, columns, Writing(**options)) == len(rows)
+    assert write_file(path, batches, columns, WriteOptions(**options)) == len(rows)
     return path.read_bytes()
 
 

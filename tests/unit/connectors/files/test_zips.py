@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from waterclock.connectors.files.completeness import problem_of
-from waterclock.connectors.files.reading_options import ROOM, Reading
+from waterclock.connectors.files.reading_options import ROOM, ReadOptions
 from waterclock.connectors.files.zips import told_name, unpacked
 from waterclock.errors import WaterclockError
 
 
-def reading(tmp_path: Path, member: str = "", most_bytes: int = 1 << 30) -> Reading:
-    return Reading(room=tmp_path / ROOM, member=member, most_bytes=most_bytes)
+def reading(tmp_path: Path, member: str = "", most_bytes: int = 1 << 30) -> ReadOptions:
+    return ReadOptions(room=tmp_path / ROOM, member=member, most_bytes=most_bytes)
 
 
 def zip_of(tmp_path: Path, *members: tuple[str | zipfile.ZipInfo, bytes]) -> str:

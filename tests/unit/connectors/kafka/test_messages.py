@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import unit_of
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.kafka.delivery import Records
-from waterclock.connectors.kafka.messages import Sent, writing_of
+from waterclock.connectors.kafka.messages import SentMessage, writing_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Value
@@ -43,13 +43,13 @@ def rows(folder: Path, *found: dict[str, Any], **more: Any) -> Delivery:
     return delivery(folder, pa.Table.from_pylist(list(found), schema=schema), KINDS, **more)
 
 
-def sent(of: Delivery, **options: Value) -> list[Sent]:
+def sent(of: Delivery, **options: Value) -> list[SentMessage]:
     return list(writing_of(unit_of("bus", "t", **options), of).messages(of))
 
 
 def test_a_row_is_an_object_with_what_it_bears_beside(tmp_path: Path) -> None:
     [found] = sent(rows(tmp_path, ROW), key="id", headers="n, raw")
-    assert found == Sent(
+    assert found == SentMessage(
         b"a", b'{"id": "a", "at": "2020-01-01 08:00:00Z", "of": {"a": 1}}', (("n", b"3"), ("raw", b"ff"), *OWN)
     )
 
@@ -59,7 +59,7 @@ def test_a_key_that_went_is_a_tombstone(tmp_path: Path) -> None:
     of = rows(tmp_path, ROW, gone, mode=Mode.MERGE, keys=("id",), deleted_column="gone")
     first, second = sent(of)
     assert (first.key, first.is_gone) == (b"a", False)
-    assert second == Sent(b"b", None, OWN, is_gone=True)
+    assert second == SentMessage(b"b", None, OWN, is_gone=True)
 
 
 def test_a_text_is_one_column(tmp_path: Path) -> None:
@@ -99,9 +99,9 @@ def test_what_is_kept_whole_goes_by_partition_in_the_order_of_offsets(tmp_path: 
     ]
     of = delivery(tmp_path, pa.Table.from_pylist(found, schema=schema), kinds)
     assert sent(of, format="raw", keep="all") == [
-        Sent(b"", b"", (("h", None),), 0, None),
-        Sent(b"k", None, (), 1, 1_577_865_600_001),
-        Sent(None, b"2", (), 1, 1_577_865_600_000),
+        SentMessage(b"", b"", (("h", None),), 0, None),
+        SentMessage(b"k", None, (), 1, 1_577_865_600_001),
+        SentMessage(None, b"2", (), 1, 1_577_865_600_000),
     ]
 
 
@@ -109,7 +109,7 @@ def test_a_record_keeps_the_newest_claims_and_fits_an_offset(tmp_path: Path) -> 
     del tmp_path
     records = Records("id")
     for claim in range(1, 40):
-        outcome = Outcome.KILLED if claim % 5 == 0 else Outcome.DELIVERED
+        outcome = DeliveryOutcome.KILLED if claim % 5 == 0 else DeliveryOutcome.DELIVERED
         label = "" if claim % 5 == 0 else f"202001{claim:02d}000000"
         records = records.with_claim(
             Delivered(1_795_434_094_967 + claim, outcome, label, 10**9, 10**9, "replace where")
@@ -119,10 +119,10 @@ def test_a_record_keeps_the_newest_claims_and_fits_an_offset(tmp_path: Path) -> 
     assert Records.of_text(text) == records
     known = records.find(1_795_434_094_967 + 35)
     assert known is not None
-    assert known.outcome is Outcome.KILLED
+    assert known.outcome is DeliveryOutcome.KILLED
     older = records.find(1_795_434_094_967 + 3)
     assert older is not None
-    assert older.outcome is Outcome.DELIVERED
+    assert older.outcome is DeliveryOutcome.DELIVERED
     assert records.find(1_795_434_094_967 + 99) is None
     assert records.last is not None
     assert records.last.label_text == "20200139000000"

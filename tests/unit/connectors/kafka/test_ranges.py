@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.connectors.interface import Positions
-from waterclock.connectors.kafka.ranges import Log, Span, first_range, next_range, require_there, spans_of
+from waterclock.connectors.kafka.ranges import Log, OffsetSpan, first_range, next_range, require_there, spans_of
 from waterclock.engine.collect.positions import require_contiguous
 from waterclock.errors import WaterclockError
 
@@ -49,7 +49,7 @@ def test_retention_that_overtook_us_is_told_and_passed_over_only_by_name() -> No
     assert refused(log((16, 20), (5, 9), (2, 4)), reached, "0:10-15,2:0-2").code == "E852"
     found = next_range(log((15, 20), (5, 9), (2, 4)), reached, where=WHERE, without="0:10-15, 2:0-2")
     assert found == Positions("orders a", {"0": (10, 20), "1": (5, 9), "2": (0, 4)}, {"0": (10, 15), "2": (0, 2)})
-    assert spans_of(found) == (Span(0, 15, 20), Span(1, 5, 9), Span(2, 2, 4))
+    assert spans_of(found) == (OffsetSpan(0, 15, 20), OffsetSpan(1, 5, 9), OffsetSpan(2, 2, 4))
     assert Positions.of_dict(found.to_dict()) == found
 
 

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from waterclock.connectors.kafka.cluster import Cluster
-from waterclock.connectors.kafka.ranges import Log, Span
-from waterclock.connectors.kafka.reading import Extract, Part, _side_by_side, waves
-from waterclock.connectors.kafka.refusals import Heard
+from waterclock.connectors.kafka.ranges import Log, OffsetSpan
+from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, _side_by_side, waves
+from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
 
@@ -78,10 +78,10 @@ class Client:
         return given
 
 
-def read(client: Any, *spans: Span, timeout: float = 5) -> dict[int, list[int]]:
-    extract = Extract(Cluster("bus", "127.0.0.1:9", timeout=timeout), "orders", "bus.orders", ())
+def read(client: Any, *spans: OffsetSpan, timeout: float = 5) -> dict[int, list[int]]:
+    extract = KafkaExtract(Cluster("bus", "127.0.0.1:9", timeout=timeout), "orders", "bus.orders", ())
     found: dict[int, list[int]] = {span.partition: [] for span in spans}
-    for records in _side_by_side(client, Heard(), extract, [Part(EPOCH, span) for span in spans]):
+    for records in _side_by_side(client, ErrorListener(), extract, [OffsetPart(EPOCH, span) for span in spans]):
         for part, message in records:
             assert message.partition() == part.span.partition
             found[part.span.partition].append(message.offset() or 0)
@@ -108,7 +108,7 @@ def test_however_many_partitions_there_are_they_are_asked_for_together(
 ) -> None:
     of_each = [held(part) for part in range(partitions)]
     client = Client(turns(*of_each))
-    found = read(client, *(Span(part, 0, 30) for part in range(partitions)))
+    found = read(client, *(OffsetSpan(part, 0, 30) for part in range(partitions)))
     assert found == {
         part: [one.at for one in all_ if one.at < 30 and not one.code] for part, all_ in enumerate(of_each)
     }
@@ -118,7 +118,7 @@ def test_however_many_partitions_there_are_they_are_asked_for_together(
 
 def test_a_partition_that_is_over_is_not_fetched_any_more() -> None:
     client = Client(turns([Told(0), Told(1), Told(2)], [Told(at, part=1) for at in range(9)]))
-    assert read(client, Span(0, 0, 2), Span(1, 0, 9)) == {0: [0, 1], 1: list(range(9))}
+    assert read(client, OffsetSpan(0, 0, 2), OffsetSpan(1, 0, 9)) == {0: [0, 1], 1: list(range(9))}
     assert client.paused == [0]
 
 
@@ -129,7 +129,7 @@ def test_a_place_that_was_lost_is_taken_up_where_it_was_and_no_record_comes_twic
     lost = Told(0, KafkaError._AUTO_OFFSET_RESET, 1)
     again = [Told(1, part=1), Told(2, part=1)]  # this one was under way already when the place was lost
     client = Client([Told(0), Told(0, part=1), lost, Told(1, part=1), Told(1), *again, Told(2)])
-    assert read(client, Span(0, 0, 3), Span(1, 0, 3)) == {0: [0, 1, 2], 1: [0, 1, 2]}
+    assert read(client, OffsetSpan(0, 0, 3), OffsetSpan(1, 0, 3)) == {0: [0, 1, 2], 1: [0, 1, 2]}
     assert client.assigned == [{0: 0, 1: 0}, {0: 2, 1: 2}]
 
 
@@ -137,24 +137,24 @@ def test_a_place_that_was_lost_is_taken_up_where_it_was_and_no_record_comes_twic
 def test_an_error_that_waiting_does_not_mend_is_told_whatever_it_is_about(part: int | None) -> None:
     client = Client([Told(0), Told(0, KafkaError.TOPIC_AUTHORIZATION_FAILED, part)])
     with pytest.raises(WaterclockError, match="E855"):
-        read(client, Span(0, 0, 3), Span(1, 0, 3))
+        read(client, OffsetSpan(0, 0, 3), OffsetSpan(1, 0, 3))
 
 
 def test_one_partition_that_stands_still_is_named() -> None:
     client = Client([Told(0), Told(0, part=1), Told(1)])
     with pytest.raises(WaterclockError, match=r"offsets 1:1-3 .* did not come whole"):
-        read(client, Span(0, 0, 2), Span(1, 0, 3), timeout=0)
+        read(client, OffsetSpan(0, 0, 2), OffsetSpan(1, 0, 3), timeout=0)
 
 
 def test_what_was_fetched_for_another_range_is_left_out() -> None:
     stale = [Told(12), Told(3, part=1), Told(9, part=1)]
     came = [Told(10, part=1), Told(12, part=1), Told(12, part=1), Told(11, part=1), Told(14, part=1)]
-    assert read(Client([*stale, *came]), Span(1, 10, 15)) == {1: [10, 12, 14]}
+    assert read(Client([*stale, *came]), OffsetSpan(1, 10, 15)) == {1: [10, 12, 14]}
 
 
 def test_an_end_told_of_another_partition_ends_nothing() -> None:
     came = [Told(10, part=1), Told(99, END, 0), Told(99), Told(11, part=1), Told(13, END, 1)]
-    assert read(Client(came), Span(1, 10, 13)) == {1: [10, 11]}
+    assert read(Client(came), OffsetSpan(1, 10, 13)) == {1: [10, 11]}
 
 
 def test_a_partition_that_does_not_answer_for_a_time_is_told_and_not_begun_at_its_end(
@@ -177,8 +177,8 @@ def test_a_partition_that_does_not_answer_for_a_time_is_told_and_not_begun_at_it
     assert (caught.value.code, caught.value.transient) == ("E854", True)
 
 
-def part(label: datetime, partition: int, low: int, high: int) -> Part:
-    return Part(label, Span(partition, low, high))
+def part(label: datetime, partition: int, low: int, high: int) -> OffsetPart:
+    return OffsetPart(label, OffsetSpan(partition, low, high))
 
 
 def test_each_partition_is_in_a_wave_once_and_in_its_order() -> None:
@@ -189,6 +189,6 @@ def test_each_partition_is_in_a_wave_once_and_in_its_order() -> None:
 def test_small_spans_go_to_one_worker_and_large_ones_to_their_own() -> None:
     counts = [3, 4, 50, 2, 9, 1]
     parts = tuple(part(FIRST, at, 0, count) for at, count in enumerate(counts))
-    found = Extract(Cluster("bus", "127.0.0.1:9"), "orders", "bus.orders", parts).bundled(10)
+    found = KafkaExtract(Cluster("bus", "127.0.0.1:9"), "orders", "bus.orders", parts).bundled(10)
     assert [[one.span.high for one in each.parts] for each in found] == [[3, 4], [50], [2], [9, 1]]
     assert tuple(one for each in found for one in each.parts) == parts

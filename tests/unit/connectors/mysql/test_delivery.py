@@ -21,7 +21,7 @@ import pytest
 
 from tests.postgres import wait_until
 from tests.systems import MysqlDatabase, setting_of, unit_of
-from waterclock.connectors.delivering import Delivered, Delivery, Outcome
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.mysql import delivery as module
 from waterclock.connectors.mysql.connector import CONNECTOR
 from waterclock.connectors.mysql.destination import sql_type
@@ -66,7 +66,7 @@ def delivery(folder: Path, *rows: tuple[str, int], **changes: Any) -> Delivery:
     return replace(PLAIN, files=sealed(folder, table), **changes)
 
 
-def deliver(database: MysqlDatabase, *deliveries: Delivery) -> Outcome:
+def deliver(database: MysqlDatabase, *deliveries: Delivery) -> DeliveryOutcome:
     return CONNECTOR.deliverer(database.setting).deliver(database.unit, deliveries)[-1].outcome
 
 
@@ -271,7 +271,7 @@ def test_a_table_without_a_row_may_be_left_where_a_delivery_fails(database: Mysq
     with pytest.raises(WaterclockError, match="cannot be delivered"):
         deliver(database, broken)
     assert database.rows() == []
-    assert deliver(database, delivery(folder, ("a", 1))) is Outcome.DELIVERED
+    assert deliver(database, delivery(folder, ("a", 1))) is DeliveryOutcome.DELIVERED
 
 
 @pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.MERGE])
@@ -326,7 +326,7 @@ def test_any_other_name_is_taken(database: MysqlDatabase, folder: Path, *, is_by
     at, unit = CONNECTOR.deliverer(database.setting), unit_of("ops", '50% `of` "select";')
     for claim in (1, 2):
         one = delivery(folder, ("a", 1), claim=claim, mode=Mode.APPEND, is_from_partitioned=is_by_label)
-        assert at.deliver(unit, [one])[-1].outcome is Outcome.DELIVERED
+        assert at.deliver(unit, [one])[-1].outcome is DeliveryOutcome.DELIVERED
         assert at.lost(unit, PLAIN.project, PLAIN.publish, claim) is None
 
 
@@ -346,11 +346,11 @@ def test_two_that_deliver_one_claim_at_once_deliver_it_once(database: MysqlDatab
     made = delivery(folder, *((str(at), at) for at in range(500)), mode=Mode.APPEND, is_from_partitioned=True)
     patient = replace(database.setting, options={**database.setting.options, "timeout": 120})
 
-    def one(_: int) -> Outcome:
+    def one(_: int) -> DeliveryOutcome:
         return CONNECTOR.deliverer(patient).deliver(database.unit, [made])[-1].outcome
 
     with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(one, range(4))) == {Outcome.DELIVERED}
+        assert set(pool.map(one, range(4))) == {DeliveryOutcome.DELIVERED}
     assert len(database.rows()) == 500
 
 
@@ -381,7 +381,7 @@ def sleeper(database: MysqlDatabase, folder: Path, request: pytest.FixtureReques
 
 def test_a_sleeping_runner_is_killed_and_delivers_nothing_when_it_wakes(database: MysqlDatabase, sleeper: Any) -> None:
     deliverer = CONNECTOR.deliverer(database.setting)
-    assert deliverer.kill(database.unit, "flights", "ops.totals", 1).outcome is Outcome.KILLED
+    assert deliverer.kill(database.unit, "flights", "ops.totals", 1).outcome is DeliveryOutcome.KILLED
     os.kill(sleeper.pid, signal.SIGCONT)
     sleeper.join(60)
     assert sleeper.exitcode == 1
@@ -389,7 +389,7 @@ def test_a_sleeping_runner_is_killed_and_delivers_nothing_when_it_wakes(database
     assert database.run("SHOW TABLES LIKE '\\_totals%'") == []
     found = deliverer.find(database.unit, "flights", "ops.totals", 1)
     assert found is not None
-    assert found.outcome is Outcome.KILLED
+    assert found.outcome is DeliveryOutcome.KILLED
 
 
 def _die_in(database: MysqlDatabase, made: Delivery, step: str) -> None:
@@ -423,9 +423,9 @@ def test_a_killed_runner_leaves_all_or_nothing(
     assert (stands is not None) == (step == "show")
     assert database.rows() == [], "what is kept is shown by whoever takes the claim over"
     if stands is None:
-        assert deliver(database, made) is Outcome.DELIVERED
+        assert deliver(database, made) is DeliveryOutcome.DELIVERED
     else:
-        assert deliverer.kill(database.unit, "flights", "ops.totals", 1).outcome is Outcome.DELIVERED
+        assert deliverer.kill(database.unit, "flights", "ops.totals", 1).outcome is DeliveryOutcome.DELIVERED
     assert sorted(row["id"] for row in database.rows()) == ["a", "b"]
 
 
@@ -462,17 +462,17 @@ def test_environments_on_one_server_do_not_wait_for_each_other(database: MysqlDa
     """A lock is the server's, whatever database it is taken in."""
     other = MysqlDatabase(folder)
     other.setting = replace(other.setting, options={**other.setting.options, "timeout": 1})
-    found: list[Outcome] = []
+    found: list[DeliveryOutcome] = []
 
     def strike(point: str) -> None:
         if point == "deliver.rows" and not found:
-            found.append(Outcome.KILLED)
+            found.append(DeliveryOutcome.KILLED)
             found.append(deliver(other, made))
 
     made = delivery(folder, ("a", 1))
     with striking(strike):
-        assert deliver(database, made) is Outcome.DELIVERED
-    assert found[1:] == [Outcome.DELIVERED]
+        assert deliver(database, made) is DeliveryOutcome.DELIVERED
+    assert found[1:] == [DeliveryOutcome.DELIVERED]
 
 
 def test_a_lock_that_is_not_given_up_is_told_and_passes(database: MysqlDatabase, folder: Path) -> None:
@@ -587,8 +587,8 @@ def test_rows_that_others_refer_to_are_not_deleted_to_be_written_again(
     assert [row["amount"] for row in database.rows()] == [1]
     merged: dict[str, Any] = {"mode": Mode.MERGE, "keys": ("id",)}
     database.run("DELETE FROM `l%nes`")
-    assert deliver(database, delivery(folder, ("a", 2), claim=3, mode=mode)) is Outcome.DELIVERED
+    assert deliver(database, delivery(folder, ("a", 2), claim=3, mode=mode)) is DeliveryOutcome.DELIVERED
     if mode is Mode.REPLACE:
         database.run("INSERT INTO `l%nes` VALUES ('a')")
-        assert deliver(database, delivery(folder, ("a", 3), claim=4, **merged)) is Outcome.DELIVERED
+        assert deliver(database, delivery(folder, ("a", 3), claim=4, **merged)) is DeliveryOutcome.DELIVERED
         assert database.run("SELECT `o%f` FROM `l%nes`") == [("a",)]

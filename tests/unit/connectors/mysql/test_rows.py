@@ -15,9 +15,9 @@ from tests.systems import MysqlDatabase
 from waterclock.connectors.column_matching import match
 from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.mysql import connector, rows
-from waterclock.connectors.mysql.database import Database as AtServer
+from waterclock.connectors.mysql.database import MysqlDatabase as AtServer
 from waterclock.connectors.mysql.database import database_of, source_of, told
-from waterclock.connectors.mysql.extract import Extract, Wanted, digest_of, parts_of, set_aside
+from waterclock.connectors.mysql.extract import MysqlColumns, MysqlExtract, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.types import columns_of, refuse_unsaid
 from waterclock.connectors.values import Times
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
@@ -88,14 +88,14 @@ class Reading:
         self.unit = database.unit
         self.zone = zone
 
-    def extract(self, opened: Any, *columns: tuple[str, str | None], by: str = "", windows: Any = ()) -> Extract:
+    def extract(self, opened: Any, *columns: tuple[str, str | None], by: str = "", windows: Any = ()) -> MysqlExtract:
         there = columns_of(opened, self.unit)
         matched = match(declared(*columns), [column.found for column in there], where=str(self.unit))
         refuse_unsaid(matched, there, self.unit)
         by_name = {column.name: column for column in there}
-        wanted = tuple(Wanted(taken, by_name[taken.source]) for taken in matched.taken)
+        wanted = tuple(MysqlColumns(taken, by_name[taken.source]) for taken in matched.taken)
         by_window = connector._window_filter(WindowRequest(by, windows), there, self.unit) if by else None
-        return Extract(self.database, str(self.unit), source_of(self.unit), wanted, Times(self.zone), by_window)
+        return MysqlExtract(self.database, str(self.unit), source_of(self.unit), wanted, Times(self.zone), by_window)
 
     def rows(self, *columns: tuple[str, str | None], by: str = "", windows: Any = ()) -> list[dict[str, Any]]:
         with self.database.reading(str(self.unit)) as opened:

@@ -19,7 +19,7 @@ import pytest
 
 from tests.postgres import KEEPER, wait_until
 from tests.systems import PostgresDatabase, setting_of, unit_of
-from waterclock.connectors.delivering import Delivery, Outcome
+from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.postgres import staging
 from waterclock.connectors.postgres.connector import CONNECTOR
 from waterclock.connectors.postgres.destination import sql_type
@@ -63,7 +63,7 @@ def delivery(folder: Path, *rows: tuple[str, int], **changes: Any) -> Delivery:
     return replace(PLAIN, files=sealed(folder, table), **changes)
 
 
-def deliver(database: PostgresDatabase, *deliveries: Delivery) -> Outcome:
+def deliver(database: PostgresDatabase, *deliveries: Delivery) -> DeliveryOutcome:
     return CONNECTOR.deliverer(database.setting).deliver(database.unit, deliveries)[-1].outcome
 
 
@@ -191,7 +191,7 @@ def test_rows_that_a_trigger_drops_stop_the_delivery(database: PostgresDatabase,
         deliver(database, delivery(folder, ("a", 2), ("b", 2), claim=2, **later))
     assert refused.value.code == "E813"
     assert database.rows() == before
-    assert deliver(database, delivery(folder, ("a", 2), claim=3, **later)) is Outcome.DELIVERED
+    assert deliver(database, delivery(folder, ("a", 2), claim=3, **later)) is DeliveryOutcome.DELIVERED
 
 
 def test_rows_that_a_trigger_keeps_from_being_deleted_stop_the_delivery(
@@ -235,7 +235,7 @@ def test_rows_that_others_refer_to_are_not_deleted_to_be_written_again(
     assert refused.value.code == "E820"
     assert database.run("SELECT of FROM lines") == [("a",)]
     database.run("DELETE FROM lines")
-    assert deliver(database, delivery(folder, ("a", 2), claim=3, mode=mode)) is Outcome.DELIVERED
+    assert deliver(database, delivery(folder, ("a", 2), claim=3, mode=mode)) is DeliveryOutcome.DELIVERED
 
 
 def test_a_column_that_fits_two_of_the_destination_is_refused(database: PostgresDatabase, folder: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_column_that_fits_two_of_the_destination_is_refused(database: Postgres
         deliver(database, delivery(folder, ("a", 1)))
     assert refused.value.code == "E813"
     database.run('ALTER TABLE totals RENAME COLUMN "Amount" TO former')
-    assert deliver(database, delivery(folder, ("a", 1))) is Outcome.DELIVERED
+    assert deliver(database, delivery(folder, ("a", 1))) is DeliveryOutcome.DELIVERED
     assert database.run("SELECT id, amount, former FROM totals") == [("a", 1, None)]
 
 
@@ -280,7 +280,7 @@ def test_any_other_name_is_taken(database: PostgresDatabase, folder: Path, *, is
     at, unit = CONNECTOR.deliverer(database.setting), unit_of("ops", '50% "of" select;')
     for claim in (1, 2):
         one = delivery(folder, ("a", 1), claim=claim, mode=Mode.APPEND, is_from_partitioned=is_by_label)
-        assert at.deliver(unit, [one])[-1].outcome is Outcome.DELIVERED
+        assert at.deliver(unit, [one])[-1].outcome is DeliveryOutcome.DELIVERED
         assert at.lost(unit, PLAIN.project, PLAIN.publish, claim) is None
 
 
@@ -320,7 +320,7 @@ def test_two_that_deliver_one_claim_at_once_deliver_it_once(database: PostgresDa
     made = delivery(folder, *((str(at), at) for at in range(500)), mode=Mode.APPEND, is_from_partitioned=True)
     with ThreadPoolExecutor(4) as pool:
         outcomes = list(pool.map(lambda _: deliver(database, made), range(4)))
-    assert set(outcomes) == {Outcome.DELIVERED}
+    assert set(outcomes) == {DeliveryOutcome.DELIVERED}
     assert len(database.rows()) == 500
 
 
@@ -352,14 +352,14 @@ def test_a_sleeping_runner_is_killed_and_delivers_nothing_when_it_wakes(
     database: PostgresDatabase, sleeper: Any
 ) -> None:
     deliverer = CONNECTOR.deliverer(database.setting)
-    assert deliverer.kill(database.unit, "flights", "ops.totals", 1).outcome is Outcome.KILLED
+    assert deliverer.kill(database.unit, "flights", "ops.totals", 1).outcome is DeliveryOutcome.KILLED
     os.kill(sleeper.pid, signal.SIGCONT)
     sleeper.join(30)
     assert sleeper.exitcode == 1
     assert database.rows() == []
     found = deliverer.find(database.unit, "flights", "ops.totals", 1)
     assert found is not None
-    assert found.outcome is Outcome.KILLED
+    assert found.outcome is DeliveryOutcome.KILLED
 
 
 def test_a_lock_that_is_not_given_up_is_told_and_passes(database: PostgresDatabase, folder: Path) -> None:

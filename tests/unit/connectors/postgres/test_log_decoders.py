@@ -17,8 +17,8 @@ from waterclock.connectors.postgres import pgoutput, wal2json
 from waterclock.connectors.postgres.log_changes import (
     POSTGRES_EPOCH,
     Begin,
-    Change,
     Event,
+    LogChange,
     Op,
     position_of,
     position_text,
@@ -43,7 +43,7 @@ def transactions(draw: st.DrawFn) -> list[list[Event]]:
 
 
 @st.composite
-def _changes(draw: st.DrawFn, begin: Begin, number: int) -> Change:
+def _changes(draw: st.DrawFn, begin: Begin, number: int) -> LogChange:
     op = draw(st.sampled_from([Op.INSERT, Op.UPDATE, Op.DELETE, Op.TRUNCATE]))
     after = dict(draw(VALUES)) if op in {Op.INSERT, Op.UPDATE} else None
     if after is not None and op is Op.UPDATE and draw(st.booleans()):
@@ -55,7 +55,7 @@ def _changes(draw: st.DrawFn, begin: Begin, number: int) -> Change:
         before = draw(st.sampled_from((whole, key)))
     if op is Op.UPDATE:
         before = draw(st.none() | st.sampled_from((whole, key)))
-    return Change(op, begin, number, after, before)
+    return LogChange(op, begin, number, after, before)
 
 
 def _as_wal2json(made: list[list[Event]]) -> list[str]:
@@ -156,7 +156,7 @@ def test_wal2json_keeps_every_digit_and_says_how_a_type_is_written() -> None:
     begin = '{"action":"B","xid":5,"timestamp":"2026-01-02 03:04:05+00","lsn":"0/A"}'
     came = list(wal2json.events([begin, text], *TABLE))
     assert came[0] == Begin(5, 10, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
-    assert isinstance(came[1], Change)
+    assert isinstance(came[1], LogChange)
     assert came[1].after == {"n": "12345678901234567890.10", "b": "t", "x": "\\xdead", "j": '{"a": 1.10}'}
 
 

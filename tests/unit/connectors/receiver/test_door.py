@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from waterclock.access_tokens import WrongTokens
-from waterclock.connectors.receiver.door import Door, Limits, Stream
+from waterclock.connectors.receiver.door import Door, RequestLimits, Stream
 from waterclock.connectors.receiver.writing import SyncFailedError
 
 METRICS = "t0ken-of-the-metrics"
@@ -76,7 +76,7 @@ async def ask(
 
 def answers(disk: Disk, story: Callable[[Door], Awaitable[Any]], max_waiting: int = 1 << 20, **limits: Any) -> Any:
     async def played() -> Any:
-        stream = Stream(Limits(**limits), disk)
+        stream = Stream(RequestLimits(**limits), disk)
         door = Door({"door/events": stream}, max_waiting, metrics_token=METRICS, wrong=WrongTokens(seconds=0))
         with ThreadPoolExecutor(1) as thread:
             writing = asyncio.create_task(stream.run(thread))

@@ -18,7 +18,7 @@ import pytest
 
 from tests.systems import setting_of, unit_of
 from waterclock.connectors.files.file_schemas import shapes_of
-from waterclock.connectors.files.reading_options import Reading
+from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.interface import Item
 from waterclock.connectors.receiver import spool, writing
 from waterclock.connectors.receiver.connector import CONNECTOR, ReceiverCollector
@@ -384,9 +384,9 @@ def test_keys_that_a_stranger_spells_in_his_own_way_stop_no_closed_list(tmp_path
     path = tmp_path / "events.jsonl"
     path.write_text('{"userId":1,"a b":1}\n{"userid":2,"a_b":2,"x":3}\n')
     columns = declared(("userId", "INT"), is_open=False)
-    (shape,) = shapes_of([str(path)], Reading(), columns)
+    (shape,) = shapes_of([str(path)], ReadOptions(), columns)
     assert [found.name for found in shape.found] == ["a b", "userId", "x"]
-    (shape,) = shapes_of([str(path)], Reading(), declared(("UserID", "INT"), is_open=False))
+    (shape,) = shapes_of([str(path)], ReadOptions(), declared(("UserID", "INT"), is_open=False))
     assert {"userId", "userid"} <= {found.name for found in shape.found}, "neither is meant more than the other"
 
 

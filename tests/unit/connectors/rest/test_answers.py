@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from waterclock.connectors.rest.answers import Answer
+from waterclock.connectors.rest.answers import Response
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )
 def test_how_long_to_wait_is_read_in_seconds_and_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
-    assert Answer(429, headers, b"").wait(NOW) == seconds
+    assert Response(429, headers, b"").wait(NOW) == seconds
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_how_long_to_wait_is_read_in_seconds_and_as_a_date(headers: dict[str, st
     ],
 )
 def test_the_next_page_is_read_from_the_header(link: str, following: str | None) -> None:
-    assert Answer(200, {"link": link}, b"").next_link == following
+    assert Response(200, {"link": link}, b"").next_link == following
 
 
 def test_only_what_may_pass_is_tried_again() -> None:
-    passing = [status for status in range(100, 600) if Answer(status, {}, b"").may_pass]
+    passing = [status for status in range(100, 600) if Response(status, {}, b"").may_pass]
     assert passing == [408, 425, 429, 500, *range(502, 505), *range(506, 600)]

@@ -13,12 +13,12 @@ import pytest
 from tests.apis import Space, patient
 from waterclock.connectors.rest import asking
 from waterclock.connectors.rest.addresses import OutsideApi
-from waterclock.connectors.rest.answers import Answer
-from waterclock.connectors.rest.asking import Request
+from waterclock.connectors.rest.answers import Response
+from waterclock.connectors.rest.asking import ApiRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
 
-ALL = Request("GET", "all", {})
+ALL = ApiRequest("GET", "all", {})
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_server_that_stays_so_is_told_as_passing(space: Space, tmp_path: Path,
 
 def test_a_page_for_people_is_told_as_such(space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asker = patient(space.setting(tmp_path, tries=2))
-    page = Answer(200, {}, b"\n<html><body>Please log in</body></html>")
+    page = Response(200, {}, b"\n<html><body>Please log in</body></html>")
     monkeypatch.setattr(asker, "_send", lambda *_: page)
     with pytest.raises(WaterclockError) as caught:
         asker.ask(ALL, where="api.all", read=lambda answer: json.loads(answer.content))
@@ -194,10 +194,10 @@ def test_a_secret_is_hidden_however_it_is_told_back(space: Space, tmp_path: Path
 def test_a_link_is_relative_to_what_was_asked(space: Space, tmp_path: Path, link: str, whole: str) -> None:
     options = {"url": "https://api.example/v1", "auth.key": "k3y", "auth.param": "key"}
     api = patient(space.setting(tmp_path, **options))
-    found = api.resolve_link(link, Request("GET", "shop/orders", {}))
+    found = api.resolve_link(link, ApiRequest("GET", "shop/orders", {}))
     assert found.removeprefix("https://api.example").removeprefix(":443") == whole
     with pytest.raises(OutsideApi, match="another host"):
-        api.resolve_link(found.replace("https:", "http:"), Request("GET", "shop/orders", {}))
+        api.resolve_link(found.replace("https:", "http:"), ApiRequest("GET", "shop/orders", {}))
 
 
 def test_an_answer_that_never_ends_is_no_answer(space: Space, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.apis import Space, patient
 from tests.systems import HERE
-from waterclock.connectors.delivering import Delivery, Outcome
+from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.rest.delivery import RestDeliverer
 from waterclock.connectors.rest.journal import Accepted, Journal
 from waterclock.errors import WaterclockError
@@ -89,7 +89,7 @@ def sent(space: Space) -> list[dict[str, Any]]:
 def test_rows_are_sent_in_chunks_with_their_label_and_a_key_each(space: Space, tmp_path: Path) -> None:
     given = delivery([seal(tmp_path, rows(5))])
     (done,) = deliverer(space, tmp_path).deliver(unit(chunk=2), [given])
-    assert (done.outcome, done.rows, done.is_repeat) == (Outcome.DELIVERED, 5, False)
+    assert (done.outcome, done.rows, done.is_repeat) == (DeliveryOutcome.DELIVERED, 5, False)
     assert [one["ids"] for one in sent(space)] == [["0", "1"], ["2", "3"], ["4"]]
     assert len({one["key"] for one in sent(space)}) == 3
     assert not list(tmp_path.rglob("*.accepted")), "what is over needs no detail"
@@ -146,7 +146,7 @@ def test_what_stopped_half_way_goes_on_where_it_stopped(space: Space, tmp_path: 
     assert deliverer(space, tmp_path).find(unit(), PROJECT, PUBLISH, 1) is None
     space.set(faults=[], log=[])
     killed = deliverer(space, tmp_path).kill(unit(), PROJECT, PUBLISH, 1)
-    assert (killed.outcome, killed.rows) == (Outcome.DELIVERED, 8), "what was begun goes forward"
+    assert (killed.outcome, killed.rows) == (DeliveryOutcome.DELIVERED, 8), "what was begun goes forward"
     assert [one["ids"] for one in sent(space)] == [["4", "5"], ["6", "7"]]
     assert ids(space) == [str(at) for at in range(8)]
 
@@ -172,8 +172,8 @@ def test_rows_that_are_refused_are_told_by_their_keys_and_the_others_are_there(s
     assert "id 3" in str(error.why)
     assert "3 is not welcome" in str(error.why)
     assert ids(space) == ["0", "1", "2", "4", "5"]
-    assert made.kill(unit(), PROJECT, PUBLISH, 1).outcome is Outcome.KILLED
-    assert made.deliver(unit(format="row"), [given])[0].outcome is Outcome.KILLED
+    assert made.kill(unit(), PROJECT, PUBLISH, 1).outcome is DeliveryOutcome.KILLED
+    assert made.deliver(unit(format="row"), [given])[0].outcome is DeliveryOutcome.KILLED
 
 
 def test_the_next_claim_sends_what_was_not_accepted_however_chunks_lie(space: Space, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_the_next_claim_sends_what_was_not_accepted_however_chunks_lie(space: Sp
     space.set(log=[])
     mended = [row for row in rows(7) if row["id"] != "3"] + [{"id": "x", "who": "p", "at": 0}]
     (done,) = deliverer(space, tmp_path).deliver(unit(chunk=3), [delivery([seal(tmp_path, mended, 1)], claim=2)])
-    assert (done.outcome, done.rows) == (Outcome.DELIVERED, 7)
+    assert (done.outcome, done.rows) == (DeliveryOutcome.DELIVERED, 7)
     assert [one["ids"] for one in sent(space)] == [["2", "x"]]
 
 
@@ -217,7 +217,7 @@ def test_credentials_that_are_refused_end_the_claim_and_the_next_one_goes_on(spa
     assert caught.value.code == "E844"
     assert len(sent(space)) == 1
     made = deliverer(space, tmp_path, **{"auth.token": "good"})
-    assert made.deliver(unit(), [replace(given, claim=2)])[0].outcome is Outcome.DELIVERED
+    assert made.deliver(unit(), [replace(given, claim=2)])[0].outcome is DeliveryOutcome.DELIVERED
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"wr0ng-token" not in kept
 
@@ -309,7 +309,7 @@ def test_whatever_fails_all_rows_are_there_once_and_in_order(
         except (Struck, WaterclockError):
             pass
     (done,) = deliverer(space, folder, tries=12).deliver(asked, [given])
-    assert (done.outcome, done.rows) == (Outcome.DELIVERED, count)
+    assert (done.outcome, done.rows) == (DeliveryOutcome.DELIVERED, count)
     kept = space.told()["kept"]
     assert Counter(row["id"] for row in kept) == Counter(map(str, range(count)))
     if ordered == "at":
@@ -355,5 +355,5 @@ def test_after_a_kill_only_the_rest_is_sent(space: Space, tmp_path: Path) -> Non
     assert ran.returncode == -9
     assert ids(space) == ["0", "1", "2"]
     (done,) = deliverer(space, tmp_path).deliver(unit(chunk=1), [given])
-    assert done.outcome is Outcome.DELIVERED
+    assert done.outcome is DeliveryOutcome.DELIVERED
     assert [one["ids"] for one in sent(space)] == [[str(at)] for at in range(9)]

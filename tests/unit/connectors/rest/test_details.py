@@ -24,11 +24,11 @@ from tests.systems import HERE
 from waterclock.connectors.interface import EachRequest
 from waterclock.connectors.rest import collection, details
 from waterclock.connectors.rest.addresses import OutsideApi
-from waterclock.connectors.rest.asking import Request
-from waterclock.connectors.rest.collection import NotFound, Reading
+from waterclock.connectors.rest.asking import ApiRequest
+from waterclock.connectors.rest.collection import NotFound, RestSource
 from waterclock.connectors.rest.declared import details_of, each_parameters, resource_of
 from waterclock.connectors.rest.details import _Asking
-from waterclock.connectors.rest.kept_answers import KEY, NOTHING, Answer, Answers, Writer, answer_of
+from waterclock.connectors.rest.kept_answers import KEY, NOTHING, Answers, ResponseWriter, StoredResponse, answer_of
 from waterclock.connectors.rest.pages import Series, lines_of
 from waterclock.connectors.rest.records import Body
 from waterclock.errors import WaterclockError
@@ -49,7 +49,7 @@ def space() -> Space:
 def asking_of(space: Space, folder: Path, options: dict[str, Value]) -> _Asking:
     setting = space.setting(folder, tries=2)
     unit = Unit("api", "things", None, options, HERE)
-    reading = Reading(patient(setting), setting, unit, resource_of(setting.options, unit.path, options))
+    reading = RestSource(patient(setting), setting, unit, resource_of(setting.options, unit.path, options))
     request = EachRequest("raw.things", each_parameters("things", options), {})
     return _Asking(reading, request, details_of(options), Answers(folder / "each", "asked"))
 
@@ -75,7 +75,7 @@ def kept(series: Series) -> dict[str, list[Any]]:
 def ask(asking: _Asking, values: list[Any], series: Series) -> None:
     """Ask for what is not kept yet, as a collect does."""
     known = kept(series)
-    writer = Writer(asking.answers, series, len(list(series.pages())) + 1)
+    writer = ResponseWriter(asking.answers, series, len(list(series.pages())) + 1)
     open_ = [key_of(value) for value in dict.fromkeys(values) if key_of(value) not in known]
     try:
         details._ask_all(asking, WINDOW, writer, io.StringIO("".join(f"{key}\n" for key in open_)))
@@ -177,7 +177,7 @@ def test_a_later_page_that_is_not_there_loses_no_page_before_it(
     lacking: list[bool] = []
 
     def ask_page(_: Any, place: Any, *others: Any) -> Any:
-        lacking.append(others[-1](Request("GET", "detail/1", {})).may_lack)
+        lacking.append(others[-1](ApiRequest("GET", "detail/1", {})).may_lack)
         if len(lacking) == 1:
             return Body(('{"id": 1}',), ("id",), None), {**place, "page": 2}
         raise NotFound if lacking[-1] else WaterclockError("E845", "refused", where="here", why="404", fix="mend it")
@@ -198,10 +198,10 @@ def test_a_text_in_a_body_stays_one(value: str) -> None:
 def test_two_writers_of_one_series_keep_no_key_twice(tmp_path: Path) -> None:
     answers, series = Answers(tmp_path, "asked"), Series(tmp_path / "w=1" / "asked" / "000001")
 
-    def answered(value: int, by: str) -> tuple[str, Answer]:
+    def answered(value: int, by: str) -> tuple[str, StoredResponse]:
         return key_of(value), answer_of(key_of(value), ["_n"], [json.dumps({"by": by})], ["by"], DAY)
 
-    one, other = Writer(answers, series, 1), Writer(answers, series, 1)
+    one, other = ResponseWriter(answers, series, 1), ResponseWriter(answers, series, 1)
     for value in (1, 2):
         one.add(*answered(value, "one"))
     one.flush()
@@ -215,7 +215,7 @@ def test_two_writers_of_one_series_keep_no_key_twice(tmp_path: Path) -> None:
 def test_a_writer_that_was_overtaken_keeps_nothing_that_is_kept(tmp_path: Path) -> None:
     """What it is answered later may stand in a page that it has met before."""
     answers, series = Answers(tmp_path, "asked"), Series(tmp_path / "w=1" / "asked" / "000001")
-    one, other = Writer(answers, series, 1), Writer(answers, series, 1)
+    one, other = ResponseWriter(answers, series, 1), ResponseWriter(answers, series, 1)
     for value in range(1, 6):
         one.add(key_of(value), answer_of(key_of(value), ["_n"], ["{}"], [], DAY))
     one.flush()
@@ -298,7 +298,7 @@ class TestWhichSeries:
 
     def begun(self, tmp_path: Path, *, is_closed: bool) -> Series:
         series = self.series(tmp_path)
-        writer = Writer(Answers(tmp_path, "asked"), series, 1)
+        writer = ResponseWriter(Answers(tmp_path, "asked"), series, 1)
         writer.add('["1"]', answer_of('["1"]', ["_n"], [], [], DAY))
         writer.flush()
         if is_closed:
@@ -322,7 +322,7 @@ class TestWhichSeries:
     def test_answers_of_other_labels_are_found_by_their_days(self, tmp_path: Path) -> None:
         answers, now = Answers(tmp_path, "asked"), datetime.now(UTC)
         series = self.series(tmp_path)
-        writer = Writer(answers, series, 1)
+        writer = ResponseWriter(answers, series, 1)
         writer.add('["1"]', answer_of('["1"]', ["_n"], ["{}"], [], DAY))
         writer.flush()
         other = Series(tmp_path / "w=2" / "asked" / "000001")

@@ -12,7 +12,7 @@ from tests.apis import Space, in_pages, patient
 from tests.stores import fresh_bucket
 from tests.unit.connectors.rest.test_delivery import PROJECT, PUBLISH, delivery, ids, rows, seal, sent, unit
 from tests.unit.connectors.rest.test_pages import Stopped, after
-from waterclock.connectors.delivering import Outcome
+from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.connectors.rest import collection
 from waterclock.connectors.rest.delivery import RestDeliverer
 from waterclock.connectors.rest.pages import lines_of
@@ -54,7 +54,7 @@ def test_a_delivery_that_stopped_goes_on_by_a_journal_in_a_bucket(tmp_path: Path
         deliverer().deliver(unit(chunk=2), [given])
     assert caught.value.code == "E848"
     (done,) = deliverer().deliver(unit(chunk=2), [given])
-    assert (done.outcome, done.rows) == (Outcome.DELIVERED, 7)
+    assert (done.outcome, done.rows) == (DeliveryOutcome.DELIVERED, 7)
     assert ids(space) == [row["id"] for row in rows(7)]
     assert len(sent(space)) == 5
     last = deliverer().last(unit(), PROJECT, PUBLISH)

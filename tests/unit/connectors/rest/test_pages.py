@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from tests.apis import Space, in_pages
 from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.rest import collection
-from waterclock.connectors.rest.collection import Reading, time_text
-from waterclock.connectors.rest.declared import Asked, Paging
+from waterclock.connectors.rest.collection import RestSource, time_text
+from waterclock.connectors.rest.declared import Paging, WindowParams
 from waterclock.connectors.rest.pages import Series, lines_of
 from waterclock.connectors.rest.paging import next_place
 from waterclock.connectors.rest.records import Body
@@ -44,7 +44,7 @@ def rows(count: int) -> list[dict[str, Any]]:
     return [{"id": str(at), "deep": {"n": at}} for at in range(count)]
 
 
-def collect(reading: Reading, window: Window | None = None, *, close: bool = True) -> list[str]:
+def collect(reading: RestSource, window: Window | None = None, *, close: bool = True) -> list[str]:
     """Collect once, and return the ids of the records that are kept, in order."""
     series = collection._series_of(reading, window)
     pages = list(collection._collect(reading, series, window))
@@ -192,7 +192,7 @@ def test_what_lay_too_long_is_asked_anew(space: Space, tmp_path: Path) -> None:
     assert len(collect(reading)) == 4
 
 
-def ids_of(reading: Reading, series: Series) -> list[str]:
+def ids_of(reading: RestSource, series: Series) -> list[str]:
     pages = collection._collect(reading, series, None)
     return [json.loads(line)["id"] for page in pages for line in lines_of(Path(series.path_of(page)))]
 
@@ -281,14 +281,14 @@ def test_windows_and_other_questions_have_pages_of_their_own(space: Space, tmp_p
     ],
 )
 def test_a_window_is_asked_for_whole_however_times_are_written(form: str, zone: str, start: str, end: str) -> None:
-    asked = Asked("since", "until", form, zone)
+    asked = WindowParams("since", "until", form, zone)
     first, last = DAY + timedelta(hours=5), DAY + timedelta(hours=6, minutes=30)
     assert (time_text(first, asked), time_text(last, asked, is_end=True)) == (start, end)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"])
 def test_whichever_pass_of_an_hour_a_source_means_a_window_is_asked_for_whole(zone: str) -> None:
-    asked = Asked("since", "until", "%Y-%m-%d %H:%M", zone)
+    asked = WindowParams("since", "until", "%Y-%m-%d %H:%M", zone)
     for month, day in ((3, 29), (4, 5), (10, 25), (11, 1)):
         for half_hours in range(-30, 50):
             start = datetime(2026, month, day, tzinfo=UTC) + timedelta(minutes=30 * half_hours)
@@ -304,7 +304,7 @@ def test_whichever_pass_of_an_hour_a_source_means_a_window_is_asked_for_whole(zo
 
 
 def test_a_day_ends_where_the_next_begins() -> None:
-    assert time_text(DAY + timedelta(days=1), Asked("a", "b", "date"), is_end=True) == "2013-01-02"
+    assert time_text(DAY + timedelta(days=1), WindowParams("a", "b", "date"), is_end=True) == "2013-01-02"
 
 
 def test_no_secret_is_in_what_is_kept(space: Space, tmp_path: Path) -> None:

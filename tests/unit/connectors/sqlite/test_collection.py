@@ -18,8 +18,8 @@ from tests.systems import SqliteDatabase
 from waterclock.connectors import direct_rows
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.sqlite import collection
-from waterclock.connectors.sqlite.collection import Extract, WindowFilter, batches, set_aside
-from waterclock.connectors.sqlite.database import Database
+from waterclock.connectors.sqlite.collection import SqliteExtract, SqliteWindowFilter, batches, set_aside
+from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.connectors.values import Times
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.window import Window
@@ -62,12 +62,14 @@ told = st.one_of(
 )
 
 
-def extract_of(path: Path, windows: list[Window], taken: tuple[Taken, ...] = ()) -> Extract:
+def extract_of(path: Path, windows: list[Window], taken: tuple[Taken, ...] = ()) -> SqliteExtract:
     columns = taken or (Taken("id", "id", "BIGINT", is_typed=True),)
-    return Extract(Database(str(path)), "ops.t", '"t"', columns, Times(ZONE), WindowFilter("at", tuple(windows)))
+    return SqliteExtract(
+        SqliteFile(str(path)), "ops.t", '"t"', columns, Times(ZONE), SqliteWindowFilter("at", tuple(windows))
+    )
 
 
-def read(path: Path, extract: Extract) -> list[dict[str, Any]]:
+def read(path: Path, extract: SqliteExtract) -> list[dict[str, Any]]:
     with closing(sqlite3.connect(path)) as connection:
         return [row for batch in batches(connection, extract) for row in batch.to_pylist()]
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import SqliteDatabase, setting_of, unit_of
-from waterclock.connectors.delivering import Delivery, Outcome
+from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.sqlite.connector import CONNECTOR
 from waterclock.connectors.sqlite.destination import sql_type
 from waterclock.errors import WaterclockError
@@ -56,7 +56,7 @@ def delivery(database: SqliteDatabase, rows: Sequence[tuple[str, int]], claim: i
     return replace(made, **changes)
 
 
-def deliver(database: SqliteDatabase, *deliveries: Delivery, **options: bool) -> Outcome:
+def deliver(database: SqliteDatabase, *deliveries: Delivery, **options: bool) -> DeliveryOutcome:
     deliverer = CONNECTOR.deliverer(database.setting)
     return deliverer.deliver(unit_of("ops", "totals", **options), deliveries)[-1].outcome
 
@@ -73,7 +73,7 @@ def test_a_table_with_rows_of_somebody_else_is_refused(database: SqliteDatabase)
 def test_it_may_be_adopted(database: SqliteDatabase) -> None:
     database.run("CREATE TABLE totals (id TEXT, amount INTEGER)")
     database.run("INSERT INTO totals VALUES ('theirs', 1)")
-    assert deliver(database, delivery(database, [("a", 1)]), adopt=True) is Outcome.DELIVERED
+    assert deliver(database, delivery(database, [("a", 1)]), adopt=True) is DeliveryOutcome.DELIVERED
     assert [row["id"] for row in database.rows()] == ["a"]
 
 
@@ -302,7 +302,7 @@ def test_a_locked_database_changes_nothing_and_is_transient(database: SqliteData
     assert (caught.value.code, caught.value.transient) == ("E811", True)
     assert caught.value.where == "ops.totals@20130101000000"
     assert [row["id"] for row in database.rows()] == ["a"]
-    assert deliver(database, delivery(database, [("b", 1)], 2)) is Outcome.DELIVERED
+    assert deliver(database, delivery(database, [("b", 1)], 2)) is DeliveryOutcome.DELIVERED
 
 
 def test_a_database_that_is_gone_is_not_made_unless_said(database: SqliteDatabase, tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_full_disk_changes_nothing(database: SqliteDatabase) -> None:
     assert caught.value.code == "E821"
     assert caught.value.where == "ops.totals@20130101000000"
     assert [row["id"] for row in database.rows()] == ["a"]
-    assert deliver(database, big) is Outcome.DELIVERED
+    assert deliver(database, big) is DeliveryOutcome.DELIVERED
     assert len(database.rows()) == 20_000
 
 

@@ -18,7 +18,7 @@ from waterclock.connectors.waterclock.connector import WaterclockCollector
 from waterclock.connectors.waterclock.declared import Upstream
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Value
-from waterclock.ledger.read.linked import Declarations, Declared
+from waterclock.ledger.read.linked import Declarations, LinkedDeclaration
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -148,7 +148,7 @@ def test_a_ledger_that_was_moved_elsewhere_is_told(tmp_path: Path, other: OtherP
 
 def test_a_table_that_only_reports_restatements_is_settled_all_the_same() -> None:
     def on_restate(statement: str) -> str:
-        said = Declared("a.b", "transform", "regular", "append", "DAY", "UTC", True, statement)
+        said = LinkedDeclaration("a.b", "transform", "regular", "append", "DAY", "UTC", True, statement)
         return Upstream(Declarations("other", {"a.b": said})).table("a.b", "here").on_restate
 
     assert on_restate("TRANSFORM a.b ON RESTATE REPORT AS SELECT 1") == "report"
@@ -157,8 +157,8 @@ def test_a_table_that_only_reports_restatements_is_settled_all_the_same() -> Non
 
 
 def test_a_table_that_waits_for_ours_in_turn_is_found_by_statements() -> None:
-    def said(name: str, statement: str) -> Declared:
-        return Declared(name, "transform", "regular", "append", "DAY", "UTC", True, statement)
+    def said(name: str, statement: str) -> LinkedDeclaration:
+        return LinkedDeclaration(name, "transform", "regular", "append", "DAY", "UTC", True, statement)
 
     upstream = Upstream(
         Declarations(

@@ -2,21 +2,24 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.dpl.query.merging import Call, parted
+from waterclock.dpl.query.merging import WindowCall, parted
 
 
 @pytest.mark.parametrize(
     ("text", "calls"),
     [
-        ("count(*)", [Call("count", ("*",))]),
-        ("SUM( amount ) / count(*)", [Call("sum", ("amount",)), Call("count", ("*",))]),
-        ("round(avg(`a, b`), 2)", [Call("avg", ("`a, b`",))]),
-        ("approx_percentile(x, array(0.1, 0.5), 100)", [Call("approx_percentile", ("x", "array(0.1, 0.5)", "100"))]),
-        ("count_if(a > 0 AND b IN (1, 2))", [Call("count_if", ("a > 0 AND b IN (1, 2)",))]),
-        ("coalesce(max(if(a, b, c)), 0) - 1", [Call("max", ("if(a, b, c)",))]),
+        ("count(*)", [WindowCall("count", ("*",))]),
+        ("SUM( amount ) / count(*)", [WindowCall("sum", ("amount",)), WindowCall("count", ("*",))]),
+        ("round(avg(`a, b`), 2)", [WindowCall("avg", ("`a, b`",))]),
+        (
+            "approx_percentile(x, array(0.1, 0.5), 100)",
+            [WindowCall("approx_percentile", ("x", "array(0.1, 0.5)", "100"))],
+        ),
+        ("count_if(a > 0 AND b IN (1, 2))", [WindowCall("count_if", ("a > 0 AND b IN (1, 2)",))]),
+        ("coalesce(max(if(a, b, c)), 0) - 1", [WindowCall("max", ("if(a, b, c)",))]),
     ],
 )
-def test_an_expression_is_parted_at_its_aggregates(text: str, calls: list[Call]) -> None:
+def test_an_expression_is_parted_at_its_aggregates(text: str, calls: list[WindowCall]) -> None:
     found = parted(text)
     assert found is not None
     assert [*found.calls] == calls

@@ -11,7 +11,7 @@ import pytest
 from tests.ledgers import SOMEWHERE, table
 from tests.unit.engine.fakes import manifest
 from waterclock.engine.batch.expectations import (
-    Verdict,
+    RuleVerdict,
     asked_of_batch,
     has_unasked,
     judge,
@@ -40,7 +40,7 @@ def audited(*rules: Rule, columns: tuple[Column, ...] = (), mode: Mode = Mode.AP
     )
 
 
-def verdict_of(of: Table, measures: dict[str, Any], rows: int = 10) -> Verdict:
+def verdict_of(of: Table, measures: dict[str, Any], rows: int = 10) -> RuleVerdict:
     slice_ = manifest("marts.a", 0, rows=rows, digest=f"{rows}:1:2")
     return judge(None, of, "folder", slice_, measures, None)  # type: ignore[arg-type]  # counts alone need no Spark
 
@@ -57,7 +57,7 @@ def column(name: str, **said: Any) -> Column:
 
 def test_a_rule_that_every_row_keeps_says_nothing() -> None:
     of = audited(rule("a", action=Action.FAIL), rule("b", action=Action.WARN))
-    assert verdict_of(of, {"expect:a": 0, "expect:b": None}) == Verdict()
+    assert verdict_of(of, {"expect:a": 0, "expect:b": None}) == RuleVerdict()
 
 
 def test_a_broken_rule_refuses_and_a_warning_lets_pass() -> None:
@@ -101,7 +101,7 @@ def test_what_spark_observes_while_it_writes_costs_no_job_of_its_own(expression:
 
 def test_a_rule_of_the_batch_that_was_observed_holds_only_where_it_is_true() -> None:
     of = audited(Rule("count(*) > 5", "many", Scope.BATCH, Action.FAIL, SOMEWHERE))
-    assert verdict_of(of, {"batch:many": True}) == Verdict()
+    assert verdict_of(of, {"batch:many": True}) == RuleVerdict()
     for answer in (False, None):
         assert verdict_of(of, {"batch:many": answer}).refusals == (
             "many: the batch is not (count(*) > 5), where count(*) is 10",
@@ -110,12 +110,12 @@ def test_a_rule_of_the_batch_that_was_observed_holds_only_where_it_is_true() -> 
 
 def test_a_refusal_says_all_that_is_wrong_and_that_nothing_is_visible() -> None:
     of = audited(rule("a", action=Action.FAIL))
-    error = refusal(of, WHERE, Verdict(refusals=("a: 3 of 10 rows are not (a > 0)", "id is null in 1 of 10 rows")))
+    error = refusal(of, WHERE, RuleVerdict(refusals=("a: 3 of 10 rows are not (a > 0)", "id is null in 1 of 10 rows")))
     assert (error.code, error.where, error.transient) == ("E740", WHERE, False)
     assert "3 of 10" in error.what
     assert error.why == "id is null in 1 of 10 rows"
     assert "nothing of this revision is visible, and an earlier one stays" in (error.fix or "")
-    assert "flow.dpl:1:1" in (refusal(of, WHERE, Verdict(refusals=("one",))).why or "")
+    assert "flow.dpl:1:1" in (refusal(of, WHERE, RuleVerdict(refusals=("one",))).why or "")
 
 
 def test_what_a_source_s_reading_set_aside_is_said_with_its_counts() -> None:
@@ -128,7 +128,7 @@ def test_what_a_source_s_reading_set_aside_is_said_with_its_counts() -> None:
 
 def test_a_batch_is_held_for_what_was_found_of_past_windows_and_judged_itself() -> None:
     one, two, own = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3))
-    past = {one: Verdict(holds=("some: 0 rows",)), two: Verdict(("few",))}
-    found = with_past(past | {own: Verdict(("late",), holds=("each: twice",))}, own)
-    assert found == Verdict(("late",), holds=("each: twice", "20260101000000, read again: some: 0 rows"))
-    assert with_past({own: Verdict(("late",))}, own) == Verdict(("late",))
+    past = {one: RuleVerdict(holds=("some: 0 rows",)), two: RuleVerdict(("few",))}
+    found = with_past(past | {own: RuleVerdict(("late",), holds=("each: twice",))}, own)
+    assert found == RuleVerdict(("late",), holds=("each: twice", "20260101000000, read again: some: 0 rows"))
+    assert with_past({own: RuleVerdict(("late",))}, own) == RuleVerdict(("late",))

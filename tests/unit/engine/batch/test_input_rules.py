@@ -13,7 +13,7 @@ from waterclock.flow.checks import every_rule, input_checks, inputs_asked, keeps
 from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Flat, Read, Rule, Table
 from waterclock.flow.ladders import Ladder, Rung
-from waterclock.storage.slices.input_sifting import Counts
+from waterclock.storage.slices.input_sifting import InputCounts
 from waterclock.storage.slices.sieve import SET_ASIDE, STAYS, Sifted
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_what_is_told_names_the_table_that_was_read() -> None:
 def test_a_rule_of_all_rows_tells_what_its_aggregates_came_to() -> None:
     few = rule("count(*) > 5 AND count(n) > 2", "few", Action.HOLD, of="a.read")
     answers = {"few": False, "few: count(*)": "4", "few: count(n)": None}
-    assert list(_findings(asking(few), {"a.read": Counts(Sifted(4, 0, 0, {}, {}), answers)})) == [
+    assert list(_findings(asking(few), {"a.read": InputCounts(Sifted(4, 0, 0, {}, {}), answers)})) == [
         (
             Action.HOLD,
             "few: the rows of a.read are not (count(*) > 5 AND count(n) > 2), where count(*) is 4; count(n) is NULL",
@@ -82,7 +82,7 @@ def test_a_rule_of_all_rows_tells_what_its_aggregates_came_to() -> None:
 
 
 def test_rows_that_were_read_and_made_are_in_one_quarantine() -> None:
-    found = InputFindings({"a.read": Counts(Sifted(10, 2, 1, {"good": 2, "small": 0}, {"good": 2}))})
+    found = InputFindings({"a.read": InputCounts(Sifted(10, 2, 1, {"good": 2, "small": 0}, {"good": 2}))})
     assert found.measures() == {
         "input_rules": {
             "a.read": {"in": 10, "quarantined": 2, "dropped": 1, "broken": {"good": 2}, "first": {"good": 2}}

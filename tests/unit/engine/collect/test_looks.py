@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.ledgers import day
 from tests.unit.engine.collect.test_lookback import piece
-from waterclock.connectors.interface import Looked, Mark
+from waterclock.connectors.interface import ChangedWindows, Mark
 from waterclock.engine.collect.looks import LOOKED, Noted, marks_of, notes_of, read_note
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
@@ -19,7 +19,7 @@ def windows(*numbers: int) -> list[Window]:
 def noted(of: int, *past: int, mark: str = "m", at: float = 0, by: str = "t") -> Noted:
     """Return what the batch of a day noted, read back from where it is kept."""
     of_window: dict[Any, Any] = {day(number): [number] for number in (of, *past)}
-    looked = Looked({}, mark, of_window)
+    looked = ChangedWindows({}, mark, of_window)
     notes = notes_of(looked, day(at), by, windows(of), [piece(number) for number in past], {})
     return read_note(day(of), notes[day(of)], "t")
 
@@ -46,7 +46,7 @@ def test_a_look_at_something_else_covers_nothing() -> None:
 
 
 def test_of_a_group_the_first_label_keeps_what_holds_of_past_windows() -> None:
-    looked = Looked({day(1): "m says so"}, {"from": "x"})
+    looked = ChangedWindows({day(1): "m says so"}, {"from": "x"})
     notes = notes_of(looked, day(9), "t", windows(3, 4), [piece(1), piece(2)], looked.changed)
     assert notes[day(1)] == {"changed": "m says so"}
     assert notes[day(3)][LOOKED]["past"]["changed"] == {label_of(day(1)): "m says so"}

@@ -75,7 +75,7 @@ def test_a_watch_does_not_wait_for_ever_for_a_rebuild_that_was_killed(
         looked.append(reloaded())
 
     monkeypatch.setattr(run, "watch", watch)
-    asked = run.Asked("run", watch_seconds=60)
+    asked = run.RunOptions("run", watch_seconds=60)
     run._driven(cast("Any", None), work, cast("Any", work.listener), asked, day(5), None, threading.Event())
     assert looked == [None]
     known = work.ledger.keeping.rebuilding()

@@ -27,7 +27,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import striking
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
-from waterclock.planner.request import Request
+from waterclock.planner.request import PlanRequest
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.log.identity import Identity
@@ -71,7 +71,7 @@ def work(root: Path) -> Iterator[Workplace]:
 def make(work: Workplace, name: str, number: int, rows: Sequence[int] = ()) -> None:
     """Make the batch of a day as a runner does; of the collect alone with files."""
     table, label, ledger = work.flow.tables[name], day(number), work.ledger
-    asked = Request(only=[name], force={name: frozenset({label})})
+    asked = PlanRequest(only=[name], force={name: frozenset({label})})
     plan = Planner(work.flow).plan(ledger.reads.snapshot(work.flow), NOW, asked)
     batch = next(each for each in plan.batches if each.label == label)
     assert batch.status is Status.READY, batch.reason

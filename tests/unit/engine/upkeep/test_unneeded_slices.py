@@ -9,7 +9,7 @@ import pytest
 from tests.ledgers import ZERO, day, table
 from waterclock.batches.records import Claim, ClaimRequest, Input
 from waterclock.engine.upkeep.unneeded_slices import (
-    Known,
+    RetentionFacts,
     is_held_or_claimed,
     is_read,
     kept_since,
@@ -38,9 +38,9 @@ def leaf(claim: int, label: datetime | None = None, *, sealed: bool = True) -> L
     return Leaf(f"_stage/{at:%Y%m%d}/c={claim}", claim, at, sealed)
 
 
-def known(**parts: Any) -> Known:
+def known(**parts: Any) -> RetentionFacts:
     usual: dict[str, Any] = {"claims": {OLD: "done", NEW: "done"}, "current": {day(1): OLD}, "kept_since": SINCE}
-    return Known(**(usual | {"now": NOW} | parts))
+    return RetentionFacts(**(usual | {"now": NOW} | parts))
 
 
 def test_versions_are_kept_for_thirty_days_unless_it_is_said_otherwise() -> None:

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.ledgers import Clock, Desk, day, result, table
-from waterclock.batches.alerts import Alert, AlertsNow, KnownAlerts, Told, Trouble, TroubleKind
+from waterclock.batches.alerts import Alert, AlertsNow, KnownAlerts, Notification, RootCause, TroubleKind
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.export import export_lines, load
 
-TROUBLE = Trouble("k", TroubleKind.FAILED, "no number", {"raw.a": frozenset({day(3)})}, "E731", blocks={"marts.a": 2})
+TROUBLE = RootCause("k", TroubleKind.FAILED, "no number", {"raw.a": frozenset({day(3)})}, "E731", blocks={"marts.a": 2})
 LEASE = timedelta(minutes=2)
 
 
@@ -18,7 +18,7 @@ def look(desk: Desk, *targets: str, since: int = 0, up_to: int = 0) -> AlertsNow
     """Open an alert, and have these targets told of it."""
 
     def decide(known: KnownAlerts, at: datetime) -> AlertsNow:
-        alert = Alert(known.next_number, TROUBLE, at, told={name: Told(at, at) for name in targets})
+        alert = Alert(known.next_number, TROUBLE, at, told={name: Notification(at, at) for name in targets})
         return AlertsNow((alert,), tuple((name, {"title": f"{alert.number} to {name}"}) for name in targets))
 
     return desk.ledger.alerts.record_look(decide, since=since, up_to=up_to)
@@ -28,7 +28,7 @@ def test_what_a_look_decides_is_kept_and_wakes_no_runner(at_desk: Desk) -> None:
     before = at_desk.ledger.sequence()
     look(at_desk, "ops")
     (alert,) = at_desk.ledger.alerts.known()
-    assert alert == Alert(1, TROUBLE, at_desk.clock.at, told={"ops": Told(at_desk.clock.at, at_desk.clock.at)})
+    assert alert == Alert(1, TROUBLE, at_desk.clock.at, told={"ops": Notification(at_desk.clock.at, at_desk.clock.at)})
     assert [message.body["title"] for message in at_desk.ledger.alerts.outgoing()] == ["1 to ops"]
     assert at_desk.ledger.sequence() == before
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.ledgers import Desk, day, table
-from waterclock.batches.offline import NEVER, KeptLabel, LabelFound, Look, SpanFound
+from waterclock.batches.offline import NEVER, KeptLabel, LabelFound, OfflineRun, SpanFound
 from waterclock.flow.measures import OFFLINE, Measured
 
 LEASE = timedelta(minutes=30)
@@ -20,7 +20,7 @@ def test_one_look_is_taken_at_a_time_and_ends_as_it_went(at_desk: Desk) -> None:
     at_desk.clock.pass_by(minutes=31)
     assert offline.take_look("raw.a", seen=NEVER, lease=LEASE)  # whoever had it is gone
     offline.end_look("raw.a", "c", looked_at=day(1), labels=2, seconds=0.5)
-    assert offline.looks() == {"raw.a": Look("c", day(1), at_desk.clock.at, 2, 0.5)}
+    assert offline.looks() == {"raw.a": OfflineRun("c", day(1), at_desk.clock.at, 2, 0.5)}
     assert not offline.take_look("raw.a", seen=NEVER, lease=LEASE)  # another has looked since
     assert offline.take_look("raw.a", seen=day(1), lease=LEASE)
     offline.end_look("raw.a", "c", looked_at=day(2), labels=0, seconds=0.1, error="E390 no")
