@@ -10,7 +10,7 @@ import pytest
 from tests.docs.console import ROOT, commands_of, failures, session
 
 PAGE = (ROOT / "docs" / "howto" / "collect-files.md").read_text(encoding="utf-8")
-SECTION = PAGE.partition("## Say of each row which file brought it")[2].partition("\n## ")[0]
+SECTION = PAGE.partition("## Record the source file of each row")[2].partition("\n## ")[0]
 TOML = """[project]
 name = "web"
 [env.dev]
