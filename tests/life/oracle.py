@@ -137,6 +137,21 @@ class Oracle:
         behind = max((read.days for read in self.tables[name].all_reads if read.kind == "UNTIL"), default=0)
         return range(self.start(name), self.today - behind)
 
+    def delivered(self, of: str) -> list[list[tuple[int, int]]]:
+        """Return what a publish of a table may have delivered, the likeliest first.
+
+        Of a state that many labels make, a label is due when the inputs of all their queries are, whichever made it.
+        """
+        states = [self.visible(of, self.today - 1 - late) for late in range(self._days_behind(of) + 1)]
+        rows = [[row for each in it.values() for row in each] if isinstance(it, dict) else it for it in states]
+        return [sorted((row.k, row.v) for row in it) for it in rows]
+
+    def _days_behind(self, name: str) -> int:
+        """Return by how many days UNTIL holds up a table, itself and by all that any of its queries reads."""
+        reads = self.tables[name].all_reads
+        own = max((read.days for read in reads if read.kind == "UNTIL"), default=0)
+        return own + max((self._days_behind(read.table) for read in reads if read.table != name), default=0)
+
     def _reads(self, table: Declared, label: int) -> tuple[Read, ...]:
         reads = table.reads_at(label)
         parents = tuple(
