@@ -351,9 +351,11 @@ class Life:
             return
         assert not outcome.failed, described(outcome)
         for name, table in self.flow.items():
-            if table.kind == "PUBLISH":
-                if self.world.delivered(name) not in (allowed := self.oracle.delivered(table.of)):
-                    raise Unexpected(f"{name} delivered {self.world.delivered(name)}, not {allowed[0]}")
+            if table.kind != "PUBLISH":
+                continue
+            found, allowed = self.world.delivered(name), self.oracle.delivered(table.of)
+            if found not in allowed:
+                raise Unexpected(f"{name} delivered {found}, not {allowed[0]}")
         if is_last:
             assert outcome.plan is not None
             left = [batch for batch in outcome.plan.batches if batch.status is not Status.WAITING]

@@ -29,9 +29,9 @@ ANSWER = AnsweredQuery(
 )
 
 
-def told(answer: AnsweredQuery) -> list[str]:
+def told(answer: AnsweredQuery, width: int | None = None) -> list[str]:
     out = io.StringIO()
-    print_answer(AnsweredQuestion(answer), make_console(out))
+    print_answer(AnsweredQuestion(answer), make_console(out, width=width))
     return out.getvalue().splitlines()
 
 
@@ -89,7 +89,7 @@ def test_instants_show_their_zone_and_local_times_have_none() -> None:
     local, never = noon.replace(tzinfo=None), datetime(1, 1, 1, microsecond=5, tzinfo=UTC)
     columns = (("at", "timestamp"), ("ntz", "timestamp_ntz"), ("never", "timestamp"), ("of", "struct<at:timestamp>"))
     answer = AnsweredQuery(columns, ((noon, local, never, {"at": noon}),), is_cut=False)
-    assert told(answer)[1].split("  ") == [
+    assert told(answer, width=120)[1].split("  ") == [
         "2013-01-01 12:00:00Z",
         "2013-01-01 12:00:00",
         "0001-01-01 00:00:00.000005Z",
