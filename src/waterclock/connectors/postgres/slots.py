@@ -88,7 +88,11 @@ def begun(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Ite
             position, snapshot = _create(walker, where, slot)
         except BaseException as error:
             connection.execute(f"DROP PUBLICATION IF EXISTS {quoted(slot.publication)}")
-            if isinstance(error, WaterclockError) and error.transient and not _may_replicate(connection):
+            if (
+                isinstance(error, WaterclockError)
+                and (error.transient or error.code == "E821")
+                and not _may_replicate(connection)
+            ):
                 _refuse(_NO_RIGHT, error.why or error.what, where, slot.plugin)  # it refused the connection already
             raise
         row = connection.execute("SELECT clock_timestamp()").fetchone()
