@@ -66,9 +66,10 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Write the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
 
-        Raises  E820 for a table with rows that belong to someone else, E875 for a table without transactions, E810 and
-                E811 (transient) for a server that does not respond and for a lock, E812, E813, E821, E876. After an
-                error no rows have changed, but the table may have been created, or columns added to it
+        After an error no rows have changed, but the table may have been created, or columns added to it.
+
+        Raises  E820 for a table with rows that belong to someone else, E875 for a table without transactions, E810
+                (transient) for a server that does not respond, E811 (transient) for a lock; E812, E813, E821, E876
         """
         import pymysql
 
@@ -99,7 +100,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         return delivered
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim without rows, unless it is recorded. A connection that still delivers it is ended first."""
+        """Record the claim without rows, unless it is recorded already. First end a connection that still delivers."""
         held = self._claim_lock(project, claim)
         with self.database.opened(str(unit)) as connection:
             _end(connection, held)

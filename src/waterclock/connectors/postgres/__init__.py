@@ -2,15 +2,15 @@
 
 Entry points: `connector` implements the connection type, `database` connects, `types` describes columns.
 
-Collecting: `extract` builds the SQL, `rows` parses results into Arrow (arrays with `array_texts`), `collection` builds
-a Spark frame, `looks` scans for CHANGED BY.
+Collecting: `extract` builds the SQL, `rows` parses results into Arrow (arrays with `array_texts`), and `collection`
+builds a Spark frame. `looks` scans for CHANGED BY.
 
 BY CHANGES: `following` collects a table through a replication slot (`slots`) and checks that the table definition is
 unchanged (`table_facts`). `logical` reads a range of the log, which `pgoutput` or `wal2json` decodes into
 `log_changes`.
 
-Publishing: `delivery` writes to a table that `destination` creates or adopts, `behind` maintains the tables behind a
-view, and `exact_values` refuses values that the columns would not store exactly.
+Publishing: `delivery` writes to a table that `destination` creates or adopts, and `behind` maintains the tables behind
+a view. `exact_values` refuses values that the columns would not store exactly.
 """
 
 from __future__ import annotations

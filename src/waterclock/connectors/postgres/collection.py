@@ -36,7 +36,7 @@ def collected(
     """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read them.
 
     `close` ends the transaction. For a small result it is called here. For a big one it is called when the counts of
-    `set_aside` are requested, which is after the frame was evaluated, or when the frame is discarded.
+    `set_aside` are requested, after the frame was evaluated, or when the frame is discarded.
     """
     import pyarrow as pa
 

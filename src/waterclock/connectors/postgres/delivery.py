@@ -58,7 +58,7 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
     database: PostgresDatabase
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim without rows, unless it is recorded. A connection that still delivers it is ended first."""
+        """Record the claim without rows, unless it is recorded already. First end a connection that still delivers."""
         with self.database.opened(str(unit)) as connection:
             connection.execute(_END, (_called(project, claim),))
         return DeliversInOneTransaction.kill(self, unit, project, publish, claim)

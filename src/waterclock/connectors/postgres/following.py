@@ -335,7 +335,7 @@ def _told(frame: DataFrame, position: int, at: datetime) -> DataFrame:
 def _settled(
     connection: Connection, followed: Followed, span: Range, until: datetime
 ) -> tuple[list[LogRow], LogPosition]:
-    """Read a range until its end is known. Return the facts of the pass, and the first rows.
+    """Read a range until its end is known. Return its first rows and the facts of the pass.
 
     At most DIRECT_ROWS + 1 rows are returned, which shows whether there are more than a few.
     """
@@ -352,7 +352,10 @@ def _settled(
 
 
 def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
-    """Read a range whose end is known. Waits for a slot that another reader has just released."""
+    """Read a range whose end is known.
+
+    Raises  E866 (transient) for a slot that another connection still reads
+    """
     with (
         followed.extract.database.opened(followed.extract.where) as connection,
         _reading_log(followed),

@@ -34,10 +34,10 @@ SELECT of.name, of.said, t.typname::text, of.modifier, of.is_array, t.typcategor
 FROM of JOIN pg_type AS t ON t.oid = of.type LEFT JOIN pg_collation AS c ON c.oid = of.collation_of
 WHERE NOT (t.typtype = 'd' OR t.typcategory = 'A' AND t.typelem <> 0) ORDER BY of.number"""
 _MONEY = "SELECT '1.5'::money::numeric IN (1.5, 2), scale(1::money::numeric)"
-_SECOND = 1 << 12  # among the bits for the fields of an interval
+_SECOND = 1 << 12  # the bit for seconds in the fields of an interval
 _ALL_FIELDS = 0x7FFF
 _ALL_DIGITS = 0xFFFF
-_HEADER = 4  # bytes at the start of a type modifier
+_HEADER = 4  # bytes of a header, which a modifier includes
 
 
 @dataclass(frozen=True, slots=True)
