@@ -29,7 +29,7 @@ _LOGIN = re.compile(
 _LOGIN_STATES = frozenset({"28000", "28P01"})
 _NO_DATABASE_STATES = frozenset({"3D000"})
 _SECONDS = 10
-_FROM_SERVER = re.compile(r"failed: \S+ ?:  ")  # libpq writes two blanks behind the server's word for FATAL
+_FROM_SERVER = re.compile(r"failed: \S+ ?:  ")  # libpq writes two blanks after the server's word for FATAL
 _TRACED_STATE = re.compile(rb'ErrorResponse\b.*? C "([0-9A-Z]{5})"', re.DOTALL)
 
 
@@ -65,9 +65,9 @@ def refusal_of(state: str | None, text: str) -> Refusal | None:
 
 
 def connect(conninfo: str = "", **settings: Any) -> psycopg.Connection[Any]:
-    """Connect as psycopg does; an error for a connection that the server refused has its SQLSTATE, where that is known.
+    """Connect as psycopg does. If the server refused the connection, the error has its SQLSTATE where it is known.
 
-    Cost: a second attempt, where the server refused in words that are not known.
+    Cost: a second attempt if the server's message is not recognized.
     """
     import psycopg
 

@@ -1,3 +1,3 @@
-"""Tables and queries of DuckDB databases, and tables delivered to them: the modules of SQLite and PostgreSQL again."""
+"""Reads tables and queries of DuckDB databases, and delivers tables to them. The modules are as in `sqlite`."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of a DuckDB database behind a view: how they are found, shown and dropped."""
+"""Finds, shows and drops the tables behind a view in a DuckDB database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DuckdbViewTables:
     connection: duckdb.DuckDBPyConnection
 
     def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`, and nothing where the name is free."""
+        """Return `table` or `view`, or an empty text if the name is free."""
         return kind_at(self.connection, unit)
 
     def labels(self, project: str, publish: str) -> list[str]:
@@ -33,11 +33,11 @@ class DuckdbViewTables:
         return record_in(self.connection).labels(project, publish)
 
     def versions(self, project: str, publish: str) -> list[tuple[int, datetime]]:
-        """Return the claims that delivered, and when, oldest first."""
+        """Return the claims that were delivered and their times, oldest first."""
         return record_in(self.connection).versions(project, publish)
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
-        """Return the columns of tables by their paths, of those that are there, by one statement."""
+        """Return the columns of the existing tables by path, with one statement."""
         paths = {part.path.lower(): part.path for part in parts}
         found: dict[str, list[tuple[str, str]]] = {}
         if paths:
@@ -55,7 +55,7 @@ class DuckdbViewTables:
         return {**found}
 
     def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
-        """Have the unit's view show tables by their labels, "" for a version. Of none there is no view."""
+        """Make the unit's view show tables by label, or by "" for a version. Without tables the view is dropped."""
         found = {table_of(part): (label, columns) for label, (part, columns) in parts.items()}
         rows_of(self.connection, f"DROP VIEW IF EXISTS {table_of(unit)}")
         if found:

@@ -1,7 +1,7 @@
-"""Brings rows of a DuckDB database into a Spark frame, as Arrow, in bounded memory and of one moment.
+"""Reads rows of a DuckDB database into a Spark frame, as Arrow, in bounded memory and as of one moment.
 
-A small result is handed to Spark as it is. A big one is read by one Python worker of Spark: DuckDB itself reads with
-all cores. The file stays open here meanwhile, so that nobody writes it.
+A small result is passed to Spark directly. A big one is read by one Python worker of Spark, since DuckDB itself uses
+all cores. The file stays open in this process meanwhile, so that no other process writes to it.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ _MICROS = "_waterclock_micros"
 
 @dataclass(frozen=True, slots=True)
 class DuckdbColumns:
-    """A column that is taken, and what it is in the database."""
+    """A requested column, with its description in the database."""
 
     taken: Taken
     column: DuckdbColumn
 
     @property
     def is_as_it_is(self) -> bool:
-        """Whether it becomes what its type becomes by itself: nothing of a value has to be looked at."""
+        """Whether it gets the same Spark type as without a declaration, so that Python converts no value."""
         return self.column.spark is not None and _kind(self.taken.type) == _kind(self.column.spark)
 
     @property
     def sql(self) -> str:
-        """What is asked for it: its value as it is, else its text where it becomes one."""
+        """The SQL expression that reads the column: its text if that is declared, else its value."""
         is_text = _kind(self.taken.type) == "string" and not self.is_as_it_is
         return self.column.text if is_text else self.column.asked
 
 
 @dataclass(frozen=True, slots=True)
 class DuckdbExtract:
-    """All that is needed to read some rows, here or in a Python worker of Spark."""
+    """Everything needed to read some rows, here or in a Python worker of Spark."""
 
     database: DuckdbDatabase
     where: str
@@ -74,10 +74,10 @@ def collected(
     extract: DuckdbExtract,
     left_out: tuple[str, ...],
 ) -> Collected:
-    """Read what `extract` asks for within the open transaction if it is small, else leave it to a worker of Spark.
+    """Read the rows of `extract` in the open transaction if they are few; else a worker of Spark reads them.
 
-    `close` ends the transaction: here for a small result, else when the counts of `set_aside` are asked for, which is
-    after the frame was evaluated, or when the frame is given up.
+    `close` ends the transaction. For a small result it is called here. For a big one it is called when the counts of
+    `set_aside` are requested, after the frame was evaluated, or when the frame is discarded.
     """
     import pyarrow as pa
 
@@ -101,7 +101,10 @@ def collected(
 
 
 def _are_many(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> bool:
-    """Tell whether a table surely has more rows of the windows than are read here; a query would be answered twice."""
+    """Return whether a table certainly has too many rows of the windows to be read in this process.
+
+    Queries are not counted, since that would run them twice.
+    """
     if extract.source.startswith("("):
         return False
     sql = f"SELECT count(*) FROM (SELECT 1 FROM {extract.source}{_condition(extract)} LIMIT {DIRECT_ROWS + 1})"
@@ -126,7 +129,7 @@ def _fields(extract: DuckdbExtract) -> list[tuple[str, str]]:
 
 
 def batches(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows wanted, with their labels where they are wanted by window, at most `BATCH_ROWS` at a time.
+    """Yield the wanted rows in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
 
     Raises  E812 for a value that does not fit its column's type
     """
@@ -150,7 +153,7 @@ def _condition(extract: DuckdbExtract) -> str:
 
 
 def _micros(name: str, by_window: WindowFilter) -> str:
-    """Write a row's time as a number: microseconds since 1970, of a time without a zone as if it were in UTC."""
+    """Return SQL for a row's time in microseconds since 1970, where a time without a zone counts as UTC."""
     if by_window.is_number:
         return f"CAST({name} AS BIGINT)"
     return f"epoch_us(CAST({name} AS {'TIMESTAMP' if by_window.is_local else 'TIMESTAMPTZ'}))"
@@ -177,7 +180,7 @@ def _instants(micros: npt.NDArray[np.int64], by_window: WindowFilter, times: Tim
 
 
 def _array(values: pa.Array, one: DuckdbColumns, extract: DuckdbExtract) -> pa.Array:
-    """Turn what was read into the column's type.
+    """Convert values to the column's type.
 
     Raises  E812 for a value that does not fit
     """
@@ -198,7 +201,7 @@ def _array(values: pa.Array, one: DuckdbColumns, extract: DuckdbExtract) -> pa.A
 
 
 def set_aside(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Mapping[str, int]:
-    """Count the rows without a time, which no window will ever take. Cost: one look at that column."""
+    """Count the rows without a time, which belong to no window. Cost: one scan of that column."""
     if extract.by_window is None:
         return {}
     name = quoted(extract.by_window.time_column)
@@ -208,9 +211,9 @@ def set_aside(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> 
 
 
 def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
-    """Return the kind of time that a column says.
+    """Return the kind of time that a column has.
 
-    Raises  E815 for one that says none
+    Raises  E815 for a column that is not a time
     """
     if found.time_kind is not None:
         return found.time_kind
@@ -225,6 +228,6 @@ def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
 
 
 def _kind(type_name: str) -> str:
-    """Return a Spark type so that two ways to write one are equal."""
+    """Return a Spark type in a normal form, in which two spellings of a type are equal."""
     said = type_name.strip().lower().replace(", ", ",")
     return {"integer": "int", "long": "bigint", "timestamp_ltz": "timestamp", "real": "float"}.get(said, said)

@@ -1,12 +1,12 @@
 """The connection type `duckdb`: tables and queries of a DuckDB database file, and tables delivered to it.
 
-Connection      `path`, below the project unless absolute. One process writes a file, or several read it.
-Unit            a table or view by name, with its schema where that is not `main`; or a query.
-Clock           None but the machine's.
+Connection      `path`, below the project unless absolute. One process can write a file, or several can read it.
+Unit            a table or view by name, with its schema if that is not `main`; or a query.
+Clock           The machine's only.
 Data time       `WHERE t >= s AND t < e`. The time is a timestamp, a date, or a whole number since 1970.
 Snapshot        All rows.
 Publish         See `delivery`.
-Types           Those that are declared; else those of the database's columns.
+Types           The declared types; else those of the database's columns.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _VALUE = re.compile(r"(?<!:):(window_start|window_end|timelabel)\b")
 
 @dataclass(frozen=True, slots=True)
 class DuckdbConnector:
-    """Opens database files."""
+    """Opens DuckDB database files as sources and destinations."""
 
     capabilities: Capabilities = CAPABILITIES
 
@@ -88,15 +88,15 @@ CONNECTOR = DuckdbConnector()
 
 @dataclass(frozen=True, slots=True)
 class DuckdbCollector:
-    """Collects from a database file."""
+    """Collects from a DuckDB database file."""
 
     database: DuckdbDatabase
 
     def clock(self, unit: Unit) -> None:
-        """A database file has no clock but the machine's."""
+        """Return None: a database file has no clock of its own."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Tell whether the query gives something that is TRUE first: TRUE, or a number but 0.
+        """Return whether the first value of the query's first row is TRUE, or a number other than 0.
 
         :window_start and :window_end are instants (TIMESTAMPTZ); :timelabel is the label.
         """
@@ -110,14 +110,14 @@ class DuckdbCollector:
         return row is not None and bool(row[0])
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Columns of the table or query with Spark types; STRING for those whose type has to be declared."""
+        """Return the columns of the table or query with Spark types; STRING for those whose type must be declared."""
         from waterclock.connectors.duckdb.types import columns_of
 
         with self.database.reading(str(unit)) as connection:
             return {column.name: column.spark or "STRING" for column in columns_of(connection, unit)}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Bring back the error that a Python worker of Spark met."""
+        """Return the original error that a Python worker of Spark raised."""
         from waterclock.connectors.worker_errors import carried
 
         del unit, columns
@@ -126,7 +126,7 @@ class DuckdbCollector:
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Read the rows of the windows; those whose time is NULL are counted."""
+        """Read the rows of the windows; rows with a NULL time are counted."""
         return self._read(spark, unit, columns, zone, request)
 
     def read_snapshot(
@@ -136,7 +136,7 @@ class DuckdbCollector:
         columns: Columns,
         zone: str,
         *,
-        now: datetime | None = None,  # noqa: ARG002 - a live table only says what it holds
+        now: datetime | None = None,  # noqa: ARG002 - a live table has only its current content
     ) -> Collected:
         """Read all rows, as of one moment."""
         return self._read(spark, unit, columns, zone, None)

@@ -1,4 +1,4 @@
-"""A DuckDB database as it is opened, asked for its columns, and as its errors are told."""
+"""Opens DuckDB database files, runs statements, finds tables, and translates errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    # nothing is fetched from the network unseen
+    # extensions are never downloaded implicitly
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
@@ -29,7 +29,7 @@ _DAMAGED = ("not a valid DuckDB", "Corrupt", "checksum", "older version", "newer
 
 @dataclass(frozen=True, slots=True)
 class DuckdbDatabase:
-    """A database file and how to open it. One process writes it, or several read it: others are waited for."""
+    """The path of a database file and how to open it. While another process uses the file, opening it waits."""
 
     path: str
     timeout: float = 5.0
@@ -37,14 +37,14 @@ class DuckdbDatabase:
 
     @contextmanager
     def reading(self, where: str) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open for reading, in one transaction; while it is open nobody writes the file."""
+        """Open a read-only transaction. While it is open, no other process can write to the file."""
         with self._opened(where, writes=False) as connection:
             connection.execute("BEGIN")
             yield connection
 
     @contextmanager
     def writing(self, where: str) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open for writing, in one transaction that is kept only if the block ends well."""
+        """Open a transaction for writing. It is committed only if the block ends without an error."""
         with self._opened(where, writes=True) as connection:
             connection.execute("BEGIN")
             try:
@@ -76,7 +76,7 @@ class DuckdbDatabase:
             raise told(error, self.path, where) from error
 
     def _connected(self, *, writes: bool) -> duckdb.DuckDBPyConnection:
-        """Open the file once nobody else holds it, for as long as the timeout says."""
+        """Open the file; if another process uses it, retry until the timeout."""
         import duckdb
 
         end = time.monotonic() + self.timeout
@@ -116,25 +116,25 @@ def database_of(setting: Setting) -> DuckdbDatabase:
 def rows_of(
     connection: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()
 ) -> list[Any]:
-    """Carry out a statement and return all that it answers: a result that is not read to its end blocks the next."""
+    """Run a statement and return its complete result; an unfinished result would block the next statement."""
     return connection.execute(sql, values or None).fetchall()
 
 
 def first_of(
     connection: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()
 ) -> tuple[Any, ...] | None:
-    """Carry out a statement and return the first row that it answers, None for none."""
+    """Run a statement and return the first row of its result, or None if there are no rows."""
     return next(iter(rows_of(connection, sql, values)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class DuckdbResult:
-    """What a statement answered, read to its end."""
+    """The complete result of a statement."""
 
     rows: list[Any]
 
     def fetchone(self) -> Any:
-        """Return the first row, None for none."""
+        """Return the first row, or None if there are no rows."""
         return self.rows[0] if self.rows else None
 
     def fetchall(self) -> list[Any]:
@@ -148,24 +148,24 @@ def record_in(connection: duckdb.DuckDBPyConnection) -> DeliveryRecord:
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL takes it, whatever signs it holds."""
+    """Return a name as a quoted SQL identifier, whatever characters it contains."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def table_of(unit: Unit) -> str:
-    """Return the unit's table as SQL takes it: `"planes"` or `"main"."planes"`."""
+    """Return the unit's table as a quoted SQL identifier: `"planes"` or `"main"."planes"`."""
     return ".".join(quoted(part) for part in unit.path.split("."))
 
 
 def source_of(unit: Unit) -> str:
-    """Return what stands after FROM."""
+    """Return the FROM item of the unit: its table, or its query in parentheses."""
     if unit.query is None:
         return table_of(unit)
     return f"({unit.query.strip().rstrip(';')}\n) AS waterclock_query"
 
 
 def require_table(connection: duckdb.DuckDBPyConnection, unit: Unit) -> None:
-    """Refuse a table that is not there. Raises  E804, with the nearest names."""
+    """Refuse a table that does not exist. Raises  E804, with the nearest names."""
     if unit.query is not None or kind_at(connection, unit):
         return
     rows = rows_of(
@@ -184,7 +184,7 @@ def require_table(connection: duckdb.DuckDBPyConnection, unit: Unit) -> None:
 
 
 def kind_at(connection: duckdb.DuckDBPyConnection, unit: Unit) -> str:
-    """Return `table` or `view`, and nothing where the name is free."""
+    """Return `table` or `view`, or an empty text if the name is free."""
     schema, _, name = unit.path.rpartition(".")
     row = first_of(
         connection,
@@ -196,7 +196,7 @@ def kind_at(connection: duckdb.DuckDBPyConnection, unit: Unit) -> str:
 
 
 def told(error: duckdb.Error, path: str, where: str) -> WaterclockError:
-    """Say in our words what DuckDB refuses; `transient` where waiting can help."""
+    """Build the error for a refusal by DuckDB; it is `transient` if waiting can help."""
     import duckdb
 
     text = " ".join(str(error).split())
@@ -239,5 +239,5 @@ def _undo(connection: duckdb.DuckDBPyConnection) -> None:
 
     try:
         connection.execute("ROLLBACK")
-    except duckdb.Error:  # it was undone when the statement failed
+    except duckdb.Error:  # it was rolled back when the statement failed
         return

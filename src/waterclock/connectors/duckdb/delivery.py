@@ -1,15 +1,16 @@
-"""Delivers a sealed slice to a DuckDB database: as Arrow, in one transaction, once a claim.
+"""Delivers a sealed slice to a DuckDB database: as Arrow, in one transaction, once per claim.
 
-The table `waterclock_deliveries` is the record of them (`delivery_record`). One process writes a file at a time, and
-two threads of one that deliver the same claim are told apart by the record's key.
+The table `waterclock_deliveries` is the record of the deliveries (`delivery_record`). Only one process can write to a
+file at a time. If two threads of it deliver the same claim, the record's primary key makes one of them fail.
 
-REPLACE   of a regular table: all rows of the destination are replaced, or with WHERE those of its condition.
-MERGE     of a regular table: keys that went are deleted, rows are put in place of those with their key. Columns of the
-          destination that the publish does not name keep their values.
-APPEND    and anything from a partitioned table: the destination has a column `timelabel`; a label's rows replace the
-          rows of that label. A MERGE never changes a row that bears a newer label.
+REPLACE   of a regular table replaces all rows of the destination; with WHERE, those of its condition.
+MERGE     of a regular table deletes the rows of deleted keys, and replaces the rows whose keys are in the slice.
+          Columns of the destination that the publish does not name keep their values.
+APPEND    and anything from a partitioned table: the destination has a column `timelabel`, and the rows of a label
+          replace the earlier rows of that label. A MERGE never changes a row with a newer label.
 
-`destination` makes the table fit first. What its types would round or cut is refused, by bringing each value back.
+`destination` creates or alters the table first. A value that the destination's type would round or truncate is refused:
+each value is cast to that type and back.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _There = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _There]):
-    """Delivers to a database file."""
+    """Delivers to a DuckDB database file."""
 
     database: DuckdbDatabase
 
@@ -128,7 +129,7 @@ def _bring(
     if delivery.mode is Mode.MERGE:
         _refuse_like_keys(connection, unit, delivery, there)
         deleted += _merge(connection, table, delivery, there)
-        _refuse_like_keys(connection, unit, delivery, there)  # two of this delivery
+        _refuse_like_keys(connection, unit, delivery, there)  # different keys within this delivery
     else:
         listed, taken = (", ".join(map(quoted, some)) for some in (spelt, names))
         first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
@@ -141,7 +142,7 @@ def _bring(
 def _merge(
     connection: duckdb.DuckDBPyConnection, table: str, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> int:
-    """Delete keys that went, and put rows in place of those with their keys; give how many went."""
+    """Delete the rows of deleted keys, and replace the rows of the slice's keys. Return the number of deleted rows."""
     spelt = {name: quoted(there[name.lower()][0]) for name in wanted_columns(delivery)}
     keys = {key.lower() for key in delivery.keys}
     same = " AND ".join(f"s.{quoted(key)} = t.{spelt[key]}" for key in delivery.keys)
@@ -167,7 +168,7 @@ def _merge(
 def _refuse_like_keys(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Refuse a key that a collation takes for another one of the table, such as `a` for `A` of NOCASE.
+    """Refuse a key that a collation treats as equal to another key of the table, such as `a` and `A` with NOCASE.
 
     Raises  E876
     """
@@ -190,7 +191,7 @@ def _refuse_like_keys(
 
 
 def _stage(connection: duckdb.DuckDBPyConnection, delivery: Delivery, there: _There) -> None:
-    """Put the slice into a table of our own, of the types that it would make itself."""
+    """Write the slice to a temporary table, with the types of a newly created destination."""
     wanted = wanted_columns(delivery, there)
     listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
     first_of(connection, f"CREATE TEMP TABLE {_STAGED} ({listed}, {_GONE} BOOLEAN NOT NULL)")
@@ -206,7 +207,7 @@ def _put(
     delivery: Delivery,
     there: _There,
 ) -> int:
-    """Write columns of the slice into those of a table; give how many rows."""
+    """Write columns of the slice to columns of a table. Return the number of rows."""
     import pyarrow as pa
 
     rows = 0
@@ -219,9 +220,9 @@ def _put(
 
 
 def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice: its columns, its label where it is kept, and whether the key went.
+    """Yield the rows of a slice: its columns, its label if the destination has one, and whether the key was deleted.
 
-    Nested columns are JSON, unless they go into a list.
+    Nested columns are JSON, unless the destination's column is a list.
     """
     import pyarrow as pa
 
@@ -258,12 +259,12 @@ def _as_json(values: pa.Array) -> pa.Array:
 def _refuse_cut(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Refuse values of which the destination's own types would keep less.
+    """Refuse values that the destination's own types would not store exactly.
 
     Raises  E812, with the first such value
     """
     for name, kind, spelt, kept in _other_types(delivery, there):
-        if kept == "VARCHAR" or kept in _BITS:  # a text keeps all; binary fractions were checked as they were read
+        if kept == "VARCHAR" or kept in _BITS:  # a text stores all; binary fractions were checked before
             continue
         value = quoted(name)
         back = f"TRY_CAST(TRY_CAST({value} AS {kept}) AS {kind})"
@@ -280,7 +281,7 @@ def _refuse_cut(
 
 
 def _other_types(delivery: Delivery, there: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the columns that are of another type there: name and type of both."""
+    """Yield the columns whose type differs in the destination: name and type in the slice, name and type there."""
     for name, kind in wanted_columns(delivery, there).items():
         spelt, kept = there[name.lower()]
         if kept != kind:
@@ -288,6 +289,6 @@ def _other_types(delivery: Delivery, there: Mapping[str, tuple[str, str]]) -> It
 
 
 def _count(connection: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] = ()) -> int:
-    """Carry out a statement and return how many rows it changed."""
+    """Run a statement and return the number of rows that it changed."""
     row = first_of(connection, sql, values)
     return int(row[0]) if row else 0

@@ -1,7 +1,8 @@
-"""Makes a table of a DuckDB database fit what is delivered there, and refuses what is somebody else's.
+"""Creates or alters the destination table in a DuckDB database, and refuses tables that are not ours.
 
-The destination is created by the first delivery; columns that it lacks are added. Types are Spark's own, nested values
-JSON. A destination that is there keeps its own types and columns; an array goes into a list as it is.
+The first delivery creates the destination. Missing columns are added, with the type that corresponds to the Spark type;
+nested values are JSON. An existing destination keeps its own types and columns. An array is written to a list column
+directly.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _TYPES = {
 
 
 def sql_type(spark_type: str) -> str:
-    """Return the type of a column that takes values of a Spark type, as DuckDB writes it."""
+    """Return DuckDB's type of a column for values of a Spark type."""
     kind = spark_type.strip().lower()
     if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", kind):
         return f"DECIMAL({int(decimal[1] or 10)},{int(decimal[2] or 0)})"
@@ -46,7 +47,7 @@ def sql_type(spark_type: str) -> str:
 
 
 def list_type(spark_type: str) -> str | None:
-    """Return the type of a list that takes values of a Spark type; None for what is no array of plain values."""
+    """Return the list type for values of a Spark type; None unless it is an array of plain values or of such arrays."""
     found = re.fullmatch(r"array\s*<(.+)>", spark_type.strip(), re.IGNORECASE | re.DOTALL)
     if found is None:
         return None
@@ -62,9 +63,9 @@ DIALECT = Dialect(quoted, "?", "CAST({} AS VARCHAR)", _bound)
 
 
 def wanted_columns(delivery: Delivery, there: Mapping[str, tuple[str, str]] | None = None) -> dict[str, str]:
-    """Return the columns that a delivery brings, with the types that it would make them of.
+    """Return the columns of a delivery, with the types of a newly created destination.
 
-    An array is JSON, unless `there` has a list for it.
+    An array is JSON, unless its column in `there` is a list.
     """
     wanted = {}
     for name, kind in delivery.columns:
@@ -76,7 +77,7 @@ def wanted_columns(delivery: Delivery, there: Mapping[str, tuple[str, str]] | No
 
 
 def columns_there(connection: duckdb.DuckDBPyConnection, unit: Unit) -> dict[str, tuple[str, str]]:
-    """Return the names of the table's columns and their types by the names in lower case; none of no table."""
+    """Return the name and type of each column of the table by its name in lower case; empty if there is no table."""
     if not kind_at(connection, unit):
         return {}
     relation = connection.sql(f"SELECT * FROM {table_of(unit)} LIMIT 0")
@@ -86,9 +87,9 @@ def columns_there(connection: duckdb.DuckDBPyConnection, unit: Unit) -> dict[str
 def settle_table(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> dict[str, tuple[str, str]]:
-    """Make the destination fit: create it, add columns it lacks; gives its columns as `columns_there`.
+    """Create the destination or add missing columns. Return its columns as `columns_there` does.
 
-    Raises  E820 for a table that is somebody else's
+    Raises  E820 for a table that belongs to someone else
     """
     table, wanted = table_of(unit), wanted_columns(delivery)
     known = columns_there(connection, unit)

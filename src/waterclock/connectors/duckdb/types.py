@@ -1,4 +1,4 @@
-"""Which Spark type a column of DuckDB becomes, and how it is asked for."""
+"""Maps the types of DuckDB columns to Spark types, and defines the SQL that reads them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIMPLE = {
     "blob": "BINARY",
     "date": "DATE",
 }
-# what has a counterpart that is wider, or is text to everybody but DuckDB
+# types whose counterpart is wider, and types that other systems represent as text
 _CAST = {
     "utinyint": ("SMALLINT", "SMALLINT"),
     "usmallint": ("INTEGER", "INT"),
@@ -42,10 +42,10 @@ _INTEGERS = frozenset({"tinyint", "smallint", "integer", "bigint"})
 
 @dataclass(frozen=True, slots=True)
 class DuckdbColumn:
-    """A column of a table or query. `kind` is DuckDB's name of its type, `asked` the SQL by which it is read.
+    """A column of a table or query. `kind` is DuckDB's name of its type, `asked` the SQL that reads it.
 
-    `spark` is the Spark type that it becomes by itself, None where that has to be declared for the reason in `why`.
-    `text` is the SQL of its text, which a column that is declared STRING takes whatever it is.
+    `spark` is the Spark type that it becomes without a declaration; None if a declaration is needed, for the reason in
+    `why`. `text` is the SQL of its text, which is used for a column that is declared STRING.
     """
 
     name: str
@@ -57,17 +57,17 @@ class DuckdbColumn:
 
     @property
     def found(self) -> SourceColumn:
-        """The column as declarations are matched with it."""
+        """The column in the form in which it is matched with declarations."""
         return SourceColumn(self.name, self.spark)
 
     @property
     def is_local(self) -> bool:
-        """Whether it holds times without a zone."""
+        """Whether its values are times without a zone."""
         return self.kind in _LOCAL
 
     @property
     def time_kind(self) -> str | None:
-        """Which kind of time it holds, as windows are bounded by it; None for what is no time."""
+        """The kind of time for window bounds; None for a column that is not a time."""
         if self.kind == _INSTANT:
             return "timestamptz"
         if self.is_local:
@@ -76,9 +76,9 @@ class DuckdbColumn:
 
 
 def columns_of(connection: duckdb.DuckDBPyConnection, unit: Unit) -> list[DuckdbColumn]:
-    """List the columns of a table or query.
+    """Return the columns of a table or query.
 
-    Raises  E804 for a table that is not there
+    Raises  E804 for a table that does not exist
     """
     require_table(connection, unit)
     relation = connection.sql(f"SELECT * FROM {source_of(unit)} LIMIT 0")
@@ -92,7 +92,7 @@ def _column(name: str, kind: Any) -> DuckdbColumn:
     if kind.id == "decimal":
         return DuckdbColumn(name, "decimal", sql, text, of.upper())
     if of in _SIMPLE:
-        # DuckDB's own text of bytes has their codes; a text that is declared of them is what they say in UTF-8
+        # DuckDB's text form of bytes shows escape codes; bytes declared as text are decoded as UTF-8
         return DuckdbColumn(name, of, sql, f"decode({sql})" if of == "blob" else text, _SIMPLE[of])
     if of == _INSTANT or of in _LOCAL:
         return DuckdbColumn(name, of, sql, text, "TIMESTAMP")
@@ -107,7 +107,7 @@ def _column(name: str, kind: Any) -> DuckdbColumn:
 
 
 def _nested(kind: Any) -> str | None:
-    """Return the Spark type of a nested one, None where a part of it is not read as it is."""
+    """Return the Spark type of a nested type; None if a part of it cannot be read directly."""
     if kind.id in {"list", "array"}:
         inner = _nested(dict(kind.children)["child"])
         return inner and f"ARRAY<{inner}>"
@@ -129,7 +129,7 @@ def _spark_name(name: str) -> str:
 
 
 def refuse_unsaid(matched: Matched, columns: Sequence[DuckdbColumn], unit: Unit) -> None:
-    """Refuse columns whose types nobody has said and nothing tells, all of them at once.
+    """Refuse columns without a declared type or a known counterpart, all of them in one error.
 
     Raises  E815
     """

@@ -1,3 +1,3 @@
-"""Tables and queries of MariaDB and MySQL databases, and tables delivered to them."""
+"""Reads tables and queries of MariaDB and MySQL databases, and delivers tables to them."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Tables of a MariaDB or MySQL database behind a view: how they are found, shown and dropped.
+"""Finds, shows and drops the tables behind a view in a MariaDB or MySQL database.
 
-Each statement here stands by itself, outside of any transaction: it would end one.
+These statements run outside of any transaction, since each of them would commit it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MysqlViewTables:
     connection: Connection
 
     def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`, and nothing where the name is free."""
+        """Return `table` or `view`, or an empty text if the name is free."""
         return kind_at(self.connection, unit)
 
     def labels(self, project: str, publish: str) -> list[str]:
@@ -37,12 +37,12 @@ class MysqlViewTables:
         return record_in(self.connection).labels(project, publish)
 
     def versions(self, project: str, publish: str) -> list[tuple[int, datetime]]:
-        """Return the claims that delivered, and when, oldest first."""
+        """Return the claims that were delivered and their times, oldest first."""
         rows = record_in(self.connection).versions(project, publish)
         return [(claim, delivered.replace(tzinfo=UTC)) for claim, delivered in rows]
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
-        """Return the columns of tables by their paths, of those that are there, by one statement."""
+        """Return the columns of the existing tables by path, with one statement."""
         if not parts:
             return {}
         schema, _ = place_of(parts[0])
@@ -61,7 +61,7 @@ class MysqlViewTables:
         return {**found}
 
     def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
-        """Have the unit's view show tables by their labels, "" for a version. Of none there is no view."""
+        """Make the unit's view show tables by label, or by "" for a version. Without tables the view is dropped."""
         found = {table_of(part): (label, columns) for label, (part, columns) in parts.items()}
         if found:
             asked(self.connection, f"CREATE OR REPLACE VIEW {table_of(unit)} AS {query_of(found, _WRITING)}")
@@ -73,7 +73,7 @@ class MysqlViewTables:
         asked(self.connection, f"DROP TABLE IF EXISTS {table_of(part)}")
 
     def comment_at(self, part: Unit) -> str:
-        """Return what a table was made with as a comment."""
+        """Return the comment of a table."""
         row = asked(
             self.connection,
             "SELECT TABLE_COMMENT FROM information_schema.TABLES"

@@ -1,7 +1,7 @@
-"""Brings rows of a MariaDB or MySQL database into a Spark frame, in bounded memory and of one moment.
+"""Reads rows of a MariaDB or MySQL database into a Spark frame, in bounded memory and as of one moment.
 
-A small result is handed to Spark as it is. A big one is read by Python workers of Spark, in one part unless the option
-`partitions` says more.
+A small result is passed to Spark directly. A big one is read by Spark's Python workers, in one part unless the option
+`partitions` declares more.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def collected(
     *,
     partitions: int = 1,
 ) -> Collected:
-    """Read what `extract` asks for within the open transaction if it is small, else leave it to Spark's workers.
+    """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read them.
 
-    `close` ends the transaction, here or when the frame is given up.
+    `close` ends the transaction. It is called before the frame is returned; if the read fails, the caller ends it.
     """
     import pyarrow as pa
 
     counts = set_aside(connection, extract)
-    came = [0]  # before those are left out that lie in no window: the server's bounds are wider than windows with gaps
+    came = [0]  # counts rows before those outside every window are dropped: the SQL bounds ignore gaps between windows
     read = few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came), came)
     source: dict[str, Any] = {"database": extract.database.name}
     if read is not None:

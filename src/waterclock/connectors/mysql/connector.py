@@ -1,14 +1,15 @@
 """The connection type `mysql`: tables and queries of a MariaDB or MySQL database, and tables delivered to it.
 
-Connection      `url`: mysql://user@host:3306/database; a `password` as a secret.
-Unit            a table or view by name, with its database where it is another than the connection's; or a query.
+Connection      `url`: mysql://user@host:3306/database; `password` as a secret.
+Unit            a table or view by name, with its database if that differs from the connection's; or a query.
 Clock           The server's.
 Data time       `WHERE t >= s AND t < e`. The time is a timestamp, a datetime, a date, or a whole number since 1970.
 Snapshot        All rows.
 Publish         See `delivery`.
-Types           Those that are declared; else those of the database's columns.
+Types           The declared types; else those of the database's columns.
 
-All that one batch reads of tables of InnoDB is of one moment; what is read in parts, as far as it did not change.
+A batch reads InnoDB tables as of one moment. If it reads in parts and the rows of a part have changed meanwhile, it
+fails and is retried.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ _VALUE = re.compile(r"(?<!:):(window_start|window_end|timelabel)\b")
 
 @dataclass(frozen=True, slots=True)
 class MysqlConnector:
-    """Opens databases."""
+    """Opens MariaDB and MySQL databases as sources and destinations."""
 
     capabilities: Capabilities = CAPABILITIES
 
@@ -100,7 +101,7 @@ CONNECTOR = MysqlConnector()
 
 @dataclass(frozen=True, slots=True)
 class MysqlCollector:
-    """Collects from a database."""
+    """Collects from a MariaDB or MySQL database."""
 
     database: MysqlDatabase
 
@@ -113,9 +114,9 @@ class MysqlCollector:
             return at.replace(tzinfo=UTC)
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Tell whether the query gives something that is TRUE first: TRUE, or a number but 0; a BIT is a number.
+        """Return whether the first value of the query's first row is TRUE, or a number other than 0; a BIT is a number.
 
-        :window_start and :window_end are times of UTC, as a TIMESTAMP is told; :timelabel is the label.
+        :window_start and :window_end are times in UTC, as the session shows a TIMESTAMP; :timelabel is the label.
         """
         del zone
         from waterclock.connectors.mysql.database import asked
@@ -131,7 +132,7 @@ class MysqlCollector:
         return row is not None and _is_true(row[0])
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Columns of the table or query with Spark types; STRING for those whose type has to be declared."""
+        """Return the columns of the table or query with Spark types; STRING for those whose type must be declared."""
         from waterclock.connectors.mysql.database import require_table
         from waterclock.connectors.mysql.types import columns_of
 
@@ -140,7 +141,7 @@ class MysqlCollector:
             return {column.name: column.spark or "STRING" for column in columns_of(connection, unit)}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Bring back the error that a Python worker of Spark met."""
+        """Return the original error that a Python worker of Spark raised."""
         from waterclock.connectors.worker_errors import carried
 
         del unit, columns
@@ -149,13 +150,13 @@ class MysqlCollector:
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Read the rows of the windows; those whose time is NULL or 0000-00-00 are counted."""
+        """Read the rows of the windows; rows whose time is NULL or 0000-00-00 are counted."""
         return self._read(spark, unit, columns, zone, request)
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
-        """Tell which windows hold rows that changed, as of one moment."""
+        """Return the windows with changed rows, as of one moment."""
         from waterclock.connectors.changed_rows import look
         from waterclock.connectors.mysql.database import require_table
         from waterclock.connectors.mysql.looks import changed_by, tallying
@@ -178,7 +179,7 @@ class MysqlCollector:
         columns: Columns,
         zone: str,
         *,
-        now: datetime | None = None,  # noqa: ARG002 - a live table only says what it holds
+        now: datetime | None = None,  # noqa: ARG002 - a live table has only its current content
     ) -> Collected:
         """Read all rows, as of one moment."""
         return self._read(spark, unit, columns, zone, None)
@@ -213,7 +214,7 @@ class MysqlCollector:
 
 
 def _is_true(value: object) -> bool:
-    """Tell whether a value is TRUE to the server: a text is so by the number that it says, a BIT comes as bytes."""
+    """Return whether SQL treats a value as TRUE: a number other than 0, a text of one or `true`, or a BIT as bytes."""
     if isinstance(value, bytes):
         return any(value)
     if isinstance(value, str):

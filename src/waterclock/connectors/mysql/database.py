@@ -1,4 +1,4 @@
-"""A MariaDB or MySQL database as it is opened, and as its errors are told."""
+"""Opens connections to a MariaDB or MySQL database and translates its errors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     Connection: TypeAlias = pymysql.Connection
 
-# a TIMESTAMP is told in the session's zone; who reads without a buffer may be slow at it, and others wait meanwhile;
-# a server may be set to answer with so many rows at most, or to refuse statements that name no key
+# The server returns a TIMESTAMP in the session's zone. An unbuffered reader may be slow, and other connections
+# wait meanwhile. A server may be configured to limit the rows of a result, or to refuse statements without a key.
 _SET = (
     "SET SESSION time_zone = '+00:00', net_write_timeout = 3600, net_read_timeout = 600, wait_timeout = 86400,"
     " sql_select_limit = 18446744073709551615, sql_safe_updates = 0,"
@@ -31,7 +31,7 @@ _SET_AT_MARIADB = (
     "/*M!100300 SET SESSION idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0,"
     " idle_write_transaction_timeout = 0 */"
 )
-# what does not fit is refused by the server, and not cut
+# the server refuses values that do not fit, rather than truncating them
 _STRICT = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
     "NO_ENGINE_SUBSTITUTION'"
@@ -40,7 +40,7 @@ _NOT_LET_IN = frozenset({1045, 1129, 1130, 1251, 1698, 1820, 1862, 2059, 2061, 3
 _AWAY = frozenset(
     {1040, 1053, 1077, 1135, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1226, 1927, 2002, 2003, 2005, 2006, 2012, 2013}
 )
-# 1020: another changed what a transaction writes since it began, as MariaDB from 11.6 has it
+# 1020: another transaction changed rows that this one writes, since it began (MariaDB 11.6 and later)
 _LOCKED = frozenset({1020, 1205, 1206, 1213, 1317, 1614, 3024, 3572, 1969})
 _ALTERED = 1412
 _UNWRITABLE = frozenset({1021, 1036, 1114, 1290, 1792, 1836, 3100})
@@ -51,7 +51,7 @@ _IN_CLEAR, _NOT_IN_CLEAR = ("mysql_clear_password", "dialog"), 2059
 
 @dataclass(frozen=True, slots=True)
 class MysqlDatabase:
-    """A database and how it is reached. `name` is its address without a password, `connection` the declared name."""
+    """The address and login of a database. `name` is its address without a password, `connection` the declared name."""
 
     address: Mapping[str, Any]
     name: str
@@ -61,7 +61,7 @@ class MysqlDatabase:
 
     @contextmanager
     def reading(self, where: str) -> Iterator[Connection]:
-        """Open for reading, in one transaction: all that is read of tables of InnoDB is of one moment."""
+        """Open a read-only transaction. All reads of InnoDB tables see one moment."""
         with self.opened(where) as connection:
             asked(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             asked(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
@@ -69,7 +69,7 @@ class MysqlDatabase:
 
     @contextmanager
     def writing(self, where: str) -> Iterator[Connection]:
-        """Open for writing, without a transaction: statements that change tables themselves would end it."""
+        """Open for writing, without a transaction: statements that create or alter tables would commit it."""
         with self.opened(where) as connection:
             asked(connection, _STRICT)
             asked(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -77,7 +77,7 @@ class MysqlDatabase:
 
     @contextmanager
     def opened(self, where: str) -> Iterator[Connection]:
-        """Open a connection, and tell in our words what the server refuses; what was not committed is undone."""
+        """Open a connection and translate the server's errors; uncommitted work is rolled back."""
         import pymysql
 
         try:
@@ -85,8 +85,8 @@ class MysqlDatabase:
             try:
                 yield connection
             finally:
-                # without a good-bye, which a result that is not read to its end would come before
-                connection._force_close()  # noqa: SLF001 - the only way that does not read on
+                # closes without COM_QUIT, which would first read an unfinished result to its end
+                connection._force_close()  # noqa: SLF001 - the only way that reads no further
         except pymysql.Error as error:
             raise told(error, self, where) from error
         except RuntimeError as error:
@@ -96,7 +96,7 @@ class MysqlDatabase:
 
     @property
     def _is_guarded(self) -> bool:
-        """True where nobody listens who is not meant to: the server is verified, or on this machine."""
+        """Whether passwords cannot be intercepted: the server is verified, or is on this machine."""
         return "ssl_ca" in self.login or "unix_socket" in self.address
 
     def connect(self) -> Connection:
@@ -119,13 +119,13 @@ class MysqlDatabase:
 
 
 class _Refusing:
-    """Answers a server that asks for the password as it is: whoever poses as the server would have it."""
+    """Refuses a server that requests the password in clear text, since an impostor would receive it."""
 
     def __init__(self, connection: Connection) -> None:
         del connection
 
     def authenticate(self, _: object) -> NoReturn:
-        """Raise, and send nothing."""
+        """Raise an error and send nothing."""
         import pymysql
 
         said = "it asks for the password as it is, over a connection that is not verified; nothing was sent: set ca"
@@ -135,7 +135,7 @@ class _Refusing:
 def database_of(setting: Setting) -> MysqlDatabase:
     """Return the connection's database.
 
-    Raises  E803 without an address
+    Raises  E803 without a url, with an invalid one, or with a certificate or key alone
     """
     url = setting.options.get("url")
     if not url:
@@ -161,14 +161,14 @@ def database_of(setting: Setting) -> MysqlDatabase:
 
 
 def _address_of(setting: Setting, url: str) -> tuple[dict[str, Any], bytes | None]:
-    """Return where the database is, as PyMySQL has it, and a password that stands there."""
+    """Return the address in PyMySQL's parameters, and the password in the url, if any."""
     if is_torn(url):
         raise _unreadable(setting, WRITTEN)
     try:
         parts = urlsplit(url)
         port = parts.port or 3306
         more = {name: values[-1] for name, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()}
-    except ValueError:  # whose words show what may be a piece of a password
+    except ValueError:  # its message may contain a part of a password
         raise _unreadable(setting, f"it has no port that is a number, or no such end; {WRITTEN}") from None
     database = unquote(parts.path.removeprefix("/"))
     strange = sorted(set(more) - {"unix_socket"})
@@ -200,7 +200,7 @@ def _unreadable(setting: Setting, why: str) -> WaterclockError:
 
 
 def _login_of(setting: Setting) -> dict[str, Any]:
-    """Return by what we are known to the server, as PyMySQL has it, and by what the server is known to us."""
+    """Return PyMySQL's parameters for the login and for the verification of the server."""
     said = {key: str(value) for key, value in setting.options.items()}
     if ("certificate" in said) != ("key" in said):
         missing = "key" if "certificate" in said else "certificate"
@@ -222,14 +222,14 @@ def _login_of(setting: Setting) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class MysqlResult:
-    """What a statement answered, read to its end: its rows, how many it changed, and what it warned of."""
+    """The complete result of a statement: its rows, the number of changed rows, and the number of warnings."""
 
     rows: Sequence[tuple[Any, ...]]
     changed: int
     warnings: int
 
     def fetchone(self) -> Any:
-        """Return the first row, None for none."""
+        """Return the first row, or None if there are no rows."""
         return self.rows[0] if self.rows else None
 
     def fetchall(self) -> Sequence[tuple[Any, ...]]:
@@ -238,7 +238,7 @@ class MysqlResult:
 
 
 def asked(connection: Connection, sql: str, values: Sequence[Any] | None = None) -> MysqlResult:
-    """Carry out a statement; `%s` stands for a value, and `%%` for a percent sign unless `values` is None."""
+    """Run a statement. Unless `values` is None, `%s` is a placeholder of a value, and `%%` a percent sign."""
     with connection.cursor() as cursor:
         cursor.execute(sql, None if values is None else tuple(values))
         rows = cursor.fetchall() if cursor.description else ()
@@ -247,7 +247,7 @@ def asked(connection: Connection, sql: str, values: Sequence[Any] | None = None)
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """Keep what the block does only if it ends well."""
+    """Commit the block if it ends without an error; else roll it back."""
     import pymysql
 
     connection.begin()
@@ -255,18 +255,18 @@ def transaction(connection: Connection) -> Iterator[None]:
         yield
         connection.commit()
     except BaseException:
-        with suppress(pymysql.Error):  # it is undone when the connection goes
+        with suppress(pymysql.Error):  # it is rolled back when the connection closes
             connection.rollback()
         raise
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL takes it, whatever signs it holds."""
+    """Return a name as a quoted SQL identifier, whatever characters it contains."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def table_of(unit: Unit) -> str:
-    """Return the unit's table as SQL takes it, with its database where it names one."""
+    """Return the unit's table as a quoted SQL identifier, with its database if the unit names one."""
     return ".".join(quoted(part) for part in unit.path.split("."))
 
 
@@ -277,14 +277,14 @@ def place_of(unit: Unit) -> tuple[str | None, str]:
 
 
 def source_of(unit: Unit) -> str:
-    """Return what stands after FROM."""
+    """Return the FROM item of the unit: its table, or its query in parentheses."""
     if unit.query is None:
         return table_of(unit)
     return f"({unit.query.strip().rstrip(';')}\n) AS waterclock_query"
 
 
 def kind_at(connection: Connection, unit: Unit) -> str:
-    """Return `table` or `view`, and nothing where the name is free."""
+    """Return `table` or `view`, or an empty text if the name is free."""
     row = asked(
         connection,
         "SELECT TABLE_TYPE FROM information_schema.TABLES"
@@ -295,7 +295,7 @@ def kind_at(connection: Connection, unit: Unit) -> str:
 
 
 def require_table(connection: Connection, unit: Unit) -> None:
-    """Refuse a table that is not there. Raises  E804, with the nearest names."""
+    """Refuse a table that does not exist. Raises  E804, with the nearest names."""
     if unit.query is not None or kind_at(connection, unit):
         return
     schema, name = place_of(unit)
@@ -317,7 +317,7 @@ def require_table(connection: Connection, unit: Unit) -> None:
 
 
 def told(error: pymysql.Error, database: MysqlDatabase, where: str) -> WaterclockError:
-    """Build the error for what the server refuses; `transient` where waiting can help."""
+    """Build the error for a refusal by the server; it is `transient` if waiting can help."""
     import pymysql
 
     name = database.name
@@ -356,7 +356,7 @@ def told(error: pymysql.Error, database: MysqlDatabase, where: str) -> Watercloc
     if code in _UNWRITABLE | _NO_RIGHT:
         is_of_rights = code in _NO_RIGHT
         mend = "free some space, or see that the server may be written"
-        if is_of_rights:  # without one, no server tells that a database is not there
+        if is_of_rights:  # without privileges, no server reports that a database does not exist
             mend = "see that url names the right database, or give its user the right"
         return WaterclockError(
             "E821",

@@ -1,19 +1,20 @@
-"""Delivers a sealed slice to a MariaDB or MySQL database: in one transaction, once a claim.
+"""Delivers a sealed slice to a MariaDB or MySQL database: in one transaction, once per claim.
 
-The table `waterclock_deliveries` holds a row for each claim and label, written in the transaction that brings rows.
-Deliveries of a publish take turns by a lock of the server that bears its name, each holds another that bears its
-claim's: whoever kills a claim first ends the connection that still works for it.
+The table `waterclock_deliveries` has a row for each claim and label, written in the transaction that delivers the rows.
+Deliveries of a publish run one after another, under a named lock of the server. Each delivery also takes a lock named
+after its claim. Killing a claim first ends the connection that has that lock.
 
-A statement that makes, alters or empties a table ends a transaction here. So the table is made to fit before it begins
-(`destination`), and a view is switched after it was kept: whoever finds the claim delivered switches it again.
+In these databases, a statement that creates, alters or empties a table commits the transaction. So `destination` alters
+the table before the transaction starts, and a view is switched after the commit. A later attempt that finds the claim
+delivered switches the view again.
 
-REPLACE   of a regular table: all rows of the destination are replaced, by DELETE and INSERT: each reader sees the rows
-          of before or of after, never none.
-MERGE     of a regular table: keys that went are deleted, rows are put in place of those with their key, by a table of
-          our own; no other index decides which row that is. Columns of the destination that the publish does not name
-          keep their values.
-APPEND    and anything from a partitioned table: the destination has a column `timelabel`; a label's rows replace the
-          rows of that label. A MERGE never changes a row that bears a newer label.
+REPLACE   of a regular table replaces all rows of the destination with DELETE and INSERT. Each reader sees the old rows
+          or the new ones, never none.
+MERGE     of a regular table deletes the rows of deleted keys, and replaces the rows whose keys are in the slice,
+          through a temporary table. So no other unique index decides which row is replaced. Columns of the destination
+          that the publish does not name keep their values.
+APPEND    and anything from a partitioned table: the destination has a column `timelabel`, and the rows of a label
+          replace the earlier rows of that label. A MERGE never changes a row with a newer label.
 """
 
 from __future__ import annotations
@@ -58,16 +59,17 @@ _NO_SUCH_THREAD = 1094
 
 @dataclass(frozen=True, slots=True)
 class MysqlDeliverer(DatabaseDeliverer["Connection"]):
-    """Delivers to a database."""
+    """Delivers to a MariaDB or MySQL database."""
 
     database: MysqlDatabase
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Bring the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
+        """Write the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
 
-        Raises  E820 for a table that holds rows of somebody else, E875 for one that no transaction holds together, E810
-                and E811 (transient) for a server that does not answer and a lock, E812, E813, E821, E876; nothing has
-                changed then, but that the table may have been made or have got columns
+        After an error no rows have changed, but the table may have been created, or columns added to it.
+
+        Raises  E820 for a table with rows that belong to someone else, E875 for a table without transactions, E810
+                (transient) for a server that does not respond, E811 (transient) for a lock; E812, E813, E821, E876
         """
         import pymysql
 
@@ -87,7 +89,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
                     fault("deliver.rows")
             except BaseException:
                 if is_behind(unit) and not first.is_by_label:
-                    with suppress(pymysql.Error):  # whoever kills the claim, or tries it again, drops it else
+                    with suppress(pymysql.Error):  # otherwise killing or retrying the claim drops it
                         _drop_unrecorded(connection, unit, first.project, first.claim)
                 raise
             for each in ready:
@@ -98,7 +100,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         return delivered
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Write the claim's row without rows of data, unless it is there; end who still works for it first."""
+        """Record the claim without rows, unless it is recorded already. First end a connection that still delivers."""
         held = self._claim_lock(project, claim)
         with self.database.opened(str(unit)) as connection:
             _end(connection, held)
@@ -143,11 +145,11 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         return {name: quoted(column.name) for name, column in columns_there(connection, unit).items()}
 
     def _claim_lock(self, project: str, claim: int) -> str:
-        # a lock is the server's: a project may have a database there for each of its environments
+        # a lock belongs to the whole server, where a project may have a database for each of its environments
         return _name_of("claim", self.database.address["database"], project, claim)
 
     def _lock(self, connection: Connection, name: str, where: str) -> None:
-        """Take a lock of the server's that is held until the connection ends."""
+        """Take a named lock of the server, which is kept until the connection ends."""
         row = asked(connection, "SELECT GET_LOCK(%s, %s)", (name, math.ceil(self.database.timeout))).fetchone()
         if row is None or row[0] != 1:
             raise WaterclockError(
@@ -161,13 +163,13 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
 
 
 def _name_of(kind: str, *parts: object) -> str:
-    """Return the name of a lock, of at most 64 signs whatever it is of."""
+    """Return the name of a lock. It has at most 64 characters, whatever the parts are."""
     said = "\0".join(map(str, parts))
     return f"waterclock {kind} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
 
 
 def _end(connection: Connection, lock: str) -> None:
-    """End the connection that holds a lock, if one does; what it has not committed is undone."""
+    """End the connection that has a lock, if there is one. Its uncommitted work is rolled back."""
     import pymysql
 
     row = asked(connection, "SELECT IS_USED_LOCK(%s)", (lock,)).fetchone()
@@ -182,7 +184,7 @@ def _end(connection: Connection, lock: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A delivery whose table fits. `into` is where it goes, None for a label that is older than what is there."""
+    """A delivery whose table is ready. `into` is its destination; None if the label is older than the delivered one."""
 
     delivery: Delivery
     into: Unit | None = None
@@ -191,7 +193,7 @@ class _Ready:
 
 
 def _made_ready(connection: Connection, unit: Unit, delivery: Delivery, number: int) -> _Ready:
-    """Refuse what cannot be, and make the table fit, without a transaction."""
+    """Refuse invalid destinations, and create or alter the table, without a transaction."""
     newest = record_in(connection).newest(delivery.project, delivery.publish)
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         return _Ready(delivery)
@@ -209,7 +211,7 @@ def _made_ready(connection: Connection, unit: Unit, delivery: Delivery, number: 
 
 
 def _bring_one(connection: Connection, unit: Unit, ready: _Ready) -> Delivered:
-    """Bring a delivery and write its record, within the transaction."""
+    """Write a delivery and its record, within the transaction."""
     delivery = ready.delivery
     if ready.into is None or ready.there is None:
         delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
@@ -235,12 +237,12 @@ def _bring(
 
 
 def _comment_of(project: str, claim: int) -> str:
-    """Return the mark of a version's table, by which one that was never shown is known."""
+    """Return the comment that marks a version's table, by which a table that was never shown is recognized."""
     return f"waterclock {hashlib.sha256(project.encode()).hexdigest()[:16]} {claim}"
 
 
 def _drop_unrecorded(connection: Connection, unit: Unit, project: str, claim: int) -> None:
-    """Drop the table of a version whose delivery did not come to its end."""
+    """Drop the table of a version whose delivery was not completed."""
     tables, part = MysqlViewTables(connection), part_of(unit, part_name(unit, claim=claim))
     if tables.comment_at(part) == _comment_of(project, claim):
         stands = record_in(connection).find(project, claim)
@@ -254,7 +256,7 @@ def _show_what_stands(connection: Connection, unit: Unit, first: Delivery, stand
 
 
 def _show_newest(connection: Connection, unit: Unit, project: str, publish: str) -> None:
-    """Have the view show what the record says: whoever brought it may have ended before."""
+    """Make the view show the newest recorded delivery: its runner may have ended before it switched the view."""
     tables, newest = MysqlViewTables(connection), record_in(connection).newest(project, publish)
     if newest is None:
         return

@@ -1,12 +1,12 @@
-"""Makes a table of a MariaDB or MySQL database fit what is delivered there, and refuses what is somebody else's.
+"""Creates or alters the destination table in a MariaDB or MySQL database, and refuses tables that are not ours.
 
-All of it happens before the transaction of the delivery: a statement that makes or alters a table would end it. What a
-delivery that fails leaves of it is an empty table, or columns that are NULL.
+All of this happens before the transaction of the delivery, since a statement that creates or alters a table would
+commit it. A failed delivery may leave an empty table, or new columns that are NULL.
 
-The destination is created by the first delivery, of InnoDB and in utf8mb4, with an index on its keys or on `timelabel`;
-columns that it lacks are added. One that is there keeps its own types. Types of what is made: whole numbers, FLOAT,
-DOUBLE, DECIMAL(p,s), BOOLEAN, DATE, DATETIME(6), in UTC for instants, LONGBLOB, JSON for what is nested, LONGTEXT; a
-text or bytes by which rows are told are VARCHAR and VARBINARY, whose letters and blanks at the end all count.
+The first delivery creates the destination with InnoDB and utf8mb4, and an index on its keys or on `timelabel`. Missing
+columns are added; an existing column keeps its type. Types of new columns: whole numbers, FLOAT, DOUBLE, DECIMAL(p,s),
+BOOLEAN, DATE, DATETIME(6) (instants in UTC), LONGBLOB, JSON for nested values, and LONGTEXT. Texts and bytes of a key
+are VARCHAR and VARBINARY, in which letter case and trailing blanks are significant.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ENGINE = "InnoDB"
 _LONGEST_NAME = 64  # characters
 _LONGEST_KEY = 3072  # bytes, of all columns of an index together
 _LONGEST_TEXT_OF_KEY = 255
-# of these the blanks at the end of a text count; utf8mb4_bin is everywhere
+# in the first two, trailing blanks are significant; utf8mb4_bin exists everywhere
 _COLLATIONS = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin", "utf8mb4_bin")
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _LONG = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})
@@ -63,7 +63,7 @@ _SIMPLE = {
 
 
 def sql_type(spark_type: str) -> str:
-    """Return the type of a column that takes values of a Spark type."""
+    """Return the type of a column for values of a Spark type."""
     kind = spark_type.strip().lower()
     if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", kind):
         return f"DECIMAL({int(decimal[1] or 10)},{int(decimal[2] or 0)})"
@@ -72,9 +72,9 @@ def sql_type(spark_type: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MysqlTable:
-    """A column of the destination. `kind` is the server's name of its type, `sql` the type as it is written.
+    """A column of the destination. `kind` is the name of its type, `sql` the full type for a statement.
 
-    `stored` is what it stores exactly.
+    `stored` describes the values that it stores exactly.
     """
 
     name: str
@@ -85,17 +85,17 @@ class MysqlTable:
 
     @property
     def is_indexable(self) -> bool:
-        """Whether an index takes all of a value."""
+        """Whether an index can contain whole values."""
         return self.kind not in _LONG
 
 
 def settle_table(
     connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool, comment: str = ""
 ) -> Mapping[str, MysqlTable]:
-    """Make the destination fit; give its columns by their names in lower case.
+    """Create or alter the destination to fit the delivery. Return its columns by their names in lower case.
 
-    Raises  E813 for a name that is too long, E820 for a table that is somebody else's, or whose rows others refer to
-            so that they would change with it, E875 for one whose changes no transaction holds together
+    Raises  E813 for a name that is too long; E820 for a table that belongs to someone else, or whose rows are
+            referenced by foreign keys that would change other tables; E875 for a table without transactions
     """
     _refuse_long(unit, delivery)
     table, known = table_of(unit), columns_there(connection, unit)
@@ -125,7 +125,7 @@ def settle_table(
 
 
 def _wanted(delivery: Delivery, collation: str) -> dict[str, str]:
-    """Return the columns that a delivery brings, as they are made."""
+    """Return the columns of a delivery, with the types with which they are created."""
     wanted = {name: sql_type(kind) for name, kind in delivery.columns}
     if delivery.is_by_label:
         wanted[TIMELABEL] = "LONGTEXT"
@@ -199,7 +199,7 @@ _HOLDS = {
 
 
 def some_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable]) -> tuple[str, list[Any]]:
-    """Return a statement over the rows of a delivery's condition, such as `SELECT 1`, and its values."""
+    """Return a statement on the rows of a delivery's condition, and its values; `verb` is its start, as `SELECT 1`."""
     spelt = {name: column.name for name, column in there.items()}
     condition, values = rows_of(delivery, _DIALECT, spelt)
     where = f" WHERE {condition}" if delivery.where else ""
@@ -207,14 +207,14 @@ def some_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, Mys
 
 
 def replaced_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable]) -> tuple[str, list[Any]]:
-    """Return a statement over the rows that a delivery replaces, those of its label or of its condition."""
+    """Return a statement on the rows that a delivery replaces: those of its label or of its condition."""
     if not delivery.is_by_label:
         return some_rows(verb, unit, delivery, there)
     label = quoted(there[TIMELABEL].name)
     return f"{verb} FROM {table_of(unit)} WHERE {label} = ".replace("%", "%%") + "%s", [delivery.label_text]
 
 
-# texts are the same where Spark says so, by each of their letters, and not by the column's own rules
+# texts are equal if Spark treats them so, byte by byte, and not by the column's collation
 _DIALECT = Dialect(
     lambda name: quoted(name).replace("%", "%%"),
     "%s",
@@ -234,7 +234,7 @@ def _collation(connection: Connection) -> str:
 
 
 def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> None:
-    """Refuse a table whose rows would stay as they are when a delivery is undone.
+    """Refuse a table whose changes would remain when a delivery is rolled back.
 
     Raises  E875
     """
@@ -311,7 +311,7 @@ def _place(name: str) -> str:
 def _index(
     connection: Connection, unit: Unit, columns: Sequence[str], known: Mapping[str, MysqlTable], *, is_unique: bool
 ) -> None:
-    """Make an index on columns where no whole one does as well, and they are not too long for one."""
+    """Create an index on columns, unless a complete index serves the same purpose or the columns are too long."""
     there = [known[column.lower()] for column in columns]
     if not all(column.is_indexable for column in there):
         return

@@ -1,9 +1,9 @@
-"""What a batch asks of a MariaDB or MySQL database: columns, the rows of its windows, the parts of a big read.
+"""Builds the SQL of a batch from a MariaDB or MySQL database: columns, bounds of its windows, parts of a big read.
 
-What the server is asked for is a bound of what is wanted, so that it can use an index; which window a row lies in is
-decided in `rows`. No server lends the moment of a transaction to others. So the rows of each part are added up in the
-first transaction, and again in the one that reads the part: where both come to the same, it reads the rows of that
-moment.
+The query uses bounds that contain all wanted rows, so that the server can use an index. `rows` then determines the
+window of each row. These servers cannot share a transaction's snapshot with other connections. So a digest of each part
+is computed in the first transaction, and again in the transaction that reads the part. If both are equal, the part has
+the rows of the first moment.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ if TYPE_CHECKING:
 
 _DAY = timedelta(days=1)
 _WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint")
-_FIRST_DAY = "'0001-01-01'"  # what lies before is 0000-00-00
+_FIRST_DAY = "'0001-01-01'"  # earlier dates are 0000-00-00
 
 Digest = tuple[int, str]
-"""How many rows, and the sum of the first half of a hash of each."""
+"""The number of rows, and the sum of the first half of each row's hash."""
 
 
 @dataclass(frozen=True, slots=True)
 class MysqlColumns:
-    """A column that is taken, and what it is in the database."""
+    """A requested column, with its description in the database."""
 
     taken: Taken
     column: MysqlColumn
 
     @property
     def is_text(self) -> bool:
-        """Whether it becomes the text of whatever it is."""
+        """Whether the column is read as the text of its values."""
         kind = self.taken.type.strip().lower()
         return kind == "string" or kind.startswith(("char", "varchar"))
 
     @property
     def sql(self) -> str:
-        """What is asked for it."""
+        """The SQL expression that reads the column."""
         return self.column.text if self.is_text else self.column.asked
 
 
 @dataclass(frozen=True, slots=True)
 class MysqlExtract:
-    """All that is needed to read some rows, here or in a Python worker of Spark.
+    """Everything needed to read some rows, here or in a Python worker of Spark.
 
-    `part` is a condition in SQL that bounds a part, `digest` what its rows come to at the moment they are to be of;
-    `most` a number of rows.
+    `part` is an SQL condition that selects a part. `digest` is the expected digest of its rows, computed in the first
+    transaction. `most` limits the number of rows.
     """
 
     database: MysqlDatabase
@@ -74,9 +74,9 @@ class MysqlExtract:
 
 
 def parts_of(connection: Connection, unit: Unit, extract: MysqlExtract, partitions: int) -> list[MysqlExtract]:
-    """Bound the parts that are read side by side, and add each of them up: spans of time for windows, else of the key.
+    """Return the parts to read in parallel with their digests: time ranges for windows, else ranges of the primary key.
 
-    Cost: one look at all that is read, by the server.
+    Cost: the server reads all rows once.
     """
     conditions: list[str] = []
     if partitions > 1 and extract.by_window:
@@ -91,7 +91,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     start, end = by_window.windows[0].start - _DAY, by_window.windows[-1].end + _DAY
     cuts = [start + (end - start) * at / count for at in range(1, count)]
     if by_window.is_local:
-        # where an hour comes twice, local times do not ascend with instants: any cuts that ascend part the rows
+        # where an hour repeats, local times do not ascend with instants: any ascending cuts divide the rows
         rules = nominal_zone(times.zone)
         literals = [_literal(cut) for cut in sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})]
     else:
@@ -100,7 +100,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
 
 
 def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
-    """Cut a table by its primary key, where that is one whole number."""
+    """Split a table into ranges of its primary key, if that is one whole number."""
     if unit.query is not None:
         return
     keys = asked(
@@ -130,7 +130,7 @@ def _between(name: str, cuts: list[str]) -> Iterator[str]:
 
 
 def query_of(extract: MysqlExtract) -> str:
-    """Return the query for the columns wanted, and for the time by which rows are labelled behind them."""
+    """Return the query for the wanted columns, followed by the time column that determines the labels."""
     selected = [one.sql for one in extract.wanted]
     if extract.by_window:
         selected.append(micros(extract.by_window))
@@ -139,7 +139,7 @@ def query_of(extract: MysqlExtract) -> str:
 
 
 def digest_of(connection: Connection, extract: MysqlExtract) -> Digest:
-    """Add up the rows that an extract would read."""
+    """Return the digest of the rows that an extract would read."""
     columns = [one.sql for one in extract.wanted] + ([micros(extract.by_window)] if extract.by_window else [])
     hashes = ", ".join(f"COALESCE(MD5({sql}), '-')" for sql in columns) or "''"
     first = f"CAST(CONV(LEFT(MD5(CONCAT({hashes})), 16), 16, 10) AS UNSIGNED)"
@@ -155,16 +155,16 @@ def _where(extract: MysqlExtract) -> str:
 
 
 def micros(by_window: WindowFilter) -> str:
-    """Write a row's time as a number: microseconds since 1970, of a time without a zone as if it were in UTC.
+    """Return SQL for a row's time in microseconds since 1970, where a time without a zone counts as UTC.
 
-    Of what is no day of a calendar, such as 0000-00-00, it is NULL.
+    It is NULL for an invalid date, such as 0000-00-00.
     """
     name = quoted(by_window.time_column)
     return name if by_window.is_number else f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {name})"
 
 
 def within(by_window: WindowFilter, times: Times) -> str:
-    """Bound what the server looks at, so that it can use an index; which window a row is in is decided here."""
+    """Return a condition that an index can serve. It matches all rows of the windows, and maybe more."""
     name, windows = quoted(by_window.time_column), by_window.windows
     start, end = windows[0].start, windows[-1].end
     if by_window.is_local:
@@ -175,7 +175,7 @@ def within(by_window: WindowFilter, times: Times) -> str:
 
 
 def bound(at: datetime, of: WindowFilter, times: Times) -> str:
-    """Write an instant as a literal of a column's type."""
+    """Return an instant as a literal of a column's type."""
     if of.is_number:
         return bound_of(at, of.kind, times)
     return _literal(at.astimezone(nominal_zone(times.zone) if of.is_local else UTC))
@@ -186,7 +186,7 @@ def _literal(at: datetime) -> str:
 
 
 def set_aside(connection: Connection, extract: MysqlExtract) -> Mapping[str, int]:
-    """Count the rows without a time, and with 0000-00-00, which no window will ever take; an index finds them."""
+    """Count the rows whose time is missing or 0000-00-00, which belong to no window; an index finds them."""
     if extract.by_window is None:
         return {}
     name = quoted(extract.by_window.time_column)
@@ -200,9 +200,9 @@ def set_aside(connection: Connection, extract: MysqlExtract) -> Mapping[str, int
 
 
 def require_time(column: MysqlColumn, unit: Unit) -> str:
-    """Return the kind of time that a column says.
+    """Return the kind of time that a column has.
 
-    Raises  E815 for one that says none
+    Raises  E815 for a column that is not a time
     """
     if column.time_kind is not None:
         return column.time_kind

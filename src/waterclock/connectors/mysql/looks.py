@@ -1,4 +1,4 @@
-"""Asks a MariaDB or MySQL database which windows hold rows that changed."""
+"""Scans a MariaDB or MySQL database for windows with changed rows (CHANGED BY)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def tallying(
     connection: Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
 ) -> Callable[[Bounds], Tallies]:
-    """Return what adds up what lies in each window at or above its bound."""
+    """Return a function that tallies the rows of each window at or above its bound."""
     return ChangedIn(by_window, change, times, partial(_rows, connection, unit, by_window, change, times)).tally
 
 
@@ -39,7 +39,7 @@ def _rows(
     above = " + ".join(f"COALESCE({changed} >= {limit}, 0)" for limit in asked.limits) or "0"
     condition = f"{within(by_window, times)} AND {own} IS NOT NULL"
     if asked.since is not None:
-        # a time that is no day of a calendar comes before all others, and is one that nobody said
+        # an invalid date sorts before all others, and counts as a missing time
         low = bound(asked.since, change, times)
         condition += f" AND ({name} >= {low} OR {name} IS NULL OR {changed} IS NULL)"
     yield from database.asked(
@@ -54,7 +54,7 @@ def _rows(
 def changed_by(name: str, there: Sequence[MysqlColumn], unit: Unit) -> WindowFilter:
     """Return the column of CHANGED BY with its type.
 
-    Raises  E827 where it is not there, or holds no times
+    Raises  E827 if it does not exist or is not a time
     """
     spelt = change_column_of(name, [column.name for column in there], unit)
     column = next(column for column in there if column.name == spelt)

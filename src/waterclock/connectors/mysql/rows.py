@@ -1,6 +1,7 @@
-"""How the texts that a MariaDB or MySQL server sends become rows of declared types, each with its window's label.
+"""Parses rows that a MariaDB or MySQL server sends as text into declared types, each with its window's label.
 
-Rows come one by one as they are read, never as a whole: the cursor has no buffer. Columns of them are cast by Arrow.
+The cursor is unbuffered: rows are received one by one, and the whole result is never in memory. Arrow casts the
+columns.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 10_000
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit"})
-# of which types of the server's Arrow reads the texts as they are; a text may say 0x10
+# the server's types whose texts Arrow parses directly; a text column may contain 0x10
 _READ_AS = {
     "whole": _WHOLE,
     "floating": _WHOLE | {"decimal", "float", "double"},
@@ -39,9 +40,10 @@ _READ_AS = {
 def batches(
     connection: Connection, extract: MysqlExtract, came: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows wanted, with their labels where they are wanted by window: at most `BATCH_ROWS` at once.
+    """Yield the wanted rows in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
 
-    `came` counts the rows that the server sent, those too that turn out to lie in no window.
+    `came` counts the rows that the server sent, including those that belong to no window.
+
     Raises  E812 for a value that does not fit its column's type
     """
     from pymysql.cursors import SSCursor
@@ -62,7 +64,7 @@ def batches(
 
 @contextmanager
 def _as_bytes(connection: Connection) -> Iterator[None]:
-    """Have the values of what is asked now come as the bytes that the server sends: Arrow reads them."""
+    """Receive values as the bytes that the server sends, within the block: Arrow parses them."""
     before = connection.use_unicode, connection.decoders
     connection.use_unicode, connection.decoders = False, {}
     try:
@@ -72,7 +74,7 @@ def _as_bytes(connection: Connection) -> Iterator[None]:
 
 
 def schema_of(extract: MysqlExtract) -> pa.Schema:
-    """Return what the rows have: the columns wanted, and their label where they are wanted by window."""
+    """Return the schema of the rows: the wanted columns, and the label if they are read by window."""
     import pyarrow as pa
 
     fields = [pa.field(one.taken.name, arrow_type(one.taken.type)) for one in extract.wanted]
@@ -96,9 +98,9 @@ def _made(rows: Sequence[tuple[bytes | None, ...]], extract: MysqlExtract, schem
 
 
 def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]:
-    """Return each row's label, and whether it lies in a window at all.
+    """Return each row's label, and whether the row is in any window.
 
-    Raises  E812 for a time such as 2013-00-00, which lies between two and is none
+    Raises  E812 for an invalid date such as 2013-00-00, which sorts between two valid ones
     """
     import pyarrow as pa
 
@@ -124,9 +126,9 @@ def _instants(micros: Any, by_window: WindowFilter, times: Times) -> Any:
 
 
 def _array(values: pa.Array, one: MysqlColumns, extract: MysqlExtract) -> pa.Array:
-    """Turn what was read into the column's type.
+    """Convert values to the column's type.
 
-    Raises  E812 for a value that does not fit: none is bent, but for zeros that end a fraction
+    Raises  E812 for a value that does not fit: values are never changed, except for zeros at the end of a fraction
     """
     import pyarrow as pa
 
@@ -146,7 +148,7 @@ def _array(values: pa.Array, one: MysqlColumns, extract: MysqlExtract) -> pa.Arr
 
 
 def _cast(texts: pa.Array, one: MysqlColumns, wanted: pa.DataType, times: Times) -> pa.Array | None:
-    """Read texts as Arrow does, where that is all there is to do; None where each has to be looked at."""
+    """Cast texts with Arrow where that is sufficient; None if each text must be parsed in Python."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -155,7 +157,7 @@ def _cast(texts: pa.Array, one: MysqlColumns, wanted: pa.DataType, times: Times)
     try:
         if kind in _READ_AS.get(_sort_of(wanted), frozenset()):
             read = texts.cast(wanted)
-            read.validate(full=True)  # Arrow reads more digits than a DECIMAL has, and Spark breaks off at them
+            read.validate(full=True)  # Arrow accepts more digits than a DECIMAL has, and Spark fails on them
             return read
         if pa.types.is_integer(wanted) and kind == "decimal":
             return pc.replace_substring_regex(texts, r"\.0*$", "").cast(wanted)

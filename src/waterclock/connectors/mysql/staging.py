@@ -1,7 +1,7 @@
-"""Brings the rows of a slice into a table of a MariaDB or MySQL database, and merges them by their keys.
+"""Writes the rows of a slice to a table of a MariaDB or MySQL database, and merges them by their keys.
 
-Rows are written as statements of some hundred kilobytes. The server rounds some values with a note, and some without a
-word: both is refused.
+Rows are written in statements of some hundred kilobytes. The server rounds some values with a warning and others
+silently: both are refused.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from waterclock.connectors.mysql.database import Connection
 
 _GONE = "waterclock_gone"
-_STATEMENT = 500_000  # bytes: a server takes 16 MB, unless it is told to take less
+_STATEMENT = 500_000  # bytes: a server accepts 16 MB, unless it is configured for less
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A table of our own that ends with the connection; `keys` are the destination's names of the delivery's."""
+    """A temporary table that ends with the connection. `keys` are the delivery's keys in the destination's spelling."""
 
     name: str
     keys: tuple[str, ...]
 
 
 def make_staged(connection: Connection, delivery: Delivery, there: Mapping[str, MysqlTable], number: int) -> Staged:
-    """Make a table of the destination's own types for what is to be merged; before the transaction begins."""
+    """Create a temporary table with the destination's types for the rows to merge, before the transaction starts."""
     table = quoted(f"waterclock_staged_{number}")
     columns = [there[name.lower()] for name in names_of(delivery)]
     keys = [there[key.lower()] for key in delivery.keys]
@@ -50,14 +50,14 @@ def make_staged(connection: Connection, delivery: Delivery, there: Mapping[str, 
 
 
 def names_of(delivery: Delivery) -> list[str]:
-    """Return the columns that a delivery brings."""
+    """Return the names of the columns of a delivery."""
     return [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
 
 
 def merge(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable], staged: Staged
 ) -> tuple[int, int]:
-    """Put rows in place of those with their keys; give how many, and how many went."""
+    """Replace the rows of the slice's keys. Return the numbers of rows written and deleted."""
     put(connection, staged.name, delivery, there, with_marks=True)
     _refuse_like_keys(connection, unit, delivery, there, staged)
     table, own = table_of(unit), staged.name
@@ -89,7 +89,7 @@ def merge(
 def _refuse_like_keys(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable], staged: Staged
 ) -> None:
-    """Refuse keys that are two to us, and one by the rules of the destination's columns, such as `a` and `A`.
+    """Refuse different keys that the collations of the destination's columns treat as equal, such as `a` and `A`.
 
     Raises  E876
     """
@@ -113,9 +113,9 @@ def _refuse_like_keys(
 def put(
     connection: Connection, table: str, delivery: Delivery, there: Mapping[str, MysqlTable], *, with_marks: bool
 ) -> int:
-    """Write the slice's rows into a table, `with_marks` whether they went; give how many.
+    """Write the slice's rows into a table, and `with_marks` whether they are deleted. Return their number.
 
-    Raises  E812 for a value of which the destination's column keeps less
+    Raises  E812 for a value that the destination's column would not store exactly
     """
     names = [there[name.lower()].name for name in names_of(delivery)] + ([_GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quoted, names))}) VALUES "
@@ -170,7 +170,7 @@ def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
 
 
 def _rows(delivery: Delivery, there: Mapping[str, MysqlTable], *, with_marks: bool) -> Iterator[tuple[Any, ...]]:
-    """Yield the slice's rows as plain values, with their labels, and whether they went `with_marks`."""
+    """Yield the slice's rows as plain values, with their labels, and `with_marks` whether they are deleted."""
     names = [name for name, _ in delivery.columns]
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
     where = f"{delivery.publish}@{delivery.label_text}"
@@ -189,7 +189,7 @@ def _rows(delivery: Delivery, there: Mapping[str, MysqlTable], *, with_marks: bo
 
 
 def _refuse_cut(values: pa.Array, into: MysqlTable, where: str) -> None:
-    """Refuse what the server would round or fill up without a word, or has no word for.
+    """Refuse values that the server would silently round, pad or replace.
 
     Raises  E812
     """
@@ -206,7 +206,7 @@ def _refuse_cut(values: pa.Array, into: MysqlTable, where: str) -> None:
 
 
 def _refuse_refilled(values: pa.Array, into: MysqlTable, where: str) -> None:
-    """Refuse what comes back longer or of another century than it went."""
+    """Refuse values that the column would return longer, or in another century."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

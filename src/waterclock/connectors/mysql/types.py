@@ -1,4 +1,4 @@
-"""Which Spark type a column of MariaDB or MySQL becomes, and how it is asked for.
+"""Maps the types of MariaDB and MySQL columns to Spark types, and defines the SQL that reads them.
 
 Source  https://mariadb.com/kb/en/result-set-packets/ (types and flags of a column)
 """
@@ -49,10 +49,10 @@ _TIMES = {"timestamp": "timestamptz", "datetime": "timestamp", "date": "date"}
 
 @dataclass(frozen=True, slots=True)
 class MysqlColumn:
-    """A column of a table or query. `kind` is the server's name of its type, `asked` the SQL by which it is read.
+    """A column of a table or query. `kind` is the server's name of its type, `asked` the SQL that reads it.
 
-    `spark` is the Spark type that it becomes by itself, None where that has to be declared for the reason in `why`.
-    `text` is the SQL of its text, which a column that is declared STRING takes whatever it is.
+    `spark` is the Spark type that it becomes without a declaration; None if a declaration is needed, for the reason in
+    `why`. `text` is the SQL of its text, which is used for a column that is declared STRING.
     """
 
     name: str
@@ -64,25 +64,25 @@ class MysqlColumn:
 
     @property
     def found(self) -> SourceColumn:
-        """The column as declarations are matched with it."""
+        """The column in the form in which it is matched with declarations."""
         return SourceColumn(self.name, self.spark)
 
     @property
     def is_bytes(self) -> bool:
-        """Whether its values are bytes, and no text."""
+        """Whether its values are bytes rather than text."""
         return self.kind in {"blob", "geometry"}
 
     @property
     def time_kind(self) -> str | None:
-        """Which kind of time it holds, as windows are bounded by it; None for what is no time."""
+        """The kind of time for window bounds; None for a column that is not a time."""
         return _TIMES.get(self.kind, "int8" if self.kind in _SIGNED else None)
 
 
 def columns_of(connection: Connection, unit: Unit) -> list[MysqlColumn]:
-    """List the columns of a table or query, as the server describes them."""
+    """Return the columns of a table or query, as the server describes them."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {source_of(unit)} LIMIT 0")
-        # the driver's own description leaves out whether a number has a sign, and whether a text is one
+        # the driver's own description omits whether a number is signed, and whether a string is text or bytes
         fields: Sequence[Any] = cursor._result.fields  # noqa: SLF001
         return [_column(each) for each in fields]
 
@@ -97,14 +97,14 @@ def _column(field: Any) -> MysqlColumn:
         return _decimal(name, sql, digits, field.scale)
     if field.type_code in _SIMPLE:
         kind, spark = _SIMPLE[field.type_code]
-        # the text of a FLOAT has six digits, that of a DOUBLE all
+        # the text of a FLOAT has six digits, that of a DOUBLE has all
         asked = f"({sql} + 0e0)" if kind == "float" else sql
         return MysqlColumn(name, kind, asked, asked, spark)
     return _of_signs(name, sql, field)
 
 
 def _of_signs(name: str, sql: str, field: Any) -> MysqlColumn:
-    """Describe a column of bits, letters or bytes, or of what is none of all."""
+    """Describe a column of bits, text, bytes or geometry, or one without a type."""
     if field.type_code == _BIT:
         spark = "BOOLEAN" if field.length == 1 else "BIGINT" if field.length < _BITS else "DECIMAL(20,0)"
         return MysqlColumn(name, "bit", f"CAST({sql} AS UNSIGNED)", f"LPAD(BIN({sql}), {field.length}, '0')", spark)
@@ -125,7 +125,7 @@ def _decimal(name: str, sql: str, digits: int, after: int) -> MysqlColumn:
 
 
 def refuse_unsaid(matched: Matched, columns: Sequence[MysqlColumn], unit: Unit) -> None:
-    """Refuse columns whose types nobody has said and nothing tells, all of them at once.
+    """Refuse columns without a declared type or a known counterpart, all of them in one error.
 
     Raises  E815
     """

@@ -1,4 +1,4 @@
-"""Turns an array as PostgreSQL writes it, `{1,NULL,"a b"}`, into the JSON that its `array_to_json` writes. Pure."""
+"""Converts an array in PostgreSQL's text format, `{1,NULL,"a b"}`, to the JSON of `array_to_json`. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _FLOATS = frozenset({"float4", "float8"})
 def json_of_array(text: str, kind: str) -> str:
     """Return the array as JSON; `kind` is the type of its elements.
 
-    Raises  ValueError for a text that is no array
+    Raises  ValueError for a text that is not an array
     """
-    begin = text.find("{")  # [0:2]={…}: bounds that are not 1 are no part of the values
+    begin = text.find("{")  # in [0:2]={…} the bounds, which differ from 1, are not values
     items, end = _items(text, begin, kind) if begin >= 0 else ([], -1)
     if end != len(text):
         raise ValueError(f"{text!r} is no array")
@@ -22,7 +22,7 @@ def json_of_array(text: str, kind: str) -> str:
 
 
 def _items(text: str, at: int, kind: str) -> tuple[list[Any], int]:
-    """Read from an opening bracket on; gives the elements and where it goes on behind the closing one."""
+    """Parse from an opening bracket. Return the elements and the index after the closing bracket."""
     found: list[Any] = []
     at += 1
     if text[at : at + 1] == "}":

@@ -1,4 +1,4 @@
-"""Tables of a PostgreSQL database behind a view: how they are found, shown and dropped."""
+"""Finds, shows and drops the tables behind a view in a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PostgresViewTables:
     connection: Connection
 
     def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`, and nothing where the name is free."""
+        """Return `table` or `view`, or an empty text if the name is free."""
         sql = "SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)"
         row = self.connection.execute(sql, (table_of(unit),)).fetchone()
         return _KINDS.get(str(row[0]), "table") if row else ""
@@ -37,11 +37,11 @@ class PostgresViewTables:
         return DeliveryRecord(self.connection.execute, "%s").labels(project, publish)
 
     def versions(self, project: str, publish: str) -> list[tuple[int, datetime]]:
-        """Return the claims that delivered, and when, oldest first."""
+        """Return the claims that were delivered and their times, oldest first."""
         return DeliveryRecord(self.connection.execute, "%s").versions(project, publish)
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
-        """Return the columns of tables by their paths, of those that are there, by one statement."""
+        """Return the columns of the existing tables by path, with one statement."""
         paths = {table_of(part): part.path for part in parts}
         rows = self.connection.execute(
             "SELECT said, attname::text, format_type(atttypid, atttypmod) FROM unnest(%s::text[]) AS said"
@@ -55,7 +55,7 @@ class PostgresViewTables:
         return {**found}
 
     def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
-        """Have the unit's view show tables by their labels, "" for a version. Of none there is no view."""
+        """Make the unit's view show tables by label, or by "" for a version. Without tables the view is dropped."""
         found = {table_of(part): (label, columns) for label, (part, columns) in parts.items()}
         if not found:
             self.connection.execute(f"DROP VIEW IF EXISTS {table_of(unit)}")
@@ -68,12 +68,15 @@ class PostgresViewTables:
 
 
 def _replace_view(connection: Connection, view: str, query: str) -> None:
-    """Put another query under a view: in its place where its columns stay, which keeps its rights and its readers."""
+    """Change the query of a view.
+
+    If its columns stay, the view keeps its privileges and dependents; else it is dropped and created again.
+    """
     import psycopg
 
     try:
         with connection.transaction():
             connection.execute(f"CREATE OR REPLACE VIEW {view} AS {query}")
-    except psycopg.errors.InvalidTableDefinition:  # a column went, or has another type or place
+    except psycopg.errors.InvalidTableDefinition:  # a column was removed, or changed its type or position
         connection.execute(f"DROP VIEW {view}")
         connection.execute(f"CREATE VIEW {view} AS {query}")

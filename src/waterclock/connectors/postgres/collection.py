@@ -1,7 +1,7 @@
-"""Brings rows of a PostgreSQL database into a Spark frame, in bounded memory and of one moment.
+"""Reads rows of a PostgreSQL database into a Spark frame, in bounded memory and as of one moment.
 
-A small result is handed to Spark as it is. A big one is read by Python workers of Spark side by side, each its part:
-all of them see the moment that the first transaction saw, which stays open and lends them its snapshot.
+A small result is passed to Spark directly. A big one is split into parts, which Spark's Python workers read in
+parallel. The first transaction stays open and exports its snapshot, so all workers see the same moment.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def collected(
     *,
     partitions: int | None = None,
 ) -> Collected:
-    """Read what `extract` asks for within the open transaction if it is small, else leave it to Spark's workers.
+    """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read them.
 
-    `close` ends the transaction: here for a small result, else when the counts of `set_aside` are asked for, which is
-    after the frame was evaluated, or when the frame is given up.
+    `close` ends the transaction. For a small result it is called here. For a big one it is called when the counts of
+    `set_aside` are requested, after the frame was evaluated, or when the frame is discarded.
     """
     import pyarrow as pa
 
@@ -59,10 +59,10 @@ def collected(
 
 
 def _few(connection: Connection, extract: PostgresExtract) -> list[pa.RecordBatch] | None:
-    """Read the rows if they are few. A reading that ends before its rows do is undone: the transaction goes on."""
+    """Read the rows if they are few. An incomplete read is rolled back to a savepoint; the transaction continues."""
     from psycopg import Rollback
 
-    came = [0]  # before those are left out that lie in no window: the server's bounds are wider than windows with gaps
+    came = [0]  # counts rows before those outside every window are dropped: the SQL bounds ignore gaps between windows
     with connection.transaction() as reading:
         read = few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came), came)
         if read is None:

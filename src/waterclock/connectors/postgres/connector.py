@@ -1,16 +1,16 @@
 """The connection type `postgres`: tables and queries of a PostgreSQL database, and tables delivered to it.
 
-Connection      `url`: postgresql://user@host:5432/database; a `password` as a secret, or where libpq looks for one.
-Unit            a table or view by name, with its schema where it is another than the connection's; or a query.
+Connection      `url`: postgresql://user@host:5432/database. `password` is a secret; without it libpq's defaults apply.
+Unit            a table or view by name, with its schema if that differs from the connection's; or a query.
 Clock           The server's.
 Data time       `WHERE t >= s AND t < e`. The time is a timestamp, a date, or a number since 1970.
 Snapshot        All rows.
-Changes         A slot of the collect's own: all rows as of its beginning, and what the log says from there on. See
-                `following`.
+Changes         Each collect has its own replication slot. The first batch reads all rows as of the slot's start, and
+                later batches read the changes in the log. See `following`.
 Publish         See `delivery`.
-Types           Those that are declared; else those of the database's columns. Types without a counterpart are refused.
+Types           The declared types; else those of the database's columns. Types without a counterpart are refused.
 
-All that one batch reads is of one moment, also where it is read in parts side by side.
+A batch reads everything as of one moment, even if it reads parts in parallel.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _VALUE = re.compile(r"(?<!:):(window_start|window_end|timelabel)\b")
 
 @dataclass(frozen=True, slots=True)
 class PostgresConnector:
-    """Opens databases."""
+    """Opens PostgreSQL databases as sources and destinations."""
 
     capabilities: Capabilities = CAPABILITIES
 
@@ -114,7 +114,7 @@ CONNECTOR = PostgresConnector()
 
 @dataclass(frozen=True, slots=True)
 class PostgresCollector:
-    """Collects from a database."""
+    """Collects from a PostgreSQL database."""
 
     database: PostgresDatabase
 
@@ -128,7 +128,7 @@ class PostgresCollector:
             return at
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Tell whether the query gives something that is TRUE first: TRUE, or a number but 0.
+        """Return whether the first value of the query's first row is TRUE, or a number other than 0.
 
         :window_start and :window_end are instants (TIMESTAMPTZ); :timelabel is the label.
         """
@@ -140,7 +140,7 @@ class PostgresCollector:
         return row is not None and bool(row[0])
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Columns of the table or query with Spark types; STRING for those whose type has to be declared."""
+        """Return the columns of the table or query with Spark types; STRING for those whose type must be declared."""
         from waterclock.connectors.postgres.types import columns_of
 
         with self.database.reading(str(unit)) as connection:
@@ -148,7 +148,7 @@ class PostgresCollector:
             return {column.name: column.spark or "STRING" for column in columns_of(connection, unit)}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Bring back the error that a Python worker of Spark met."""
+        """Return the original error that a Python worker of Spark raised."""
         from waterclock.connectors.worker_errors import carried
 
         del unit, columns
@@ -157,13 +157,13 @@ class PostgresCollector:
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Read the rows of the windows; those whose time is NULL are counted."""
+        """Read the rows of the windows; rows with a NULL time are counted."""
         return self._read(spark, unit, columns, zone, request)
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
-        """Tell which windows hold rows that changed, as of one moment."""
+        """Return the windows with changed rows, as of one moment."""
         from waterclock.connectors.changed_rows import look
         from waterclock.connectors.postgres.looks import changed_by, tallying
         from waterclock.connectors.postgres.types import columns_of
@@ -185,7 +185,7 @@ class PostgresCollector:
         columns: Columns,
         zone: str,
         *,
-        now: datetime | None = None,  # noqa: ARG002 - a live table only says what it holds
+        now: datetime | None = None,  # noqa: ARG002 - a live table has only its current content
     ) -> Collected:
         """Read all rows, as of one moment."""
         return self._read(spark, unit, columns, zone, None)
@@ -193,25 +193,25 @@ class PostgresCollector:
     def read_changes(
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str
     ) -> ChangesRead:
-        """Read all rows and begin to follow them, or what the log says of them since."""
+        """Read all rows and start to follow their changes; or read the changes since the last batch."""
         from waterclock.connectors.postgres.following import Following
 
         return Following(self.database, unit, columns, zone).read(spark, request)
 
     def confirm(self, unit: Unit, noted: Mapping[str, Any]) -> None:
-        """Move the slot on to behind what was committed."""
+        """Advance the slot past the committed changes."""
         from waterclock.connectors.postgres.following import confirm
 
         confirm(self.database, unit, noted)
 
     def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
-        """Drop slots, but for those that a batch works with now."""
+        """Drop slots, except those that a running batch uses."""
         from waterclock.connectors.postgres.following import let_go
 
         return let_go(self.database, unit, names)
 
     def kept(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
-        """Tell how much of the log slots hold back."""
+        """Return how much of the log each slot retains."""
         from waterclock.connectors.postgres.slots import kept
 
         with self.database.opened(str(unit)) as connection:

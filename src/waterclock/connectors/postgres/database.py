@@ -1,4 +1,4 @@
-"""A PostgreSQL database as it is opened, and as its errors are told."""
+"""Opens connections to a PostgreSQL database and translates its errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
 
-# what a value looks like as text hangs on these; and a server that is gone is noticed, also where no packet says so
+# these settings fix how values are written as text; the keepalives detect a server that is gone and sends no reply
 _SET = (
     "SET TIME ZONE 'UTC'; SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres';"
     " SET bytea_output = 'hex'; SET extra_float_digits = 1"
@@ -34,7 +34,7 @@ _AWAY = ("08", "57P", "53300", "25P03")
 
 @dataclass(frozen=True, slots=True)
 class PostgresDatabase:
-    """A database and how it is reached. `name` is its address without a password, `connection` the declared name."""
+    """The address and login of a database. `name` is its address without a password, `connection` the declared name."""
 
     conninfo: str = field(repr=False)
     name: str
@@ -45,17 +45,17 @@ class PostgresDatabase:
 
     @contextmanager
     def reading(self, where: str, *, snapshot: str | None = None) -> Iterator[Connection]:
-        """Open for reading, in one transaction: all that is read is of one moment, that of `snapshot` if given."""
+        """Open a read-only transaction. All reads see one moment, which is that of `snapshot` if given."""
         with self.opened(where) as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # it waits while workers read
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # it is idle while workers read
             if snapshot is not None:
                 connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
             yield connection
 
     @contextmanager
     def writing(self, where: str, *, called: str = "waterclock") -> Iterator[Connection]:
-        """Open for writing, in one transaction that is kept only if the block ends well."""
+        """Open a transaction for writing. It is committed only if the block ends without an error."""
         with self.opened(where, called=called) as connection:
             connection.execute("BEGIN")
             yield connection
@@ -63,7 +63,7 @@ class PostgresDatabase:
 
     @contextmanager
     def opened(self, where: str, *, called: str = "waterclock") -> Iterator[Connection]:
-        """Open a connection, and tell in our words what the server refuses; what was not committed is undone."""
+        """Open a connection and translate the server's errors; uncommitted work is rolled back."""
         import psycopg
 
         try:
@@ -78,7 +78,7 @@ class PostgresDatabase:
             raise told(error, self, where) from error
 
     def connect(self, called: str = "waterclock") -> Connection:
-        """Open a connection that the caller closes; `called` is what the server's views name it by."""
+        """Open a connection that the caller closes; `called` is its application_name, which the server's views show."""
         settings = {
             **_KEPT_ALIVE,
             "connect_timeout": 10,
@@ -95,7 +95,7 @@ class PostgresDatabase:
 
     @contextmanager
     def connect_for_replication(self, where: str) -> Iterator[Connection]:
-        """Open a connection of the kind by which replication slots are made with a snapshot."""
+        """Open a replication connection, on which a replication slot can be created with a snapshot."""
         import psycopg
 
         settings = {**_KEPT_ALIVE, "connect_timeout": 10, "application_name": "waterclock", **self.more}
@@ -118,7 +118,7 @@ class PostgresDatabase:
 def database_of(setting: Setting) -> PostgresDatabase:
     """Return the connection's database.
 
-    Raises  E803 without an address
+    Raises  E803 without a url, with an invalid one, or with a certificate or key alone
     """
     url = setting.options.get("url")
     if not url:
@@ -134,7 +134,7 @@ def database_of(setting: Setting) -> PostgresDatabase:
 
     try:
         parts = None if is_torn(str(url)) else conninfo_to_dict(str(url))
-    except ProgrammingError:  # whose words show what may be a piece of a password
+    except ProgrammingError:  # its message may contain a part of a password
         parts = None
     if parts is None or "@" in str(parts.get("host")) or re.search(r"[^0-9,]", str(parts.get("port", ""))):
         raise WaterclockError(
@@ -156,7 +156,7 @@ def database_of(setting: Setting) -> PostgresDatabase:
 
 
 def _login_of(setting: Setting) -> dict[str, str]:
-    """Return by what we are known to the server, as libpq has it, and by what the server is known to us."""
+    """Return libpq's parameters for the login and for the verification of the server."""
     said = {key: str(value) for key, value in setting.options.items()}
     if ("certificate" in said) != ("key" in said):
         missing = "key" if "certificate" in said else "certificate"
@@ -177,17 +177,17 @@ def _login_of(setting: Setting) -> dict[str, str]:
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL takes it, whatever signs it holds."""
+    """Return a name as a quoted SQL identifier, whatever characters it contains."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def table_of(unit: Unit) -> str:
-    """Return the unit's table as SQL takes it: `"orders"` or `"shop"."orders"`."""
+    """Return the unit's table as a quoted SQL identifier: `"orders"` or `"shop"."orders"`."""
     return ".".join(quoted(part) for part in unit.path.split("."))
 
 
 def source_of(unit: Unit) -> str:
-    """Return what stands after FROM."""
+    """Return the FROM item of the unit: its table, or its query in parentheses."""
     return (
         f"({(unit.query or '').strip().rstrip(';')}\n) AS waterclock_query"
         if unit.query is not None
@@ -196,7 +196,7 @@ def source_of(unit: Unit) -> str:
 
 
 def told(error: psycopg.Error, database: PostgresDatabase, where: str) -> WaterclockError:
-    """Build the error for what the server refuses; `transient` where waiting can help."""
+    """Build the error for a refusal by the server; it is `transient` if waiting can help."""
     state, name = error.sqlstate or "", database.name
     said = (error.diag.message_primary or str(error)).strip()
     hint = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
@@ -249,7 +249,7 @@ def told(error: psycopg.Error, database: PostgresDatabase, where: str) -> Waterc
 
 
 def no_table(connection: Connection, unit: Unit) -> WaterclockError:
-    """Make the error for a table that is not there, with the nearest names."""
+    """Build the error for a table that does not exist, with the nearest names."""
     rows = connection.execute(
         "SELECT CASE WHEN pg_table_is_visible(oid) AND %s THEN relname"
         " ELSE relnamespace::regnamespace || '.' || relname END FROM pg_class"
@@ -266,7 +266,7 @@ def no_table(connection: Connection, unit: Unit) -> WaterclockError:
         f"there is no table {unit.path}",
         where=str(unit),
         why=f"the database holds {listed}" if known else "the database holds no tables",
-        # names of the schema by themselves: with a long one before them all would be near
+        # compares names within the schema only: a long schema name would make all of them similar
         fix=did_you_mean(
             name if within else unit.path, within or known, otherwise="mend the name, or bring the table back"
         ),

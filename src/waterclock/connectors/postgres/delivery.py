@@ -1,18 +1,19 @@
-"""Delivers a sealed slice to a PostgreSQL database: by COPY, in one transaction, once a claim.
+"""Delivers a sealed slice to a PostgreSQL database with COPY, in one transaction, once per claim.
 
-The table `waterclock_deliveries` holds a row for each claim and label, written in the transaction that brings rows.
-A claim that has a row is not delivered again: it is the latch, and the way to see what stands. Deliveries of a publish
-take turns by a lock that bears its name; whoever kills a claim first ends the connection that still works for it, which
-a runner that sleeps would hold for ever.
+The table `waterclock_deliveries` has a row for each claim and label, written in the transaction that delivers the rows.
+A claim with a row is not delivered again: the table is the latch, and shows the outcome of each claim. Deliveries of a
+publish run one after another, under an advisory lock with its name. Killing a claim first ends the connection that
+still delivers it, since a suspended runner would keep the lock forever.
 
-REPLACE   of a regular table: all rows of the destination are replaced, by DELETE and COPY: each reader sees the rows of
-          before or of after, never none. (TRUNCATE, or a new table under the name, is empty to whoever began before.)
-MERGE     of a regular table: keys that went are deleted, rows are put in place of those with their key. Columns of the
-          destination that the publish does not name keep their values.
-APPEND    and anything from a partitioned table: the destination has a column `timelabel`; a label's rows replace the
-          rows of that label. A MERGE never changes a row that bears a newer label.
+REPLACE   of a regular table replaces all rows of the destination with DELETE and COPY. Each reader sees the old rows or
+          the new ones, never none. (After TRUNCATE, or with a new table under the name, transactions that started
+          before see an empty table.)
+MERGE     of a regular table deletes the rows of deleted keys, and replaces the rows whose keys are in the slice.
+          Columns of the destination that the publish does not name keep their values.
+APPEND    and anything from a partitioned table: the destination has a column `timelabel`, and the rows of a label
+          replace the earlier rows of that label. A MERGE never changes a row with a newer label.
 
-`destination` makes the table fit first.
+`destination` creates or alters the table first.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ _END = (
 
 @dataclass(frozen=True, slots=True)
 class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, PostgresTable]]):
-    """Delivers to a database."""
+    """Delivers to a PostgreSQL database."""
 
     database: PostgresDatabase
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Write the claim's row without rows of data, unless it is there; end who still works for it first."""
+        """Record the claim without rows, unless it is recorded already. First end a connection that still delivers."""
         with self.database.opened(str(unit)) as connection:
             connection.execute(_END, (_called(project, claim),))
         return DeliversInOneTransaction.kill(self, unit, project, publish, claim)
@@ -103,7 +104,7 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
 
 
 def _called(project: str, claim: int) -> str:
-    """Return what the server's views call a connection that delivers: a claim's number is its project's own."""
+    """Return the application_name of a delivering connection: claim and project, as claim numbers are per project."""
     return f"waterclock {claim} {project}"[:63]
 
 

@@ -1,9 +1,9 @@
-"""Makes a table of a PostgreSQL database fit what is delivered there, and refuses what is somebody else's.
+"""Creates or alters the destination table in a PostgreSQL database, and refuses tables that are not ours.
 
-The destination is created by the first delivery, with a unique index on its keys or an index on `timelabel`; columns
-that it lacks are added. One that is there keeps its own types: a text goes into a uuid, an enum or a json as it is read
-there. Types of what is made: whole numbers, REAL, DOUBLE PRECISION, NUMERIC(p,s), BOOLEAN, DATE, TIMESTAMPTZ for
-instants, TIMESTAMP without a zone, BYTEA, arrays of these, JSONB for what is nested deeper, TEXT.
+The first delivery creates the destination, with a unique index on its keys or an index on `timelabel`. Missing columns
+are added. An existing column keeps its type: a text is parsed into a uuid, an enum or a json by the server. Types of
+new columns: whole numbers, REAL, DOUBLE PRECISION, NUMERIC(p,s), BOOLEAN, DATE, TIMESTAMPTZ for instants, TIMESTAMP
+without a zone, BYTEA, arrays of these, JSONB for deeper nesting, and TEXT.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SIMPLE = {
 
 
 def sql_type(spark_type: str) -> str:
-    """Return the type of a column that takes values of a Spark type."""
+    """Return the type of a column for values of a Spark type."""
     kind = spark_type.strip().lower()
     if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,\s*(\d+))?\))?", kind):
         return f"NUMERIC({int(decimal[1] or 10)},{int(decimal[2] or 0)})"
@@ -67,7 +67,7 @@ def sql_type(spark_type: str) -> str:
 
 
 def element_of(spark_type: str) -> str | None:
-    """Return the type of the elements of an array, None for what is none."""
+    """Return the element type of an array type; None for any other type."""
     found = re.fullmatch(r"array\s*<(.+)>", spark_type.strip(), re.IGNORECASE | re.DOTALL)
     return found[1] if found else None
 
@@ -75,10 +75,10 @@ def element_of(spark_type: str) -> str | None:
 def settle_table(
     connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> Mapping[str, PostgresTable]:
-    """Make the destination fit; give its columns by their names in lower case.
+    """Create or alter the destination to fit the delivery. Return its columns by their names in lower case.
 
-    Raises  E813 for a name that is too long or fits two columns, E820 for a table that is somebody else's, or whose
-            rows others refer to so that they would change with it
+    Raises  E813 for a name that is too long or fits two columns; E820 for a table that belongs to someone else, or
+            whose rows are referenced by foreign keys that would change other tables
     """
     _refuse_long(unit, delivery)
     table = table_of(unit)
@@ -105,7 +105,7 @@ def settle_table(
 
 
 def rows_in(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]) -> tuple[str, list[Any]]:
-    """Return a statement over the rows that a delivery replaces, such as `DELETE`, and its values."""
+    """Return a statement on the rows that a delivery replaces, and its values; `verb` is its start, as `DELETE`."""
     condition, values = _replaced(delivery, there)
     return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}", values
 
@@ -120,7 +120,7 @@ _DIALECT = Dialect(lambda name: quoted(name).replace("%", "%%"), "%s", "{}::text
 
 
 def _refuse_long(unit: Unit, delivery: Delivery) -> None:
-    """Refuse names that the server would cut, so that two could become one."""
+    """Refuse names that the server would truncate, so that two names could become one."""
     names = [*unit.path.split("."), *(name for name, _ in delivery.columns)]
     long = [name for name in names if len(name.encode()) > _LONGEST_NAME]
     if long:
@@ -177,7 +177,7 @@ def _escaped(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _index(connection: Connection, unit: Unit, columns: Sequence[str], *, is_unique: bool) -> None:
-    """Make an index on columns where no whole one does as well."""
+    """Create an index on columns, unless a complete index serves the same purpose."""
     rows = connection.execute(
         "SELECT i.indisunique, array_agg(a.attname::text ORDER BY k.place) FROM pg_index AS i"
         " CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"

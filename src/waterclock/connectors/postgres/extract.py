@@ -1,7 +1,7 @@
-"""What a batch asks of a PostgreSQL database: columns, the rows of its windows, the parts that are read side by side.
+"""Builds the SQL of a batch from a PostgreSQL database: columns, bounds of its windows, parts to read in parallel.
 
-The parts are written as conditions in SQL. What the server is asked for is a bound of what is wanted, so that it can
-use an index; which window a row lies in is decided in `rows`.
+Parts are SQL conditions. The query uses bounds that contain all wanted rows, so that the server can use an index.
+`rows` then determines the window of each row.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TIMES = frozenset({"timestamp", "timestamptz", "date", "int2", "int4", "int8"})
 
 @dataclass(frozen=True, slots=True)
 class PostgresColumns:
-    """A column that is taken; `kind` is the database's type of it, that of its elements for an array."""
+    """A requested column. `kind` is its database type; for an array, the type of its elements."""
 
     taken: Taken
     kind: str
@@ -44,9 +44,10 @@ class PostgresColumns:
 
 @dataclass(frozen=True, slots=True)
 class PostgresExtract:
-    """All that is needed to read some rows, here or in a Python worker of Spark.
+    """Everything needed to read some rows, here or in a Python worker of Spark.
 
-    `part` is a condition in SQL that bounds a part, `most` a number of rows; `snapshot` the moment that all parts see.
+    `part` is an SQL condition that selects a part, `most` limits the number of rows, and `snapshot` is the exported
+    snapshot that all parts use.
     """
 
     database: PostgresDatabase
@@ -61,9 +62,9 @@ class PostgresExtract:
 
 
 def parts_of(connection: Connection, extract: PostgresExtract, partitions: int | None) -> list[str | None]:
-    """Bound the parts that are read side by side: spans of time for windows, blocks of a table else.
+    """Return the conditions of parts to read in parallel: time ranges for windows, else blocks of a table.
 
-    Their number is said, or follows from how many rows the server expects.
+    The number of parts is declared, or follows from the server's estimate of the rows.
     """
     count = partitions or min(MOST_PARTS, -(-expected(connection, extract)[0] // ROWS_A_PART))
     if count <= 1:
@@ -74,7 +75,7 @@ def parts_of(connection: Connection, extract: PostgresExtract, partitions: int |
 
 
 def expected(connection: Connection, extract: PostgresExtract) -> tuple[int, int]:
-    """Return how many rows the server expects, and how many bytes of them; it reads none for that."""
+    """Return the number of rows and of bytes that the server's planner estimates, without reading rows."""
     row = connection.execute(f"EXPLAIN (FORMAT JSON) {query_of(extract)}").fetchone()
     plan = row[0][0]["Plan"] if row else {"Plan Rows": 0, "Plan Width": 0}
     return int(plan["Plan Rows"]), int(plan["Plan Rows"]) * int(plan["Plan Width"])
@@ -85,7 +86,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     name = quoted(by_window.time_column)
     cuts = [start + (end - start) * at / count for at in range(1, count)]
     if by_window.kind in {"timestamp", "date"}:
-        # where an hour comes twice, local times do not ascend with instants: any cuts that ascend part the rows
+        # where an hour repeats, local times do not ascend with instants: any ascending cuts divide the rows
         rules = nominal_zone(times.zone)
         literals = [local_literal(cut) for cut in sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})]
     else:
@@ -97,13 +98,13 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
 
 
 def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | None]:
-    """Cut a table by its blocks: within one moment each row lies where it lies."""
+    """Split a table into ranges of blocks. Within one snapshot, no row moves to another block."""
     asked = "SELECT relkind, pg_relation_size(oid) / 8192 FROM pg_class WHERE oid = to_regclass(%s)"
     row = None if source.startswith("(") else connection.execute(asked, (source,)).fetchone()
     if row is None or row[0] not in {"r", "m"} or row[1] < count:
         yield None
         return
-    # nobody rewrites it meanwhile: what was read of it before holds a lock until the transaction ends
+    # the table is not rewritten meanwhile: an earlier read locks it until the transaction ends
     step = -(-int(row[1]) // count)
     for at in range(count):
         above = f"ctid >= '({at * step},0)'" if at else "true"
@@ -112,7 +113,7 @@ def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | N
 
 
 def query_of(extract: PostgresExtract) -> str:
-    """Return the query for the columns wanted, and for the time by which rows are labelled behind them."""
+    """Return the query for the wanted columns, followed by the time column that determines the labels."""
     conditions = [extract.part] if extract.part else []
     selected = [_selected(one) for one in extract.wanted]
     if extract.by_window:
@@ -129,7 +130,7 @@ def _selected(one: PostgresColumns) -> str:
 
 
 def micros(by_window: WindowFilter) -> str:
-    """Write a row's time as a number: microseconds since 1970, of a time without a zone as if it were in UTC."""
+    """Return SQL for a row's time in microseconds since 1970, where a time without a zone counts as UTC."""
     name = quoted(by_window.time_column)
     if by_window.kind.startswith("int"):
         return name
@@ -137,12 +138,12 @@ def micros(by_window: WindowFilter) -> str:
 
 
 def within(by_window: WindowFilter, times: Times) -> str:
-    """Bound what the server looks at, so that it can use an index; which window a row is in is decided here."""
+    """Return a condition that an index can serve. It matches all rows of the windows, and maybe more."""
     return window_bounds.within(quoted(by_window.time_column), by_window, times)
 
 
 def set_aside(connection: Connection, extract: PostgresExtract) -> Mapping[str, int]:
-    """Count the rows without a time, which no window will ever take; an index on it finds them."""
+    """Count the rows without a time, which belong to no window; an index on the time column finds them."""
     if extract.by_window is None:
         return {}
     name = quoted(extract.by_window.time_column)
@@ -152,7 +153,7 @@ def set_aside(connection: Connection, extract: PostgresExtract) -> Mapping[str, 
 
 
 def require_time(time_column: str, kind: str, unit: Unit) -> None:
-    """Refuse a column that says no time.
+    """Refuse a column that is not a time.
 
     Raises  E815 for a text or another type
     """

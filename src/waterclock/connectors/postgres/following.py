@@ -1,7 +1,7 @@
-"""Collects a table by its changes: all of its rows as of the beginning of a slot, and from there on what the log says.
+"""Collects a table by its changes: first all rows as of the start of a slot, then the changes in the log.
 
-The slot is one collect's own. What a batch has read stays in the log until the batch after it confirms it, or it itself
-once it is committed; the rows and the position behind them are committed in one, so each change is taken once.
+Each collect has its own slot. The log keeps the changes of a batch until that batch confirms them after its commit, or
+the next batch does. The rows and the position after them are committed together, so each change is collected once.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _TROUBLED = frozenset({"extended", "unreserved"})
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """A table that is followed by one collect."""
+    """A table whose changes are collected by one collect."""
 
     database: PostgresDatabase
     unit: Unit
@@ -92,11 +92,11 @@ class Following:
 
     @property
     def where(self) -> str:
-        """How errors name the table."""
+        """The name of the table in errors."""
         return str(self.unit)
 
     def read(self, spark: SparkSession, request: ChangeRequest) -> ChangesRead:
-        """Take the table whole where nothing is known of it or a new snapshot is asked for, else its changes."""
+        """Read the whole table if there is no earlier batch or a new snapshot is requested; else read its changes."""
         since = request.since
         said = self.unit.options.get("decoder")
         if since is None or since["snapshot"] != self._snapshot_asked or said not in {None, since["plugin"]}:
@@ -107,7 +107,7 @@ class Following:
     def _snapshot_asked(self) -> str:
         return str(self.unit.options.get("snapshot", ""))
 
-    # ---- the beginning
+    # ---- the first batch
 
     def _whole(self, spark: SparkSession, request: ChangeRequest) -> ChangesRead:
         held = ExitStack()
@@ -138,12 +138,12 @@ class Following:
             raise
         noted |= self._reached(start.position, start.at, place)
         frame = _told(read.frame, start.position, start.at)
-        # the lock on the slot's name is held until the batch is over, whenever the rows were read
+        # the lock on the slot's name is kept until the batch ends, even if the rows were read earlier
         whole = replace(read, frame=frame, seen=seen_of(it.found for it in there), close=held.close)
         return ChangesRead(whole, noted, name, (start.position, start.at), said=self._unbounded(state))
 
     def _plugins(self, there: Sequence[PostgresColumn], matched: Matched) -> list[str]:
-        """Return the decoders to be tried: pgoutput, which every server trusts; wal2json unless it loses numbers."""
+        """Return the decoders to try: pgoutput, which every server trusts, then wal2json unless it loses numbers."""
         said = self.unit.options.get("decoder")
         if said is not None:
             return [str(said)]
@@ -160,7 +160,7 @@ class Following:
         slots: Sequence[Slot],
         table: str,
     ) -> Begun:
-        """Make the first of the slots that the server makes; where it makes none, the error says what the first lacks.
+        """Create the first of the slots that the server accepts. If it accepts none, raise the error of the first one.
 
         Raises  E861, E862
         """
@@ -181,7 +181,7 @@ class Following:
         said = f"{self.where}: the server keeps its log until it is collected, however much that is: "
         return (f"{said}set max_slot_wal_keep_size there, so that a project that stands still does not fill its disk",)
 
-    # ---- what the log says
+    # ---- later batches
 
     def _changes(self, spark: SparkSession, request: ChangeRequest, since: Mapping[str, Any]) -> ChangesRead:
         slot, (low, newest) = Slot(str(since["slot"]), str(since["plugin"])), carried_state(since)
@@ -193,7 +193,7 @@ class Following:
             facts = facts_of(connection, self.unit)
             require_published(connection, slot, facts.oid, since, self.where)
             there, matched = self._columns(connection)
-            place = place_of(connection, self.where)  # behind all that made the table what it is
+            place = place_of(connection, self.where)  # after every change of the table's definition that was seen above
             taken = [each.source for each in matched.taken]
             require_same(facts, since, self.unit, taken, slot.plugin)
             self._require(facts, matched, request.keys, slot.plugin)
@@ -236,7 +236,7 @@ class Following:
         span: Range,
         until: datetime,
     ) -> tuple[DataFrame, LogPosition]:
-        """Hand few rows to Spark as they are; of many a worker reads the slot once more, in bounded memory."""
+        """Pass few rows to Spark directly. For many, a worker reads the slot once more, in bounded memory."""
         import pyarrow as pa
 
         extract = followed.extract
@@ -250,7 +250,7 @@ class Following:
             rows = pa.Table.from_batches(list(batches_of(first, extract)), log_schema(extract))
             return spark.createDataFrame(rows), seen
         settled = replace(span, high=seen.high)
-        # kept: a slot has one reader at a time, and each pass over it costs a pass over the log
+        # persisted: a slot has one reader at a time, and each pass over it costs a pass over the log
         return by_workers(spark, [settled], partial(_log_rows, followed), fields).persist(), seen
 
     def _troubled(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
@@ -259,7 +259,7 @@ class Following:
         said = f"{self.where}: its slot {slot.name} held back {state.held} bytes of the log ({state.status}): "
         return (f"{said}collect it more often, or raise max_slot_wal_keep_size, before the server removes what is new",)
 
-    # ---- both
+    # ---- shared
 
     def _columns(self, connection: Connection) -> tuple[list[PostgresColumn], Matched]:
         there = columns_of(connection, self.unit)
@@ -298,7 +298,7 @@ class Following:
         since: Mapping[str, Any] | None,
         end: int = 0,
     ) -> dict[str, Any]:
-        """Return by what the next batch knows the slot and the table again; `end` is where the log ended by then."""
+        """Return the state from which the next batch recognizes the slot and the table; `end` is the end of the log."""
         noted: dict[str, Any] = {"slot": slot.name, "plugin": slot.plugin, "snapshot": self._snapshot_asked}
         noted |= {"taken": [each.source for each in matched.taken]}
         if slot.plugin == "pgoutput":
@@ -307,18 +307,18 @@ class Following:
 
     @staticmethod
     def _reached(high: int, newest: datetime, place: LogPlace) -> dict[str, Any]:
-        """Return where the next batch begins; `at` is for people."""
+        """Return the position at which the next batch starts; `at` is the same for people."""
         return {"to": high, "at": position_text(high), "newest": newest.isoformat(), "timeline": place.timeline}
 
 
 def confirm(database: PostgresDatabase, unit: Unit, noted: Mapping[str, Any]) -> None:
-    """Move the slot on to behind what was committed; a slot that is gone is told by the next batch."""
+    """Advance the slot past the committed changes. The next batch reports a slot that is gone."""
     with database.opened(str(unit)) as connection:
         advance(connection, Slot(str(noted["slot"]), str(noted["plugin"])), int(noted["to"]))
 
 
 def let_go(database: PostgresDatabase, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
-    """Drop slots but for those that a batch works with now; gives those that are gone."""
+    """Drop slots, except those that a running batch uses; return the names of those that are gone."""
     if not names:
         return ()
     with database.opened(str(unit)) as connection:
@@ -326,7 +326,7 @@ def let_go(database: PostgresDatabase, unit: Unit, names: Sequence[str]) -> tupl
 
 
 def _told(frame: DataFrame, position: int, at: datetime) -> DataFrame:
-    """Say of each row of a snapshot what is told of a change."""
+    """Add the columns of a change to each row of a snapshot."""
     told = {OP: f"'{Op.SNAPSHOT.value}'", LSN: f"{position}L", XID: "CAST(NULL AS BIGINT)", SEQ: "0L"}
     told |= {AT: f"TIMESTAMP '{at.isoformat()}'", MISSING: "CAST(array() AS ARRAY<STRING>)"}
     return frame.selectExpr("*", *(f"{value} AS {name}" for name, value in told.items()))
@@ -335,7 +335,10 @@ def _told(frame: DataFrame, position: int, at: datetime) -> DataFrame:
 def _settled(
     connection: Connection, followed: Followed, span: Range, until: datetime
 ) -> tuple[list[LogRow], LogPosition]:
-    """Read a range until it is known where it ends and what it holds; give its first rows, one more than are few."""
+    """Read a range until its end is known. Return its first rows and the facts of the pass.
+
+    At most DIRECT_ROWS + 1 rows are returned, which shows whether there are more than a few.
+    """
     for end in ends_of(span, until, datetime.now(UTC)):
         seen = LogPosition()
         with _reading_log(followed), closing(events_of(connection, followed, end)) as events:
@@ -349,7 +352,10 @@ def _settled(
 
 
 def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
-    """Read a settled range; a slot that another reader has just left is waited for."""
+    """Read a range whose end is known.
+
+    Raises  E866 (transient) for a slot that another connection still reads
+    """
     with (
         followed.extract.database.opened(followed.extract.where) as connection,
         _reading_log(followed),
@@ -367,7 +373,7 @@ def _nothing_held() -> None:
 
 
 class _reading_log:  # noqa: N801 - it is read as a statement
-    """Tells in our words what a reading of the log meets."""
+    """Translates errors that are raised while the log is read."""
 
     def __init__(self, followed: Followed) -> None:
         self._followed = followed

@@ -1,8 +1,8 @@
-"""What the log of a PostgreSQL database says of one table, however it was decoded: changes of rows, in log order. Pure.
+"""Defines the row changes of one table in the log of a PostgreSQL database, in log order, for all decoders. Pure.
 
-Positions are numbers of bytes since the log began (`pg_lsn` as a number). A transaction is placed by the position of
-its commit; all that commits at or behind a position `p` is what a reader at `p` has still to see. Times are those of
-the commits, in UTC; they may go back where a clock was set, positions never do.
+Positions are byte offsets in the log (`pg_lsn` as a number). The position of a transaction is that of its commit. A
+reader at position `p` has yet to read everything that commits at or after `p`. Times are commit times, in UTC. Times
+may go back if a clock was set; positions never do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Op(StrEnum):
-    """What a change did. A snapshot's rows were there when the log was begun."""
+    """The operation of a change. The rows of a snapshot existed when the slot was created."""
 
     SNAPSHOT = "snapshot"
     INSERT = "insert"
@@ -28,7 +28,7 @@ class Op(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A transaction that changed something, maybe not the table: where and when it was committed."""
+    """The start of a transaction, with the position and time of its commit. It may not have changed the table."""
 
     xid: int
     committed_at: int
@@ -39,10 +39,10 @@ class Begin:
 class LogChange:
     """One change of the table. Values are texts as the server writes them, None for NULL.
 
-    `after` is the new row, without large values that the update left alone. `before` is what is known of the old one:
-    the columns of its identity, or all of them under REPLICA IDENTITY FULL; None where nothing is. `number` counts the
-    changes of the table within their transaction, from 0. `columns` are the names by which it is told, in the table's
-    order, each with its column's number where the log has it.
+    `after` is the new row, without large values that the update did not change. `before` has the known columns of the
+    old row: those of its replica identity, or all under REPLICA IDENTITY FULL; None if none are known. `number` counts
+    the table's changes within their transaction, from 0. `columns` are the column names in the log, in the table's
+    order, each with its column's number if the log has it.
     """
 
     op: Op
@@ -57,16 +57,16 @@ Event = Begin | LogChange
 
 
 def position_of(text: str) -> int:
-    """Read a position as the server writes it: `16/B374D848`."""
+    """Parse a position in the server's format: `16/B374D848`."""
     high, _, low = text.partition("/")
     return (int(high, 16) << 32) + int(low, 16)
 
 
 def position_text(position: int) -> str:
-    """Write a position as the server reads it."""
+    """Format a position for the server."""
     return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
 
 
 def instant_of_log(micros: int) -> datetime:
-    """Return the instant of so many microseconds since 2000, by which the server counts."""
+    """Return the instant of a number of microseconds since 2000, the server's epoch."""
     return POSTGRES_EPOCH + micros * _MICROSECOND

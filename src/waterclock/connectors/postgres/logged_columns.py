@@ -1,9 +1,9 @@
-"""Checks that the log gives the values of each column under the name that the column has now. Pure.
+"""Checks that each column has the same name in the log as it has now. Pure functions.
 
-A column that was renamed for a while, and back, has its name of then in the log: its values would be lost, or taken
-for those of another column. wal2json writes the number of each column, which never changes. pgoutput writes names in
-the order of the numbers, without dropped and generated columns: so a list of names is matched with the columns that
-may have been there.
+A column that was renamed for a while, and then renamed back, has the temporary name in the log. Its values would be
+lost, or assigned to another column. wal2json writes the number of each column, which never changes. pgoutput writes
+names in the order of the numbers, without dropped and generated columns. So the list of names is matched with the
+columns that may have existed at that time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import Any
 
 Named = tuple[str, int | None]
-"""The name of a column in the log, and its number where the log gives it."""
+"""The name of a column in the log, and its number if the log has it."""
 
 
 class Presence(Enum):
@@ -22,14 +22,14 @@ class Presence(Enum):
 
     ALWAYS = auto()
     ADDED = auto()
-    """From some change on."""
+    """The column exists from some change on."""
     DROPPED = auto()
-    """Up to some change, if at all."""
+    """The column existed until some change, if at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownColumn:
-    """A column of the table. `name` is None for one that came and went without being seen."""
+    """A column of the table. `name` is None for a column that was added and dropped between two batches."""
 
     number: int
     name: str | None
@@ -39,7 +39,7 @@ class KnownColumn:
 
 @dataclass(frozen=True, slots=True)
 class KnownColumns:
-    """The columns that may be in a range of the log, by their numbers; `wanted` are the names that are collected."""
+    """The columns that may be in a range of the log, by number; `wanted` are the names that are collected."""
 
     columns: tuple[KnownColumn, ...]
     wanted: frozenset[str]
@@ -47,7 +47,7 @@ class KnownColumns:
     def are_told_as(self, logged: Sequence[Named], *, is_whole: bool) -> bool:
         """Return whether each wanted column is logged under its own name, and no other column under that name.
 
-        `is_whole`: names without numbers are those of all columns; else of some.
+        `is_whole`: the names without numbers are those of all columns; else of some.
         """
         names = [name for name, number in logged if number is None]
         if is_whole:
@@ -65,9 +65,10 @@ class KnownColumns:
         return found == sorted(found)
 
     def _explain(self, names: Sequence[str]) -> bool:
-        """Return whether there are columns, in the order of their numbers, that can have had just these names.
+        """Return whether some set of columns, in the order of their numbers, can have exactly these names.
 
-        A name that is wanted and new is refused behind a column that came and went unseen: it may have been that one's.
+        A new wanted name is refused if it follows a column that was added and dropped unseen: the name may have been
+        that column's.
         """
         ways = {_Way(0)}
         for column in self.columns:
@@ -100,9 +101,10 @@ class KnownColumns:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A choice among the first columns: how many of them the log names, and what those are that it does not name.
+    """A partial match of the first columns with the names in the log, and facts about the columns that were skipped.
 
-    `is_before_added`: one was not added yet; `has_skipped`: one came and went without being seen.
+    `count`: number of names that are matched. `is_before_added`: a skipped column was not added yet. `has_skipped`: a
+    skipped column was added and dropped unseen.
     """
 
     count: int
@@ -119,8 +121,8 @@ def columns_of_range(
 ) -> KnownColumns:
     """Return the columns that may be in the log from the position `low` on.
 
-    `now` are names and whether they are generated, by number; `count` is the highest number ever given; `before` is
-    what `note_columns` returned at the batch before.
+    `now` maps numbers to names and whether they are generated. `count` is the highest number ever assigned. `before` is
+    the result of `note_columns` in the previous batch.
     """
     known = before["columns"]
     last_known = max(map(int, known), default=0)
@@ -141,10 +143,10 @@ def columns_of_range(
 def note_columns(
     now: Mapping[int, Sequence[Any]], count: int, before: Mapping[str, Any] | None, position: int
 ) -> dict[str, list[Any]]:
-    """Return the columns as a batch notes them: `[name, kind, altered, seen, is_dropped]` by number.
+    """Return the columns as a batch records them: `[name, kind, altered, seen, is_dropped]` by number.
 
-    `now` are the first three of the columns that are there, `count` is the highest number ever given. `seen` is the
-    position of the log at which a column was first seen to be there, or to be gone: 0 at the first batch.
+    `now` has the first three values of each existing column; `count` is the highest number ever assigned. `seen` is the
+    log position at which a column was first seen to exist, or to be dropped: 0 in the first batch.
     """
     known: Mapping[str, Sequence[Any]] = {} if before is None else before["columns"]
     noted: dict[str, list[Any]] = {}

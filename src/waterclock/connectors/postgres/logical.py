@@ -1,7 +1,7 @@
-"""Reads the changes of a table from its slot, within a range of the log that is settled before rows are handed on.
+"""Reads the changes of a table from its slot, in a range of the log whose end is known before rows are returned.
 
-A range ends where the log ends now, or at the first transaction that was committed at or after the window's end. The
-slot stays where it is: it is moved on once the rows are committed.
+A range ends at the current end of the log, or at the first transaction that was committed at or after the window's end.
+Reading does not advance the slot: it is advanced once the rows are committed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 _ROWS_A_BATCH = 10_000
-_SHORT = 64 << 20  # bytes of a log that are decoded at once
+_SHORT = 64 << 20  # bytes of a log that are decoded in one pass
 _MORE = 1.25
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Positions `[low, high)` of the commits that are taken; `newest` is the latest time of any commit before them."""
+    """Commit positions `[low, high)` to collect; `newest` is the latest time of any commit before them."""
 
     low: int
     high: int
@@ -44,9 +44,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A table as it is followed: its slot, its number and name in the log, and the columns wanted of it.
+    """A followed table: its slot, its oid and name in the log, and the wanted columns.
 
-    `keys` are the columns by which rows are told, as the source spells them; `columns` those that its log may name.
+    `keys` are the columns that identify rows, as the source spells them; `columns` those that its log may name.
     """
 
     slot: Slot
@@ -60,9 +60,10 @@ class Followed:
 
 @dataclass(slots=True)
 class LogPosition:
-    """What a pass over a range has seen: how many rows it makes, which columns some of them lack, and truncates.
+    """The facts of a pass over a range: the number of rows, columns missing in some of them, and truncates.
 
-    `truncated_by` is the transaction of the last truncate.
+    `truncated_by` is the transaction of the last truncate. `has_moved`: a change of a key had missing values. `high` is
+    the end of the range, and `newest` the latest commit time before it.
     """
 
     rows: int = 0
@@ -77,7 +78,7 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One row that a change comes to: values by source column, `missing` those that it does not tell."""
+    """One row made from a change: values by source column; `missing` are columns that the change does not contain."""
 
     op: Op
     begin: Begin
@@ -88,9 +89,9 @@ class LogRow:
 
 
 def events_of(connection: Connection, followed: Followed, high: int) -> Generator[Event]:
-    """Yield what the slot holds before a position, in the order of the log; it costs a pass over the log since then.
+    """Yield the events of the slot before a position, in log order. Cost: a pass over the log from the slot's position.
 
-    The connection is free for others again once the generator is closed.
+    The connection is free for other statements once the generator is closed.
     """
     slot = followed.slot
     if slot.plugin == "wal2json":
@@ -123,7 +124,7 @@ def _peeked(
             copy.set_types([kind])
             rows = copy.rows()
             first = next(rows, None)
-            if left_out:  # the server decodes all before it writes the first
+            if left_out:  # the server decodes everything before it writes the first row
                 why = f"it had no identity for a while, and its log lacks changes: {left_out[0]}"
                 raise _untold(followed, why)
             for row in () if first is None else chain((first,), rows):
@@ -133,11 +134,11 @@ def _peeked(
 
 
 def ends_of(span: Range, until: datetime, now: datetime) -> Iterator[int]:
-    """Yield ever later places up to which a range is read until the window's end is found in it, its own end last.
+    """Yield increasing positions up to which to read in search of the window's end. The last is the end of the range.
 
-    The server decodes all up to a place before it gives a row. So what is behind the window's end, of a log that many
-    missed windows have to share, is not decoded anew for each: the first place is where the end would be, had the log
-    grown evenly since the last batch, and somewhat more.
+    The server decodes everything up to a position before it returns a row. If many missed windows share a log, decoding
+    all of it for each window would be wasteful. So the first position is estimated: where the window ends if the log
+    grew evenly since the last batch, plus a margin. Each further position is twice as far.
     """
     length = span.high - span.low
     share = (until - span.newest) / (now - span.newest) if now > span.newest else 1.0
@@ -156,11 +157,12 @@ def _untold(followed: Followed, why: str) -> WaterclockError:
 def rows_in(
     events: Iterable[Event], span: Range, followed: Followed, until: datetime | None, seen: LogPosition
 ) -> Iterator[LogRow]:
-    """Yield the rows of a range; a transaction at or after `until` ends it, which `seen.high` then tells.
+    """Yield the rows of a range. A transaction at or after `until` ends it, and `seen.high` is then its position.
 
-    Times never go back from row to row, though a server's clock may: a later change of a key is later.
-    An update that changes the key is a delete and, one `seq` behind it, an insert, which may lack large values.
-    Raises  E863 for a change that does not tell the key of its row, or tells values under another column's name
+    Times never decrease from row to row, though a server's clock may: a later change of a key has a later time. An
+    update that changes the key becomes a delete and, at the next `seq`, an insert, which may have no large values.
+
+    Raises  E863 for a change without the key of its row, or with values under another column's name
     """
     seen.high, seen.newest = span.high, span.newest
     kept = None
@@ -181,7 +183,7 @@ def rows_in(
             _require_own_names(event, followed)
             checked.add(event.columns)
         for op, values, is_moved in _parts(event, followed):
-            # an older row lacks columns that came since: they were NULL then
+            # an older row has no columns that were added later: they were NULL then
             is_all_told = op is Op.TRUNCATE or (op is Op.INSERT and not is_moved)
             missing = () if is_all_told else tuple(name for name in names if name not in values)
             seen.rows += 1
@@ -211,7 +213,7 @@ def _require_own_names(change: LogChange, followed: Followed) -> None:
 
 
 def _parts(change: LogChange, followed: Followed) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
-    """Part a change whose key is another one now into a delete and an insert, which is then said to be moved."""
+    """Split a change of a key into a delete and an insert, which is marked as moved. Other changes remain one."""
     before, after = change.before or {}, change.after or {}
     if change.op in {Op.INSERT, Op.TRUNCATE}:
         yield change.op, after, False
@@ -230,7 +232,7 @@ def _parts(change: LogChange, followed: Followed) -> Iterator[tuple[Op, Mapping[
 
 
 def batches_of(rows: Iterable[LogRow], extract: PostgresExtract) -> Iterator[pa.RecordBatch]:
-    """Yield rows as they are handed to Spark: the columns wanted, and what is told of each change.
+    """Yield rows as Arrow batches for Spark: the wanted columns and the columns of a change.
 
     Raises  E812 for a value that does not fit its column's type
     """
@@ -269,7 +271,7 @@ def _text(text: str | None, array_of: str | None) -> str | None:
 
 
 def log_schema(extract: PostgresExtract) -> pa.Schema:
-    """Return what rows of a log have: the columns wanted, and what is told of each change."""
+    """Return the schema of log rows: the wanted columns and the columns of a change."""
     import pyarrow as pa
 
     told = [
@@ -284,12 +286,12 @@ def log_schema(extract: PostgresExtract) -> pa.Schema:
 
 
 def carried_state(noted: Mapping[str, Any]) -> tuple[int, datetime]:
-    """Return up to where the last batch came, and the latest time of a commit until then."""
+    """Return the position that the last batch reached, and the latest commit time before it."""
     return int(noted["to"]), datetime.fromisoformat(str(noted["newest"]))
 
 
 def unreadable(error: BaseException, followed: Followed) -> WaterclockError:
-    """Make the error for a log that the decoder does not understand."""
+    """Build the error for a log that the decoder cannot parse."""
     return WaterclockError(
         "E865",
         "the log cannot be read",

@@ -1,4 +1,4 @@
-"""Asks a PostgreSQL database which windows hold rows that changed."""
+"""Scans a PostgreSQL database for windows with changed rows (CHANGED BY)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def tallying(
     connection: Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
 ) -> Callable[[Bounds], Tallies]:
-    """Return what adds up what lies in each window at or above its bound."""
+    """Return a function that tallies the rows of each window at or above its bound."""
     return ChangedIn(by_window, change, times, partial(_rows, connection, unit, by_window, change, times)).tally
 
 
@@ -53,7 +53,7 @@ def _rows(
 def changed_by(name: str, there: Sequence[PostgresColumn], unit: Unit) -> WindowFilter:
     """Return the column of CHANGED BY with its type.
 
-    Raises  E827 where it is not there, or holds no times
+    Raises  E827 if it does not exist or is not a time
     """
     spelt = change_column_of(name, [column.name for column in there], unit)
     column = next(column for column in there if column.name == spelt)

@@ -1,4 +1,4 @@
-"""Reads what the server's own output plugin pgoutput writes: messages of its protocol version 1, as bytes."""
+"""Decodes the messages of the server's own output plugin pgoutput: protocol version 1, as bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OPS = {b"I": Op.INSERT, b"U": Op.UPDATE, b"D": Op.DELETE}
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table as its changes are written: its columns in their order, and which of them are its identity."""
+    """A table in pgoutput's messages: its columns in order, and those of its replica identity."""
 
     columns: tuple[str, ...]
     identity: frozenset[str]
@@ -22,16 +22,17 @@ class Relation:
 
 
 def options(publication: str) -> dict[str, str]:
-    """Return what the plugin is asked with."""
+    """Return the plugin's options."""
     return {"proto_version": "1", "publication_names": f'"{publication.replace(chr(34), chr(34) * 2)}"'}
 
 
 def events(messages: Iterable[bytes], table: int) -> Generator[Event]:
-    """Yield the begins of all transactions, and the changes of one table, in the order of the log.
+    """Yield the begins of all transactions, and the changes of one table, in log order.
 
-    The table is told by its oid, whatever it is called meanwhile. Messages are one or more whole transactions, as one
-    reading of a slot gives them: each reading tells of every table before its first change.
-    Raises  ValueError for bytes that are no such message
+    The table is identified by its oid, even if it was renamed meanwhile. The messages are one or more whole
+    transactions of one read of a slot. Each read describes every table before its first change.
+
+    Raises  ValueError for invalid messages
     """
     relations: dict[int, Relation] = {}
     begin: Begin | None = None
@@ -81,7 +82,7 @@ def _change(
             before = {name: value for name, value in row.items() if name in relation.identity}
         else:
             before = row
-    if before is None and after is not None and kind == b"U":  # its identity is what it was
+    if before is None and after is not None and kind == b"U":  # its identity did not change
         before = {name: value for name, value in after.items() if name in relation.identity}
     return LogChange(_OPS[kind], begin, number, after, before, relation.named)
 
@@ -103,7 +104,7 @@ def _relation(reader: _MessageReader) -> tuple[int, Relation]:
 
 
 def _row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
-    """Read a row; values that an update left alone are not in it."""
+    """Parse a row; it does not contain values that an update left unchanged."""
     (count,) = reader.unpack("!h")
     row: dict[str, str | None] = {}
     for name in relation.columns[:count]:
@@ -119,7 +120,7 @@ def _row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
 
 
 class _MessageReader:
-    """Goes through the bytes of one message."""
+    """Reads the fields of one message in order."""
 
     def __init__(self, message: bytes) -> None:
         self._bytes = message

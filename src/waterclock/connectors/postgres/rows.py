@@ -1,6 +1,6 @@
-"""How the text that a PostgreSQL server sends becomes rows of declared types, each with its window's label.
+"""Parses rows that a PostgreSQL server sends as text into declared types, each with its window's label.
 
-Rows travel as COPY writes them, CSV, which Arrow reads: both sides in C.
+Rows are sent by COPY as CSV, which Arrow parses: both sides run in C.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BATCH_BYTES = 8 << 20
 _WHOLE = frozenset({"int2", "int4", "int8", "oid"})
 _QUOTE, _QUOTES = '"', '""'
 _BOM = b"\xef\xbb\xbf"
-# what a time is read from, by the database's type of it
+# the Arrow type as which a time is parsed, by its database type
 _NEAR_TIMES: Mapping[str, Callable[[], Any]] = {
     "timestamp": lambda: arrow_type("timestamp_ntz"),
     **dict.fromkeys(("int2", "int4", "int8"), lambda: arrow_type("bigint")),
@@ -41,9 +41,10 @@ _NEAR_TIMES: Mapping[str, Callable[[], Any]] = {
 def batches(
     connection: Connection, extract: PostgresExtract, came: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows wanted, with their labels where they are wanted by window, some megabytes at a time.
+    """Yield the wanted rows in batches of some megabytes, with their labels if they are read by window.
 
-    `came` counts the rows that the server sent, those too that turn out to lie in no window.
+    `came` counts the rows that the server sent, including those that belong to no window.
+
     Raises  E812 for a value that does not fit its column's type
     """
     schema = schema_of(extract)
@@ -55,16 +56,18 @@ def batches(
 
 
 def texts_parsed(rows: Iterable[Sequence[str | None]], extract: PostgresExtract) -> pa.RecordBatch:
-    """Turn rows of texts, as the server writes the columns wanted, into a batch of the columns' types.
+    """Convert rows of texts, as the server writes the wanted columns, to a batch of the columns' types.
 
-    Arrays come as JSON. Raises  E812 for a value that does not fit its column's type
+    Arrays are passed as JSON.
+
+    Raises  E812 for a value that does not fit its column's type
     """
     lines = (",".join("" if text is None else f'"{text.replace(_QUOTE, _QUOTES)}"' for text in row) for row in rows)
     return _parsed(("\n".join(lines) + "\n").encode(), extract, schema_of(extract), None)
 
 
 def _chunks(rows: Iterable[Any]) -> Iterator[bytes]:
-    """Join rows, each of which comes alone, to some megabytes: no row is cut."""
+    """Join rows to chunks of some megabytes; no row is split."""
     held, size = [], 0
     for row in rows:
         held.append(bytes(row))
@@ -77,7 +80,7 @@ def _chunks(rows: Iterable[Any]) -> Iterator[bytes]:
 
 
 def schema_of(extract: PostgresExtract) -> pa.Schema:
-    """Return what the rows have: the columns wanted, and their label where they are wanted by window."""
+    """Return the schema of the rows: the wanted columns, and the label if they are read by window."""
     import pyarrow as pa
 
     fields = [pa.field(one.taken.name, _arrow_type(one)) for one in extract.wanted]
@@ -100,7 +103,7 @@ def _parsed(text: bytes, extract: PostgresExtract, schema: pa.Schema, came: list
         return pa.RecordBatch.from_arrays([], schema=schema)
     try:
         table = _read(text, extract, decimals_as_text=False)
-    except pa.ArrowInvalid:  # of a decimal with more zeros than its type has places, or of what will be told
+    except pa.ArrowInvalid:  # a decimal with more zeros than its type has places, or an error that is reported below
         table = _read(text, extract, decimals_as_text=True)
     if came is not None:
         came[0] += table.num_rows
@@ -116,9 +119,9 @@ def _parsed(text: bytes, extract: PostgresExtract, schema: pa.Schema, came: list
 
 
 def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> pa.Table:
-    """Read what Arrow can read as the columns' types, and the rest as near to them as it can.
+    """Parse the text into the columns' types as far as Arrow can, and other columns into similar types.
 
-    Raises  ArrowInvalid, or E812 where there is no other way of reading it
+    Raises  ArrowInvalid if `decimals_as_text` may still help, else E812
     """
     import pyarrow as pa
     from pyarrow import csv
@@ -129,7 +132,7 @@ def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> p
     names = [str(at) for at in range(len(kinds))]
     try:
         return csv.read_csv(
-            io.BytesIO(_BOM + text if text.startswith(_BOM) else text),  # Arrow drops one that begins a text
+            io.BytesIO(_BOM + text if text.startswith(_BOM) else text),  # Arrow drops a BOM at the start of a text
             read_options=csv.ReadOptions(column_names=names, block_size=len(text) + 4, use_threads=False),
             # a row of one NULL is an empty line
             parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
@@ -149,7 +152,7 @@ def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> p
 
 
 def _read_as(one: PostgresColumns) -> pa.DataType:
-    """Return the Arrow type as which a column's text is read first: its own where Arrow reads that, else near it."""
+    """Return the Arrow type as which a column's text is parsed first: its own if Arrow can, else a similar one."""
     import pyarrow as pa
 
     kind = one.taken.type.strip().lower()
@@ -161,12 +164,12 @@ def _read_as(one: PostgresColumns) -> pa.DataType:
     if kind == "boolean" and one.kind != "bool":
         return pa.string()
     wanted = arrow_type(one.taken.type)
-    # Arrow reads the text 0x10 as 16, and a whole number with a fraction of zeros as none
+    # Arrow would parse the text 0x10 as 16, and does not parse a whole number with a fraction of zeros
     return pa.string() if pa.types.is_integer(wanted) and one.kind not in _WHOLE else wanted
 
 
 def _converted(values: pa.Array, one: PostgresColumns, extract: PostgresExtract) -> pa.Array:
-    """Turn what was read into the column's type, where Arrow could not read it as that."""
+    """Convert parsed values to the column's type, where Arrow could not parse them as that."""
     import pyarrow as pa
 
     wanted = _arrow_type(one)
@@ -191,7 +194,7 @@ def _converted(values: pa.Array, one: PostgresColumns, extract: PostgresExtract)
 
 
 def _whole(values: pa.Array, one: PostgresColumns, extract: PostgresExtract) -> pa.Array:
-    """Refuse decimals of more digits than their type has: Arrow reads them, and Spark breaks off at them."""
+    """Refuse decimals with more digits than their type: Arrow accepts them, but Spark fails on them."""
     import pyarrow as pa
 
     if pa.types.is_decimal(values.type):
@@ -203,9 +206,9 @@ def _whole(values: pa.Array, one: PostgresColumns, extract: PostgresExtract) -> 
 
 
 def _exact(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Read numbers of which nothing is lost but zeros that end a fraction.
+    """Parse numbers exactly; only zeros at the end of a fraction are dropped.
 
-    Raises  Misfit
+    Raises  TypeMismatch
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -240,12 +243,12 @@ def _refuse(value: object) -> NoReturn:
 
 
 def _first_fraction(items: Sequence[Any]) -> object | None:
-    """Return the first number that Arrow would cut to a whole one without a word."""
+    """Return the first number that Arrow would silently truncate to a whole number."""
     return next((each for item in items if item for each in item if isinstance(each, float)), None)
 
 
 def _labels(micros: pa.Array, by_window: WindowFilter, times: Times) -> tuple[pa.Array, pa.Array]:
-    """Return each row's label, and whether it lies in a window at all."""
+    """Return each row's label, and whether the row is in any window."""
     import pyarrow as pa
 
     if by_window.is_number:
@@ -260,7 +263,7 @@ def _labels(micros: pa.Array, by_window: WindowFilter, times: Times) -> tuple[pa
 
 
 def _misfit(error: Exception, extract: PostgresExtract) -> WaterclockError:
-    """Tell which column Arrow could not read."""
+    """Build the error for the value that Arrow could not parse, with its column."""
     said = str(error)
     place = re.search(r"In CSV column #(\d+): (.*)", said, re.DOTALL)
     at = int(place[1]) if place else len(extract.wanted)

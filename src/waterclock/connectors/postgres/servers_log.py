@@ -1,7 +1,7 @@
-"""Sees that a server's log is the one that was read before, and not another's that goes by the same positions.
+"""Checks that a server's log is the one that was read before, and not another log with the same positions.
 
-A server that was restored, or a standby that was promoted, goes on in a timeline of its own, from where it left the
-one before. What a batch took from behind that place never was, for this server.
+A restored server or a promoted standby continues on a timeline of its own, from the position where it left the previous
+timeline. Changes after that position that a batch has collected never happened on this server.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LEFT = re.compile(r"^\s*(\d+)\s+([0-9A-F]+/[0-9A-F]+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """Where a server's log ends, and which of its timelines that is."""
+    """The end of a server's log, and its timeline."""
 
     end: int
     timeline: int
 
 
 def place_of(connection: Connection, where: str) -> LogPlace:
-    """Tell where the log ends that is safe on disk.
+    """Return the end of the log that is safe on disk, and the timeline.
 
     Raises  E861 (transient) at a standby
     """
@@ -55,10 +55,10 @@ def place_of(connection: Connection, where: str) -> LogPlace:
 
 
 def require_same_log(database: PostgresDatabase, since: Mapping[str, Any], place: LogPlace, where: str) -> None:
-    """See that all that was taken is in the log of this server.
+    """Check that this server's log contains all collected changes.
 
-    Raises  E860 where the server was restored to before it, or a standby was promoted that did not have it.
-    Cost: another connection, where the timeline is another one than before
+    Raises  E860 if the server was restored to an earlier state, or a standby was promoted that lacked some of them.
+    Cost: another connection, if the timeline has changed
     """
     low = int(since["to"])
     if place.end < low:

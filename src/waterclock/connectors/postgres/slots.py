@@ -1,7 +1,8 @@
-"""The life of a replication slot: made with the snapshot at which it begins, read without moving, moved on, dropped.
+"""Manages replication slots: creates them with a snapshot, reads their state, advances and drops them.
 
-A slot is one collect's. Whoever takes a snapshot makes a slot for it, by a name that is drawn anew, and holds a lock of
-the server on that name until the batch is over: so a slot that nobody holds and no batch names was left by a death.
+Each collect has its own slot. Taking a snapshot creates a slot with a new random name, and keeps an advisory lock on
+that name until the batch ends. So a slot whose name is neither locked nor recorded by a batch was left behind by a
+crash.
 """
 
 from __future__ import annotations
@@ -33,26 +34,26 @@ SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'), active,
   pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
 _NO_PLUGIN, _NO_RIGHT, _IN_USE, _UNKNOWN_OPTION = "58P01", "42501", "55006", "22023"
-_TRUSTED = "output_plugin_libraries"  # of every version since its minor releases of late 2026
+_TRUSTED = "output_plugin_libraries"  # in every version since its minor releases of late 2026
 _LOST = frozenset({"55000", "58P01", "42704"})  # invalidated, its files removed, dropped with its publication
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A slot. A publication of its own name, of the table alone, goes with one that pgoutput decodes."""
+    """A slot. One that pgoutput decodes has a publication of the same name, for the table only."""
 
     name: str
     plugin: str
 
     @property
     def publication(self) -> str:
-        """What pgoutput is asked by."""
+        """The publication that pgoutput reads."""
         return self.name
 
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """How a slot stands: up to where it was confirmed, and how many bytes of the log it holds back."""
+    """The state of a slot: the position up to which it was confirmed, and the bytes of the log that it retains."""
 
     confirmed: int
     status: str
@@ -62,7 +63,7 @@ class SlotState:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A slot at its beginning. `snapshot` is of exactly what committed before `position`, while the block lasts."""
+    """A new slot. While the block lasts, `snapshot` sees exactly the transactions that committed before `position`."""
 
     slot: Slot
     position: int
@@ -72,10 +73,11 @@ class Begun:
 
 @contextmanager
 def begun(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Iterator[Begun]:
-    """Make a slot, and lend its snapshot until the block ends; the slot stays, whatever becomes of the block.
+    """Create a slot, and export its snapshot until the block ends. The slot remains, even if the block fails.
 
-    The server waits for the transactions that are open now. `table` is the table as SQL takes it.
-    Raises  E861 where the server is not set up for it, or gives no right; as UnfitDecoder where another plugin may do
+    The server waits for the transactions that are open now. `table` is the quoted name of the table.
+
+    Raises  E861 if the server is not configured for it, or denies it; as UnfitDecoder if another plugin may work
     """
     with ExitStack() as held:
         connection = held.enter_context(database.opened(where))
@@ -93,7 +95,7 @@ def begun(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Ite
                 and (error.transient or error.code == "E821")
                 and not _may_replicate(connection)
             ):
-                _refuse(_NO_RIGHT, error.why or error.what, where, slot.plugin)  # it refused the connection already
+                _refuse(_NO_RIGHT, error.why or error.what, where, slot.plugin)  # the connection was refused before
             raise
         row = connection.execute("SELECT clock_timestamp()").fetchone()
         if row is None:
@@ -102,7 +104,7 @@ def begun(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Ite
 
 
 def lock_of(name: str) -> int:
-    """Return the number of the lock that is held on a slot's name."""
+    """Return the number of the advisory lock on a slot's name."""
     return int.from_bytes(hashlib.sha256(f"waterclock slot {name}".encode()).digest()[:8], "big", signed=True)
 
 
@@ -177,10 +179,11 @@ def _publish(connection: Connection, where: str, slot: Slot, table: str) -> None
 
 
 def require_as_of(connection: Connection, table: str, where: str) -> None:
-    """See that a table still has the rows that a snapshot sees: what empties or rewrites a table is no part of that.
+    """Check that a snapshot still shows the table's rows: emptying or rewriting a table bypasses older snapshots.
 
-    The transaction holds the table from then on. `table` is the table as SQL takes it.
-    Raises  E867 (transient) where the table was truncated or rewritten since
+    The transaction locks the table from then on. `table` is the quoted name of the table.
+
+    Raises  E867 (transient) if the table was truncated or rewritten since
     """
     connection.execute(f"SELECT FROM {table} LIMIT 0")
     row = connection.execute(
@@ -198,13 +201,13 @@ def require_as_of(connection: Connection, table: str, where: str) -> None:
 
 
 def state_of(connection: Connection, slot: Slot) -> SlotState | None:
-    """Tell how a slot stands; None where it is not there."""
+    """Return the state of a slot; None if it does not exist."""
     row = connection.execute(_STATE, (slot.name,)).fetchone()
     return None if row is None else SlotState(position_of(row[0]), str(row[1]), bool(row[2]), int(row[3] or 0))
 
 
 def kept(connection: Connection, names: Sequence[str]) -> Mapping[str, RetainedLog]:
-    """Tell how slots stand that are known by name, and how much of the log each holds back."""
+    """Return the state of named slots, and how much of the log each retains."""
     found = dict.fromkeys(names, RetainedLog(Stands.GONE))
     for name, status, held, behind, most in connection.execute(_KEPT, (list(names),)):
         limit = None if most < 0 else int(most)
@@ -215,9 +218,9 @@ def kept(connection: Connection, names: Sequence[str]) -> Mapping[str, RetainedL
 
 
 def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -> None:
-    """See that a slot still has all that came behind a position.
+    """Check that a slot still has everything after a position.
 
-    Raises  E860 where it is gone, has lost its log, or was moved on by somebody else
+    Raises  E860 if it is gone, has lost its log, or was advanced by someone else
     """
     if state is None:
         what, why = "is gone", "somebody dropped it, or the server was restored or replaced"
@@ -239,7 +242,7 @@ def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -
 
 
 def gone_while_read(slot: Slot, said: str, where: str) -> WaterclockError:
-    """Make the error for a slot that went, or lost its log, while it was read."""
+    """Build the error for a slot that was dropped, or lost its log, while it was read."""
     return WaterclockError(
         "E860",
         f"the log of the replication slot {slot.name} went while it was read",
@@ -250,7 +253,7 @@ def gone_while_read(slot: Slot, said: str, where: str) -> WaterclockError:
 
 
 def _is_distrust(state: str | None, hint: str | None) -> bool:
-    """Tell whether the server refused an output plugin that its setting does not list; messages may be translated."""
+    """Return whether the server refused an output plugin that its setting does not list; messages may be translated."""
     return state == _NO_RIGHT and _TRUSTED in (hint or "")
 
 
@@ -267,7 +270,7 @@ def _untrusted(slot: Slot, said: str, where: str, kind: type[WaterclockError], m
 
 
 def untrusted_while_read(error: BaseException, slot: Slot, where: str) -> WaterclockError | None:
-    """Make the error for a slot that its server does not decode any more; None where it refused for another reason."""
+    """Build the error for a slot that its server no longer decodes; None if it refused for another reason."""
     said = getattr(error, "diag", None)
     if said is None or not _is_distrust(said.sqlstate, said.message_hint):
         return None
@@ -280,7 +283,7 @@ def untrusted_while_read(error: BaseException, slot: Slot, where: str) -> Waterc
 
 
 def mark_of_publication(connection: Connection, slot: Slot, table: int) -> str | None:
-    """Return a text that is another one once the slot's publication was altered; None where it is not there."""
+    """Return a text that differs once the slot's publication was altered; None if the publication does not exist."""
     row = connection.execute(
         "SELECT p.xmin::text || ' ' || r.xmin::text FROM pg_publication AS p"
         " JOIN pg_publication_rel AS r ON r.prpubid = p.oid WHERE p.pubname = %s AND r.prrelid = %s",
@@ -290,9 +293,9 @@ def mark_of_publication(connection: Connection, slot: Slot, table: int) -> str |
 
 
 def require_published(connection: Connection, slot: Slot, table: int, since: Mapping[str, Any], where: str) -> None:
-    """See that the slot's publication is what it was, as pgoutput tells of what is published alone.
+    """Check that the slot's publication is unchanged, as pgoutput sends only published changes.
 
-    Raises  E860 where somebody dropped or altered it
+    Raises  E860 if it was dropped or altered
     """
     if slot.plugin != "pgoutput":
         return
@@ -308,14 +311,14 @@ def require_published(connection: Connection, slot: Slot, table: int, since: Map
 
 
 def advance(connection: Connection, slot: Slot, position: int) -> None:
-    """Move a slot on, so that the server keeps no log before the position; nothing where it is there already."""
+    """Advance a slot, so that the server may remove the log before the position; do nothing if it is there already."""
     state = state_of(connection, slot)
     if state is not None and state.status != "lost" and state.confirmed < position:
         connection.execute("SELECT pg_replication_slot_advance(%s, %s)", (slot.name, position_text(position)))
 
 
 def drop(connection: Connection, name: str) -> bool:
-    """Drop a slot and its publication unless a batch is working with it; tells whether they are gone now."""
+    """Drop a slot and its publication, unless a batch is using it. Return whether they are gone now."""
     row = connection.execute("SELECT pg_try_advisory_lock(%s)", (lock_of(name),)).fetchone()
     if row is None or not row[0]:
         return False
@@ -332,15 +335,15 @@ def drop(connection: Connection, name: str) -> bool:
 
 
 def has_lost_log(error: BaseException) -> bool:
-    """Tell whether the server refused because the slot's log went while it was read."""
+    """Return whether the server refused because the slot lost its log while it was read."""
     return getattr(error, "sqlstate", None) in _LOST
 
 
 def is_in_use(error: BaseException) -> bool:
-    """Tell whether the server refused because somebody else is reading the slot."""
+    """Return whether the server refused because the slot is being read by another connection."""
     return getattr(error, "sqlstate", None) == _IN_USE
 
 
 def is_option_unknown(error: BaseException) -> bool:
-    """Return whether an output plugin is older than an option that it was given."""
+    """Return whether an output plugin is too old for an option that it was given."""
     return getattr(error, "sqlstate", None) == _UNKNOWN_OPTION

@@ -1,6 +1,7 @@
 """Writes the rows of a slice to a table of a PostgreSQL database by COPY, and merges them by their keys.
 
-The server reports how many rows it took: fewer than were sent are refused, as a trigger may drop rows without an error.
+The server reports how many rows it stored. Fewer rows than were sent are refused, since a trigger may drop rows without
+an error.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _STAGED = "waterclock_staged"
 _GONE = "waterclock_gone"
-# triggers before and instead of rows, rules and policies: by each a statement may leave rows out without an error
+# row triggers BEFORE and INSTEAD OF, rules and policies can all leave rows out of a statement without an error
 _FILTERS = (
     "SELECT relhasrules OR relrowsecurity OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid = pg_class.oid"
     " AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 66 <> 0) FROM pg_class WHERE oid = to_regclass(%s)"
@@ -43,14 +44,14 @@ def has_filters(connection: Connection, unit: Unit) -> bool:
 def put(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable], *, is_filtered: bool
 ) -> int:
-    """Write the slice's rows into the table, from which those that they replace were deleted; return their number.
+    """Write the slice's rows into the table, and return their number. The rows that they replace were deleted before.
 
-    Raises  E812 for a value that its column would not store exactly, E813 where not all rows were kept
+    Raises  E812 for a value that its column would not store exactly, E813 if not all rows were stored
     """
     names = [there[name.lower()].name for name in _names(delivery)]
     sent, kept = _copy(connection, table_of(unit), names, delivery, there)
     if is_filtered or kept != sent:
-        # a trigger may have put them elsewhere: into a partition, or behind a view
+        # a trigger may have stored them elsewhere: in a partition, or behind a view
         row = connection.execute(*rows_in("SELECT count(*)", unit, delivery, there)).fetchone()
         if row is None or row[0] != sent:
             raise lost_rows(unit, delivery, sent, row[0] if row else 0)
@@ -64,9 +65,9 @@ def _names(delivery: Delivery) -> list[str]:
 def merge(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable], *, is_filtered: bool
 ) -> tuple[int, int]:
-    """Put rows in place of those with their keys, by a table of our own; return how many, and how many went.
+    """Replace the rows of the slice's keys, through a temporary table. Return the numbers of rows written and deleted.
 
-    Raises  E812 for a value that its column would not store exactly, E813 where not all rows were kept, E876
+    Raises  E812 for a value that its column would not store exactly, E813 if not all rows were stored, E876
     """
     table = table_of(unit)
     names = [there[name.lower()].name for name in _names(delivery)]
@@ -113,7 +114,7 @@ def merge(
 def _refuse_like_keys(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]
 ) -> None:
-    """Refuse keys that are two to us and one by the types of the destination's columns, such as `a` and `A` of citext.
+    """Refuse different keys that the destination's column types treat as equal, such as `a` and `A` of citext.
 
     Raises  E876
     """
@@ -144,7 +145,7 @@ def _refuse_like_keys(
 def _copy(
     connection: Connection, table: str, names: Sequence[str], delivery: Delivery, there: Mapping[str, PostgresTable]
 ) -> tuple[int, int]:
-    """Send the slice's rows by COPY, as CSV that Arrow writes; return how many, and how many the server took."""
+    """Send the slice's rows by COPY, as CSV that Arrow writes. Return the numbers of rows sent and of rows stored."""
     from pyarrow import csv
 
     rows, options = 0, csv.WriteOptions(include_header=False)
@@ -160,7 +161,7 @@ def _copy(
 
 
 def _batches(delivery: Delivery, there: Mapping[str, PostgresTable], *, with_marks: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the slice's rows as text that PostgreSQL reads, with their labels, and whether they went `with_marks`."""
+    """Yield the slice's rows as text for PostgreSQL, with their labels, and `with_marks` whether they are deleted."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -184,7 +185,7 @@ def _batches(delivery: Delivery, there: Mapping[str, PostgresTable], *, with_mar
 
 
 def _as_text(column: pa.Array, spark_type: str, *, is_array: bool) -> pa.Array:
-    """Return what Arrow's CSV cannot say as the text that PostgreSQL reads: bytes, arrays, and JSON for the rest."""
+    """Convert values that Arrow's CSV cannot represent to text for PostgreSQL: bytes, arrays, and others as JSON."""
     import pyarrow as pa
 
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
@@ -197,7 +198,7 @@ def _as_text(column: pa.Array, spark_type: str, *, is_array: bool) -> pa.Array:
 
 
 def _array_text(values: Sequence[Any]) -> str:
-    """Write an array as PostgreSQL reads it: `{1,NULL,"a, b"}`."""
+    """Return an array in PostgreSQL's text format: `{1,NULL,"a, b"}`."""
     return "{" + ",".join("NULL" if value is None else _element_text(value) for value in values) + "}"
 
 

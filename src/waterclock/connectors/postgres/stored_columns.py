@@ -1,4 +1,4 @@
-"""Describes the columns of a destination in PostgreSQL by its catalog: what each stores exactly, and compares how.
+"""Describes the columns of a PostgreSQL destination by its catalog: which values each stores exactly, and compares how.
 
 A domain is described by its base type and an array by its elements.
 """
@@ -34,17 +34,17 @@ SELECT of.name, of.said, t.typname::text, of.modifier, of.is_array, t.typcategor
 FROM of JOIN pg_type AS t ON t.oid = of.type LEFT JOIN pg_collation AS c ON c.oid = of.collation_of
 WHERE NOT (t.typtype = 'd' OR t.typcategory = 'A' AND t.typelem <> 0) ORDER BY of.number"""
 _MONEY = "SELECT '1.5'::money::numeric IN (1.5, 2), scale(1::money::numeric)"
-_SECOND = 1 << 12  # of the fields that an interval keeps
+_SECOND = 1 << 12  # the bit for seconds in the fields of an interval
 _ALL_FIELDS = 0x7FFF
 _ALL_DIGITS = 0xFFFF
-_HEADER = 4  # of a modifier's bytes
+_HEADER = 4  # bytes of a header, which a modifier includes
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresTable:
-    """A column of the destination. `is_coarse`: its type or collation takes different texts for one, as citext does.
+    """A column of the destination. `is_coarse`: its type or collation treats different texts as equal, as citext does.
 
-    `alike` is the name of another column that differs by case alone.
+    `alike` is the name of another column that differs only by case.
     """
 
     name: str
@@ -71,7 +71,7 @@ def columns_there(connection: Connection, unit: Unit) -> dict[str, PostgresTable
 
 
 def _stored(column: StoredColumn, kind: str, modifier: int) -> StoredColumn:
-    """Return what a column of a base type stores; `modifier` is what stands behind the type in parentheses, as kept."""
+    """Return which values a column of a base type stores; `modifier` is the type modifier, as in `numeric(10,2)`."""
     if kind == "interval":
         return _interval(column, modifier)
     if kind in _FIXED:
@@ -87,7 +87,10 @@ def _stored(column: StoredColumn, kind: str, modifier: int) -> StoredColumn:
 
 
 def _composite(column: StoredColumn, inexact_fields: str) -> StoredColumn:
-    """Return what a column of a composite type stores: it is read from a text, and its fields round or cut unseen."""
+    """Return which values a column of a composite type stores.
+
+    A composite is parsed from a text, and its fields may round or truncate values silently.
+    """
     refuses = f"has fields that may keep less of a value ({inexact_fields})" if inexact_fields else ""
     return replace(column, refuses=refuses, takes_json=False)
 
@@ -116,7 +119,7 @@ def _interval(column: StoredColumn, modifier: int) -> StoredColumn:
 
 
 def _money(connection: Connection, column: StoredColumn) -> StoredColumn:
-    """Return what a column of money stores, which follows the locale of the server (lc_monetary)."""
+    """Return which values a money column stores; this depends on the server's locale (lc_monetary)."""
     row = connection.execute(_MONEY).fetchone()
     if row is None or not row[0]:
         return replace(column, refuses="reads numbers by a locale (lc_monetary) that writes them in another way")

@@ -1,7 +1,7 @@
-"""What a server says of a table whose changes are followed: which it is, its columns, and by what its rows are told.
+"""Reads the catalog facts of a table whose changes are followed: its identity, its columns, and its replica identity.
 
-What cannot be followed is refused before a slot is made: a publication of a table without an identity would have the
-server refuse every UPDATE of it.
+A table that cannot be followed is refused before a slot is created. With a publication of a table without a replica
+identity, the server would refuse every UPDATE of it.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class UnfitDecoder(WaterclockError):
 
 @dataclass(frozen=True, slots=True)
 class FollowedColumn:
-    """A column. `number` is the server's own and stays with it; `is_filled`: rows that were there have values of it.
+    """A column. `number` is assigned by the server and never changes. `is_filled`: existing rows have values of it.
 
-    `altered` is another text once the column was altered, in whatever way.
+    `altered` is a text that differs once the column was altered in any way.
     """
 
     number: int
@@ -64,12 +64,12 @@ class FollowedColumn:
 
 @dataclass(frozen=True, slots=True)
 class CatalogFacts:
-    """A table as it is now. `is_whole`: its old rows are logged whole (REPLICA IDENTITY FULL).
+    """The current state of a table. `is_whole`: its old rows are logged completely (REPLICA IDENTITY FULL).
 
-    `file` is another number once all rows were written anew, `named` another text once it was renamed or changed hands.
-    `last_number` is the highest of any column that it had. `toast` is where its large values are: another number once
-    ALTER TABLE wrote all rows anew, 0 of a table that can have none. `changed_by` is the transaction that last changed
-    the table itself.
+    `file` is a number that differs once all rows were rewritten. `named` is a text that differs once the table was
+    renamed or its owner changed. `last_number` is the highest number of any column it ever had. `toast` is the table of
+    its large values: a number that differs once ALTER TABLE rewrote all rows, and 0 for a table without one.
+    `changed_by` is the transaction that last changed the table's definition.
     """
 
     oid: int
@@ -84,10 +84,10 @@ class CatalogFacts:
     changed_by: int
 
     def noted(self, before: Mapping[str, Any] | None = None, position: int = 0) -> dict[str, Any]:
-        """Return what is kept with a batch, to see at the next one what became of the table.
+        """Return the facts to store with a batch, so that the next batch can detect changes of the table.
 
-        Columns that went stay known, by what was noted before: one that comes back is another one. `position` is a
-        place of the log behind all that made the table what it is.
+        Dropped columns remain known from the previous record, so that a new column of the same name is recognized as
+        another one. `position` is a position of the log after all changes of the definition that these facts show.
         """
         now = {each.number: (each.name, each.kind, each.altered) for each in self.columns}
         noted: dict[str, Any] = {"oid": self.oid, "columns": note_columns(now, self.last_number, before, position)}
@@ -100,9 +100,9 @@ class CatalogFacts:
 
 
 def facts_of(connection: Connection, unit: Unit) -> CatalogFacts:
-    """Look a table up.
+    """Return the facts of a table from the catalog.
 
-    Raises  E804 where it is not there, E862 where its changes are not logged, or not by its rows
+    Raises  E804 if it does not exist, E862 if its changes are not logged, or not row by row
     """
     row = connection.execute(_TABLE, (table_of(unit),)).fetchone()
     if row is None:
@@ -136,10 +136,11 @@ def facts_of(connection: Connection, unit: Unit) -> CatalogFacts:
 
 
 def require_followable(facts: CatalogFacts, unit: Unit, keys: Sequence[str], taken: Iterable[str], plugin: str) -> None:
-    """Refuse what the log would not tell: keys that it does not name, values that it does not hold.
+    """Refuse tables whose log would not contain the keys or the values that the collect needs.
 
     `keys` and `taken` are columns as the table spells them.
-    Raises  E862; as UnfitDecoder where the other plugin would tell them
+
+    Raises  E862; as UnfitDecoder if the other plugin would log them
     """
     named = {each.name for each in facts.columns if facts.is_whole or each.is_identity}
     unknown = [key for key in keys if key not in named]
@@ -164,9 +165,10 @@ def require_followable(facts: CatalogFacts, unit: Unit, keys: Sequence[str], tak
 
 
 def require_same(facts: CatalogFacts, before: Mapping[str, Any], unit: Unit, taken: Iterable[str], plugin: str) -> None:
-    """Refuse changes of the table itself that the log does not tell row by row, and those that hid changes of rows.
+    """Refuse changes of the table's definition that the log does not show row by row, or that hid changes of rows.
 
-    A new column that is NULL in all older rows is no such change, nor is one that went.
+    A new column that is NULL in all older rows is allowed, and so is a dropped one.
+
     Raises  E863
     """
     wanted = set(taken)
@@ -206,7 +208,7 @@ def require_same(facts: CatalogFacts, before: Mapping[str, Any], unit: Unit, tak
 
 
 def _was_called_otherwise(facts: CatalogFacts, before: Mapping[str, Any]) -> bool:
-    """Tell whether the table was renamed, and back; who gave it to another owner did not."""
+    """Return whether the table was renamed and then renamed back; a change of its owner does not count."""
     (was, owner), (now, owner_now) = str(before.get("named", facts.named)).split(), facts.named.split()
     return was != now and owner == owner_now
 
@@ -214,13 +216,15 @@ def _was_called_otherwise(facts: CatalogFacts, before: Mapping[str, Any]) -> boo
 def require_logged(
     facts: CatalogFacts, before: Mapping[str, Any], unit: Unit, end: int, reached: int, truncated_by: int | None
 ) -> int | None:
-    """Refuse a table that may have been UNLOGGED for a while, which pgoutput's publication prevents.
+    """Refuse a table that may have been UNLOGGED for a while. pgoutput's publication prevents that; wal2json does not.
 
-    Tables with large values give themselves away: VACUUM FULL, CLUSTER and TRUNCATE keep the place of these. Any other
-    table with a new file must have been emptied by the transaction that changed it last. `reached` is the position up
-    to which the log was read, `truncated_by` the last transaction that emptied the table until there, `end` the
-    position up to which what made `facts` is in the log.
-    Returns the position up to which the log must be read before it is known; None where nothing is suspected.
+    For a table with large values this is visible: VACUUM FULL, CLUSTER and TRUNCATE keep their `toast`. Any other table
+    with a new file must have been emptied by the transaction that changed it last. `reached` is the position up to
+    which the log was read. `truncated_by` is the last transaction before it that emptied the table. `end` is a position
+    after all changes that `facts` show.
+
+    Return the position up to which the log must be read before this is certain; None if there is no suspicion.
+
     Raises  E863
     """
     if before.get("file", facts.file) == facts.file:
@@ -238,10 +242,10 @@ def require_logged(
 
 
 def _altered_with_rows(facts: CatalogFacts, before: Mapping[str, Any], wanted: Collection[str]) -> list[str]:
-    """Name the columns that may have been altered while all rows were written anew, so that their values are others.
+    """Return the columns that may have been altered while all rows were rewritten, so that their values differ.
 
-    VACUUM FULL, CLUSTER and TRUNCATE write a new file as well, and alter no column. Servers since the minor releases of
-    late 2026 mark the columns behind an altered one as well, and nothing tells them apart.
+    VACUUM FULL, CLUSTER and TRUNCATE also write a new file, but alter no column. Servers since the minor releases of
+    late 2026 also mark the columns after an altered one, and these cannot be distinguished.
     """
     if before.get("file", facts.file) == facts.file:
         return []

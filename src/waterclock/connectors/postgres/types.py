@@ -1,7 +1,7 @@
-"""Which Spark type a column of PostgreSQL becomes, and which columns cannot be taken as they are.
+"""Maps the types of PostgreSQL columns to Spark types, and refuses columns without a counterpart.
 
-A type that has no counterpart is refused by name, not guessed: what it is to become is said by a declaration. Every
-type has a text, so a column that is declared STRING is taken whatever it is.
+A type without a counterpart is refused by name, not guessed: a declaration must give the type. Every type has a text
+form, so a column that is declared STRING accepts any type.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ _SIMPLE = {
     "timestamp": "TIMESTAMP",
     "timestamptz": "TIMESTAMP",
 }
-# what is text to everybody but PostgreSQL
+# types that other systems represent as text
 _TEXTS = frozenset(
     {
         *("text", "varchar", "bpchar", "char", "name", "citext", "json", "jsonb", "uuid", "xml", "time", "timetz"),
         *("inet", "cidr", "macaddr", "macaddr8", "ltree"),
     }
 )
-# not json: its elements are no texts in an array's JSON
+# without json: in the JSON of an array its elements are not texts
 _IN_ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", *(_TEXTS - {"json", "jsonb"})})
 _MOST_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresColumn:
-    """A column of a table or query. `kind` is the base type's own name, that of its elements for an array.
+    """A column of a table or query. `kind` is the name of its base type; for an array, that of its elements.
 
-    `spark` is the Spark type that it becomes by itself, None where that has to be declared for the reason in `why`.
+    `spark` is the Spark type that it becomes without a declaration; None if a declaration is needed, for the reason in
+    `why`.
     """
 
     name: str
@@ -58,12 +59,12 @@ class PostgresColumn:
 
     @property
     def found(self) -> SourceColumn:
-        """The column as declarations are matched with it."""
+        """The column in the form in which it is matched with declarations."""
         return SourceColumn(self.name, self.spark)
 
 
 def columns_of(connection: Connection, unit: Unit) -> list[PostgresColumn]:
-    """List the columns of a table or query, as the server describes them."""
+    """Return the columns of a table or query, as the server describes them."""
     described = connection.execute(f"SELECT * FROM {source_of(unit)} LIMIT 0").description or []
     oids = [column.type_code for column in described]
     rows = connection.execute(
@@ -101,7 +102,7 @@ def _numeric(name: str, precision: int | None, scale: int | None) -> PostgresCol
 
 
 def refuse_unsaid(matched: Matched, columns: Sequence[PostgresColumn], unit: Unit) -> None:
-    """Refuse columns whose types nobody has said and nothing tells, all of them at once.
+    """Refuse columns without a declared type or a known counterpart, all of them in one error.
 
     Raises  E815
     """
@@ -129,5 +130,5 @@ def _advised(column: PostgresColumn) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names as SQL lists them."""
+    """Return quoted names, separated by commas."""
     return ", ".join(quoted(name) for name in names)

@@ -1,7 +1,7 @@
-"""Reads what the output plugin wal2json writes, format version 2: an object of JSON for each begin, change and commit.
+"""Decodes the output of the plugin wal2json, format version 2: a JSON object for each begin, change and commit.
 
-It writes no number that JSON does not have: NaN and Infinity of a float or a numeric come as null. So a table that has
-such columns is decoded by pgoutput, unless somebody asks for wal2json.
+It writes only numbers that JSON has: NaN and Infinity of a float or a numeric become null. So a table with such columns
+is decoded by pgoutput, unless the statement declares wal2json.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 from waterclock.connectors.postgres.log_changes import Begin, Event, LogChange, Op, position_of
 
 LOSES = frozenset({"float4", "float8", "numeric"})
-"""Types of columns whose NaN and Infinity it writes as null."""
+"""Types of columns whose NaN and Infinity are written as null."""
 
 LEFT_OUT = "no tuple "
-"""How its warnings begin that it leaves a change out, as nothing tells its row."""
+"""The start of its warnings that a change is left out, because the row has no identity."""
 
 _OPS = {"I": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE, "T": Op.TRUNCATE}
 
 
 def options(schema: str, table: str) -> dict[str, str]:
-    """Return what the plugin is asked with: one table, positions and times, no messages."""
+    """Return the plugin's options: one table, positions and times, no messages."""
     return {
         "format-version": "2",
         "include-lsn": "1",
@@ -40,9 +40,11 @@ def _escaped(name: str) -> str:
 
 
 def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
-    """Yield the begins of all transactions, and the changes of one table, in the order of the log.
+    """Yield the begins of all transactions, and the changes of one table, in log order.
 
-    Lines are one or more whole transactions. Raises  ValueError for a line that is no such JSON
+    The lines are one or more whole transactions.
+
+    Raises  ValueError for a line that is not such JSON
     """
     begin: Begin | None = None
     number = 0
@@ -69,7 +71,7 @@ def _values(columns: Iterable[Mapping[str, Any]] | None) -> dict[str, str | None
 
 
 def _named(*rows: Iterable[Mapping[str, Any]] | None) -> tuple[tuple[str, int | None], ...]:
-    """Return the names of columns, with their numbers where they have some: those of an identity have none."""
+    """Return the names of columns with their numbers, or None as the number: columns of an identity have none."""
     return tuple((each["name"], int(each.get("position", 0)) or None) for row in rows for each in row or ())
 
 

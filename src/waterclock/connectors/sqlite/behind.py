@@ -1,4 +1,4 @@
-"""Tables of a SQLite database behind a view: how they are found, shown and dropped."""
+"""Finds, shows and drops the tables behind a view in a SQLite database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SqliteViewTables:
     connection: sqlite3.Connection
 
     def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`, and nothing where the name is free."""
+        """Return `table` or `view`, or an empty text if the name is free."""
         *schema, name = unit.path.split(".")
         master = f"{quoted(schema[0])}.sqlite_master" if schema else "sqlite_master"
         row = self.connection.execute(f"SELECT type FROM {master} WHERE lower(name) = lower(?)", (name,)).fetchone()
@@ -35,12 +35,12 @@ class SqliteViewTables:
         return DeliveryRecord(self.connection.execute, "?").labels(project, publish)
 
     def versions(self, project: str, publish: str) -> list[tuple[int, datetime]]:
-        """Return the claims that delivered, and when, oldest first."""
+        """Return the claims that were delivered and their times, oldest first."""
         rows = DeliveryRecord(self.connection.execute, "?").versions(project, publish)
         return [(claim, datetime.fromisoformat(delivered).replace(tzinfo=UTC)) for claim, delivered in rows]
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
-        """Return the columns of tables by their paths, of those that are there, by one statement."""
+        """Return the columns of the existing tables by path, with one statement."""
         paths = {part.path.lower(): part.path for part in parts}
         found: dict[str, list[tuple[str, str]]] = {}
         if paths:
@@ -56,7 +56,7 @@ class SqliteViewTables:
         return {**found}
 
     def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
-        """Have the unit's view show tables by their labels, "" for a version. Of none there is no view."""
+        """Make the unit's view show tables by label, or by "" for a version. Without tables the view is dropped."""
         found = {table_of(part): (label, columns) for label, (part, columns) in parts.items()}
         self.connection.execute(f"DROP VIEW IF EXISTS {table_of(unit)}")
         if found:

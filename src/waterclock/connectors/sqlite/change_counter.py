@@ -1,8 +1,8 @@
-"""Tells in which state a SQLite database file is, without SQLite.
+"""Reads the state of a SQLite database file, without SQLite.
 
-Several connections cannot share a read transaction. Where they see the same state before and after they read, they read
-the same rows. Closing a file drops all locks that its process holds on it, SQLite's too: so this is asked only where
-the process has no connection to that database open, or of a process of its own.
+Several connections cannot share a read transaction. If they see the same state before and after they read, they have
+read the same rows. Closing a file releases all locks of the process on it, including SQLite's. So this module must run
+where the process has no open connection to the database, or in a separate process.
 
 Source  SQLite's file format: "file change counter", "WAL-index header"
 """
@@ -15,11 +15,12 @@ from pathlib import Path
 
 
 def state_of(path: str) -> str:
-    """Return what changes with every commit: the file's change counter and times, and what the WAL's index counts.
+    """Return a text that differs after every commit, from counters and times of the file and of the WAL index.
 
-    In WAL mode a commit need not touch the counter, and the index goes with the last connection: then a checkpoint
-    has written the file, which its time tells. All may change without a commit too (a checkpoint alone), never the
-    other way, but for the few milliseconds in which the clock of a file system stands still.
+    In WAL mode, a commit need not change the counter, and the index is deleted with the last connection. In that case a
+    checkpoint has written the file, which shows in its modification time. The text may also differ without a commit,
+    for example after a checkpoint. It is the same after a commit only if both fall within one tick of the file system's
+    clock, which lasts a few milliseconds.
     """
     with Path(path).open("rb") as file:
         head = file.read(100)
@@ -39,7 +40,7 @@ def _times_of(path: Path) -> list[str]:
 
 
 def state_seen_from_outside(path: str) -> str:
-    """Ask a process of its own, some 50 ms."""
+    """Return the state of a database file as read by a separate process, in about 50 ms."""
     command = [sys.executable, "-m", "waterclock.connectors.sqlite.change_counter", path]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 

@@ -1,4 +1,4 @@
-"""Brings rows of a SQLite database into a Spark frame, in bounded memory and of one moment."""
+"""Reads rows of a SQLite database into a Spark frame, in bounded memory and as of one moment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class SqliteWindowFilter:
-    """Rows are wanted whose `time_column` lies in one of the windows, which ascend."""
+    """Selects the rows whose `time_column` is in one of the windows, which ascend."""
 
     time_column: str
     windows: tuple[Window, ...]
@@ -44,9 +44,9 @@ class SqliteWindowFilter:
 
 @dataclass(frozen=True, slots=True)
 class SqliteExtract:
-    """All that is needed to read some rows, here or in a Python worker of Spark.
+    """Everything needed to read some rows, here or in a Python worker of Spark.
 
-    `rowids` bounds a part by `low <= rowid < high`. `seen` is the state of the database that every part must see.
+    `rowids` selects a part: `low <= rowid < high`. `seen` is the state of the database that every part must see.
     """
 
     database: SqliteFile
@@ -67,7 +67,7 @@ def collected(
     *,
     partitions: int = 1,
 ) -> Collected:
-    """Read what `extract` asks for within the open transaction if it is small, else leave it to Spark's workers."""
+    """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read them."""
     import pyarrow as pa
 
     counts = set_aside(connection, extract)
@@ -81,9 +81,10 @@ def collected(
 
 
 def _seem_many(connection: sqlite3.Connection, extract: SqliteExtract) -> bool:
-    """Tell whether a table seems to have more rows than are read here; a query would be answered twice for that.
+    """Return whether a table seems to have too many rows to be read in this process.
 
-    Times are compared as they are written, in the table's zone: near enough, and a tenth of what reading them costs.
+    Queries are not counted, since that would run them twice. Times are compared as they are written, in the table's
+    zone: this is accurate enough, at a tenth of the cost of parsing them.
     """
     if extract.source.startswith("("):
         return False
@@ -109,7 +110,7 @@ def _by_workers(
 
 
 def _of_part(extract: SqliteExtract) -> Iterator[pa.RecordBatch]:
-    """Read in a worker, which has no other connection to the database."""
+    """Read a part in a worker, which has no other connection to the database."""
     _see(extract)
     with extract.database.reading(extract.where) as connection:
         yield from batches(connection, extract)
@@ -157,7 +158,7 @@ def _schema(extract: SqliteExtract) -> pa.Schema:
 
 
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows wanted, with their labels where they are wanted by window: at most `BATCH_ROWS` at once.
+    """Yield the wanted rows in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
 
     Raises  E812 for a value that does not fit its column's type
     """
@@ -198,7 +199,7 @@ def _array(values: Sequence[Any], taken: Taken, extract: SqliteExtract) -> pa.Ar
 
 
 def _labels(values: Sequence[Any], windows: Sequence[Window], times: Times) -> tuple[pa.Array, pa.Array]:
-    """Return each row's label by its time, and whether it lies in a window at all."""
+    """Return each row's label by its time, and whether the row is in any window."""
     import pyarrow as pa
 
     micros = instants(values, times).cast(pa.int64()).fill_null(FIRST_MICROS - 1)
@@ -219,12 +220,12 @@ def _conditions(extract: SqliteExtract) -> tuple[str, Mapping[str, Any]]:
 
 
 def window_conditions(time_column: str, windows: Sequence[Window], times: Times) -> tuple[str, Mapping[str, Any]]:
-    """Return the condition that rows of these windows meet, and others may, with its values."""
+    """Return a condition that all rows of these windows match, and maybe others, with its values."""
     return f"({_NUMBERS} OR {_TEXTS})".format(t=quoted(time_column)), _bounds(windows, times)
 
 
-# What the database leaves out it may leave out for certain; the exact instants are decided here, row by row. The plain
-# comparisons can use an index; the dates bound every way to write the same instant, whatever its zone.
+# The database may leave out only rows that are certainly outside; the exact instants are compared here, row by row. The
+# plain comparisons can use an index. The dates bound every spelling of an instant, in any zone.
 _NUMBERS = "(typeof({t}) IN ('integer', 'real') AND {t} >= :low_number AND {t} < :high_number)"
 _TEXTS = (
     "(typeof({t}) = 'text' AND {t} >= :low_text AND {t} < :high_text AND"
@@ -252,9 +253,9 @@ def _bounds(windows: Sequence[Window], times: Times) -> dict[str, Any]:
 
 
 def set_aside(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping[str, int]:
-    """Count rows that no window will ever take. Unreadable times are looked for in tables of up to a million rows.
+    """Count the rows that belong to no window. Unreadable times are counted only in tables of up to a million rows.
 
-    Cost: the rows without a time, which an index finds, and one scan of up to a million rows (0.2 s)
+    Cost: a count of the rows without a time, with an index, and one scan of up to a million rows (0.2 s)
     """
     if extract.by_window is None:
         return {}

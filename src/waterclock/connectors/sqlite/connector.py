@@ -1,16 +1,16 @@
-"""The connection type `sqlite`: tables and queries of a SQLite database.
+"""The connection type `sqlite`: tables and queries of a SQLite database, and tables delivered to it.
 
 Connection      `path`: the database file.
 Unit            a table or view by name, or a query.
-Data time       `WHERE t >= s AND t < e`, in one read transaction. Times may be text of ISO 8601 (`2013-01-01 05:00:00`,
+Data time       `WHERE t >= s AND t < e`, in one read transaction. Times may be ISO 8601 texts (`2013-01-01 05:00:00`,
                 with `T`, `Z`, an offset or a fraction, or a date alone) or numbers since 1970, in any mixture.
 Snapshot        All rows, in one read transaction.
 Publish         See `delivery`.
-Types           Those that are declared; else those of the database's columns by its rules of affinity; else text.
+Types           The declared types; else those of the database's columns by SQLite's affinity rules; else text.
 
-A result of up to 50,000 rows and 64 MB is handed to Spark as it is; a bigger one is read by a Python worker of Spark in
-batches, in one transaction too. `partitions n` reads a table in n parts by ranges of its rowid, side by side; they
-agree that they saw one state of the database, or the batch is tried again.
+A result of up to 50,000 rows and 64 MB is passed to Spark directly. A bigger one is read in batches by a Python worker
+of Spark, also in one transaction. `partitions n` reads a table in n parts in parallel, by ranges of its rowid. If the
+parts have not seen the same state of the database, the batch is retried.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ CAPABILITIES = Capabilities(
 
 @dataclass(frozen=True, slots=True)
 class SqliteConnector:
-    """Opens database files."""
+    """Opens SQLite database files as sources and destinations."""
 
     capabilities: Capabilities = CAPABILITIES
 
@@ -95,17 +95,17 @@ CONNECTOR = SqliteConnector()
 
 @dataclass(frozen=True, slots=True)
 class SqliteCollector:
-    """Collects from a database file."""
+    """Collects from a SQLite database file."""
 
     database: SqliteFile
 
     def clock(self, unit: Unit) -> None:
-        """A database file has no clock but the machine's."""
+        """Return None: a database file has no clock of its own."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Tell whether the query gives something that is TRUE first: a number but 0.
+        """Return whether the first value of the query's first row is TRUE, which is a number other than 0.
 
-        :window_start and :window_end are texts of the table's zone, `2013-01-01 05:00:00`; :timelabel is the label.
+        :window_start and :window_end are texts in the table's zone, `2013-01-01 05:00:00`; :timelabel is the label.
         """
         local = nominal_zone(zone)
         values = {
@@ -118,12 +118,12 @@ class SqliteCollector:
         return row is not None and row[0] not in {None, 0, "", "0"}
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Columns of the table or query, with Spark types by SQLite's rules of affinity."""
+        """Return the columns of the table or query, with Spark types by SQLite's affinity rules."""
         with self.database.reading(str(unit)) as connection:
             return {found.name: found.type or "STRING" for found in describe(connection, unit)}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Bring back the error that a Python worker of Spark met."""
+        """Return the original error that a Python worker of Spark raised."""
         from waterclock.connectors.worker_errors import carried
 
         del unit, columns
@@ -132,7 +132,7 @@ class SqliteCollector:
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Read the rows of the windows; those whose time is NULL or cannot be read are counted."""
+        """Read the rows of the windows; rows whose time is NULL or unreadable are counted."""
         from waterclock.connectors.sqlite.collection import SqliteExtract, SqliteWindowFilter, collected
 
         with self.database.reading(str(unit)) as connection:
@@ -148,7 +148,7 @@ class SqliteCollector:
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
-        """Tell which windows hold rows that changed, in one read transaction."""
+        """Return the windows with changed rows, in one read transaction."""
         from waterclock.connectors.changed_rows import change_column_of, look
         from waterclock.connectors.sqlite.looks import ChangedRowids
 
@@ -168,7 +168,7 @@ class SqliteCollector:
         columns: Columns,
         zone: str,
         *,
-        now: datetime | None = None,  # noqa: ARG002 - a live table only says what it holds
+        now: datetime | None = None,  # noqa: ARG002 - a live table has only its current content
     ) -> Collected:
         """Read all rows, as of one moment."""
         from waterclock.connectors.sqlite.collection import SqliteExtract, collected

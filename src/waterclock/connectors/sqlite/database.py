@@ -1,4 +1,4 @@
-"""A SQLite database as it is opened, asked for its columns, and as its errors are told."""
+"""Opens SQLite database files, describes columns, and translates errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waterclock.flow.declarations import Unit
 
 @dataclass(frozen=True, slots=True)
 class SqliteFile:
-    """A database file and how to open it."""
+    """The path of a database file and how to open it."""
 
     path: str
     timeout: float = 5.0
@@ -25,14 +25,14 @@ class SqliteFile:
 
     @contextmanager
     def reading(self, where: str) -> Iterator[sqlite3.Connection]:
-        """Open for reading, in one read transaction: all that is read is of one moment."""
+        """Open a read transaction. All reads see one moment."""
         with self._opened("ro", where) as connection:
             connection.execute("BEGIN")
             yield connection
 
     @contextmanager
     def writing(self, where: str) -> Iterator[sqlite3.Connection]:
-        """Open for writing, in one transaction that is kept only if the block ends well."""
+        """Open a transaction for writing. It is committed only if the block ends without an error."""
         with self._opened("rwc" if self.may_create else "rw", where) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -70,7 +70,10 @@ class SqliteFile:
 
 
 def database_of(setting: Setting) -> SqliteFile:
-    """Return the connection's database; a relative path is below the project's folder. E803 without a path."""
+    """Return the connection's database; a relative path is below the project's folder.
+
+    Raises  E803 without a path
+    """
     path = setting.options.get("path")
     if not path:
         raise WaterclockError(
@@ -88,24 +91,24 @@ def database_of(setting: Setting) -> SqliteFile:
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL takes it, whatever signs it holds."""
+    """Return a name as a quoted SQL identifier, whatever characters it contains."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def table_of(unit: Unit) -> str:
-    """Return the unit's table as SQL takes it: `"planes"` or `"main"."planes"`."""
+    """Return the unit's table as a quoted SQL identifier: `"planes"` or `"main"."planes"`."""
     return ".".join(quoted(part) for part in unit.path.split("."))
 
 
 def source_of(unit: Unit) -> str:
-    """Return what stands after FROM."""
+    """Return the FROM item of the unit: its table, or its query in parentheses."""
     return f"({_query(unit)})" if unit.query is not None else table_of(unit)
 
 
 def describe(connection: sqlite3.Connection, unit: Unit) -> list[SourceColumn]:
-    """List the columns of a table or query with their Spark types.
+    """Return the columns of a table or query with their Spark types.
 
-    Raises  E804 for a table that is not there, with the nearest names
+    Raises  E804 for a table that does not exist, with the nearest names
     """
     if unit.query is not None:
         name = "_waterclock_query"
@@ -122,9 +125,9 @@ def describe(connection: sqlite3.Connection, unit: Unit) -> list[SourceColumn]:
 
 
 def spark_type(declared: str) -> str | None:
-    """Return the Spark type for a column's declared type, by SQLite's rules of affinity; None where none is declared.
+    """Return the Spark type for a column's declared type, by SQLite's affinity rules; None if no type is declared.
 
-    Dates and times, booleans and decimals, which SQLite has no types for, are taken by their usual names.
+    SQLite has no types for dates, times, booleans and decimals. They are recognized by their usual names.
     """
     text = declared.upper()
     if decimal := re.search(r"(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", text):
@@ -146,7 +149,7 @@ _AFFINITIES = (
 
 
 def told(error: sqlite3.Error, path: str, where: str) -> WaterclockError:
-    """Say in our words what SQLite refuses; `transient` where waiting can help."""
+    """Build the error for a refusal by SQLite; it is `transient` if waiting can help."""
     name = getattr(error, "sqlite_errorname", "") or ""
     text = str(error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):

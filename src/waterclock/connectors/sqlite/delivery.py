@@ -1,15 +1,16 @@
-"""Delivers a sealed slice to a SQLite database: in one transaction, once a claim.
+"""Delivers a sealed slice to a SQLite database: in one transaction, once per claim.
 
-The table `waterclock_deliveries` in the same database holds a row for each claim and label, written in the transaction
-that brings the rows. A claim that has a row is not delivered again: it is the latch, and the way to see what stands.
+The table `waterclock_deliveries` in the same database has a row for each claim and label, written in the transaction
+that delivers the rows. A claim with a row is not delivered again: the table is the latch, and shows the outcome of each
+claim.
 
-REPLACE   of a regular table: all rows of the destination are replaced, or with WHERE those of its condition.
-MERGE     of a regular table: keys that went are deleted, rows are put in place of those with their key. Columns of the
-          destination that the publish does not name keep their values.
-APPEND    and anything from a partitioned table: the destination has a column `timelabel`; a label's rows replace the
-          rows of that label. A MERGE never changes a row that bears a newer label.
+REPLACE   of a regular table replaces all rows of the destination; with WHERE, those of its condition.
+MERGE     of a regular table deletes the rows of deleted keys, and replaces the rows whose keys are in the slice.
+          Columns of the destination that the publish does not name keep their values.
+APPEND    and anything from a partitioned table: the destination has a column `timelabel`, and the rows of a label
+          replace the earlier rows of that label. A MERGE never changes a row with a newer label.
 
-`destination` makes the table fit first.
+`destination` creates or alters the table first.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _CREATE = (
 
 @dataclass(frozen=True, slots=True)
 class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, StoredColumn]]):
-    """Delivers to a database file."""
+    """Delivers to a SQLite database file."""
 
     database: SqliteFile
 
@@ -111,10 +112,10 @@ def _bring(
         deleted = connection.execute(sql, (delivery.label_text,)).rowcount
     elif delivery.mode is Mode.REPLACE:
         some, values = rows_of(delivery, DIALECT)
-        where = f" WHERE {some}" if delivery.where else ""  # without one SQLite empties the table at once
+        where = f" WHERE {some}" if delivery.where else ""  # without a condition SQLite truncates the table
         deleted = connection.execute(f"DELETE FROM {table}{where}", values).rowcount
     put = _insert_sql(table, delivery)
-    # a MERGE passes rows of newer labels over, and has nothing to do for a known key without other columns
+    # a MERGE skips rows with newer labels, and changes nothing for a known key without other columns
     must_take = delivery.mode is not Mode.MERGE or not (delivery.is_by_label or put.endswith("NOTHING"))
     is_coarse = delivery.mode is Mode.MERGE and is_key_coarse(connection, unit, delivery)
     kept = _remember_keys(connection, table, delivery) if is_whole_merge else ""
@@ -143,7 +144,7 @@ def _bring(
 def _refuse_like_keys(
     connection: sqlite3.Connection, unit: Unit, delivery: Delivery, keys: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Refuse a key for which the table has a row of another key, such as `A` of NOCASE for `a`.
+    """Refuse a key if the table has a row of another key that its collation treats as equal: `a` and `A` with NOCASE.
 
     Raises  E876
     """
@@ -158,10 +159,10 @@ def _refuse_like_keys(
 
 
 def _remember_keys(connection: sqlite3.Connection, table: str, delivery: Delivery) -> str:
-    """Make a place for the keys that stay; give the SQL that puts them there.
+    """Create a temporary table for the keys that remain. Return the SQL that inserts keys into it.
 
-    Its columns have the affinities of the table's own: compared with others, SQLite would use no index of it, and look
-    at all of its rows for each row of the table.
+    Its columns have the affinities of the destination's columns. With other affinities, SQLite could not use its index,
+    and would scan all of its rows for each row of the destination.
     """
     listed = ", ".join(quoted(key) for key in delivery.keys)
     connection.execute(f"CREATE TEMP TABLE {_KEPT} AS SELECT {listed} FROM {table} WHERE false")
@@ -200,7 +201,7 @@ def _insert_sql(table: str, delivery: Delivery) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A batch of a slice: rows to put with their keys, and keys that went. A key is in one of both."""
+    """A batch of a slice: rows to write with their keys, and deleted keys. No key is in both."""
 
     rows: list[tuple[Any, ...]]
     keys: list[tuple[Any, ...]]
@@ -228,7 +229,7 @@ def _changes(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iterator[
 
 
 def _tail(batch: pa.RecordBatch, delivery: Delivery) -> list[list[str]]:
-    """Return the column behind those of the rows: their labels, where the destination keeps labels apart."""
+    """Return the column that follows those of the rows: their labels, if the destination has a column for labels."""
     if delivery.label_column:
         return [[label or delivery.label_text for label in batch[delivery.label_column].to_pylist()]]
     return [[delivery.label_text] * batch.num_rows] if delivery.is_by_label else []

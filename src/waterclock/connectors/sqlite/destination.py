@@ -1,8 +1,8 @@
-"""Makes a table of a SQLite database fit what is delivered there, and refuses what is somebody else's.
+"""Creates or alters the destination table in a SQLite database, and refuses tables that are not ours.
 
-The destination is created by the first delivery, with an index on its keys or on `timelabel`; columns that it lacks
-are added. Types: whole numbers INTEGER, floats REAL, DECIMAL(p,s) up to 15 digits (beyond: TEXT), BOOLEAN as 0 and 1,
-DATE and TIMESTAMP as ISO text (`2013-01-01 05:00:00`, instants in UTC; it sorts as time), BINARY BLOB, nested ones
+The first delivery creates the destination, with an index on its keys or on `timelabel`. Missing columns are added.
+Types: whole numbers INTEGER, floats REAL, DECIMAL(p,s) up to 15 digits (beyond: TEXT), BOOLEAN as 0 and 1, DATE and
+TIMESTAMP as ISO text (`2013-01-01 05:00:00`, instants in UTC; it sorts as time), BINARY as BLOB, and nested values as
 JSON text.
 """
 
@@ -23,11 +23,11 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
-_DIGITS_AS_TEXT = 15  # of a number that goes into a column of text
+_DIGITS_AS_TEXT = 15  # digits of a number that is written to a text column
 
 
 def sql_type(spark_type: str) -> str:
-    """Return the declared type of a column that takes values of a Spark type."""
+    """Return the declared type of a column for values of a Spark type."""
     kind = spark_type.strip().lower()
     if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,\s*(\d+))?\))?", kind):
         digits, scale = int(decimal[1] or 10), int(decimal[2] or 0)
@@ -51,9 +51,9 @@ DIALECT = Dialect(quoted, "?", "{} COLLATE BINARY", number_or_text)
 def settle_table(
     connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> Mapping[str, StoredColumn]:
-    """Make the destination fit: create it, add columns it lacks, index its keys; return its columns by lower case.
+    """Create the destination, or add missing columns; index its keys. Return its columns by their names in lower case.
 
-    Raises  E820 for a table that is somebody else's
+    Raises  E820 for a table that belongs to someone else
     """
     table = table_of(unit)
     wanted = {name: sql_type(kind) for name, kind in delivery.columns}
@@ -83,14 +83,14 @@ def _place_of(unit: Unit) -> tuple[str, str]:
 
 
 def columns_there(connection: sqlite3.Connection, unit: Unit) -> dict[str, StoredColumn]:
-    """Return the table's columns by their names in lower case; none where there is no table."""
+    """Return the table's columns by their names in lower case; empty if there is no table."""
     prefix, name = _place_of(unit)
     rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(name)})")
     return {str(row[1]).lower(): _stored(str(row[1]), str(row[2])) for row in rows}
 
 
 def _stored(name: str, declared: str) -> StoredColumn:
-    """Return what a column stores exactly, by the affinity that its declared type has: NaN becomes NULL in any."""
+    """Return which values a column stores exactly, by the affinity of its declared type. NaN becomes NULL in all."""
     kind = declared.upper()
     column = StoredColumn(name, declared or "of no type", unknown=("nan",))
     if "INT" in kind:
@@ -104,7 +104,7 @@ def _stored(name: str, declared: str) -> StoredColumn:
 
 
 def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> bool:
-    """Return whether a collation takes different keys for one: those of NOCASE `a` and `A`."""
+    """Return whether a collation treats different keys as equal, as NOCASE does with `a` and `A`."""
     prefix, table = _place_of(unit)
     keys = {key.lower() for key in delivery.keys}
     for _, index, *_ in connection.execute(f"PRAGMA {prefix}index_list({quoted(table)})").fetchall():

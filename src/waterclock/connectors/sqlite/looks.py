@@ -1,4 +1,4 @@
-"""Asks a SQLite database which windows hold rows that changed: one pass over their times, nothing of it kept."""
+"""Scans a SQLite database for windows with changed rows: one pass over the times of rows, without storing them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from waterclock.timelabel.zone import nominal_zone
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 _MICROSECOND = timedelta(microseconds=1)
-# what was certainly changed before the bound is left out by the database; plain comparisons can use an index
+# the database leaves out rows that certainly changed before the bound; plain comparisons can use an index
 _SINCE = (
     "({m} IS NULL OR typeof({m}) = 'blob' OR (typeof({m}) IN ('integer', 'real') AND {m} >= :since_number)"
     " OR (typeof({m}) = 'text' AND ({m} >= :since_text OR {m} NOT GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*')"
@@ -32,7 +32,7 @@ _SINCE = (
 
 @dataclass(frozen=True, slots=True)
 class ChangedRowids:
-    """Where to look: the columns of a row's own time and of its last change, and the windows, which ascend."""
+    """The scope of a scan: the columns with a row's own time and its last change, and the windows, which ascend."""
 
     unit: Unit
     source: str
@@ -42,9 +42,9 @@ class ChangedRowids:
     times: Times
 
     def tally(self, connection: sqlite3.Connection, bounds: Bounds) -> Tallies:
-        """Add up what lies in each window at or above its bound.
+        """Tally the rows of each window at or above its bound.
 
-        Raises  E827 for a change that is no time
+        Raises  E827 for a change that is not a time
         """
         starts = [window.start for window in self.windows]
         counting = Counting(self.windows, datetime.now(UTC))
