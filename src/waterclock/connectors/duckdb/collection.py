@@ -37,7 +37,7 @@ _MICROS = "_waterclock_micros"
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbColumns:
+class DuckdbRequestedColumn:
     """A requested column, with its description in the database."""
 
     taken: Taken
@@ -62,7 +62,7 @@ class DuckdbExtract:
     database: DuckdbDatabase
     where: str
     source: str
-    wanted: tuple[DuckdbColumns, ...]
+    wanted: tuple[DuckdbRequestedColumn, ...]
     times: Times
     by_window: WindowFilter | None = None
 
@@ -179,7 +179,7 @@ def _instants(micros: npt.NDArray[np.int64], by_window: WindowFilter, times: Tim
     return instants_of(micros, times.zone) if by_window.is_local else micros
 
 
-def _array(values: pa.Array, one: DuckdbColumns, extract: DuckdbExtract) -> pa.Array:
+def _array(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract) -> pa.Array:
     """Convert values to the column's type.
 
     Raises  E812 for a value that does not fit

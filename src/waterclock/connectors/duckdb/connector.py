@@ -144,7 +144,7 @@ class DuckdbCollector:
     def _read(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None
     ) -> Collected:
-        from waterclock.connectors.duckdb.collection import DuckdbColumns, DuckdbExtract, collected
+        from waterclock.connectors.duckdb.collection import DuckdbExtract, DuckdbRequestedColumn, collected
         from waterclock.connectors.duckdb.database import source_of
         from waterclock.connectors.duckdb.types import columns_of, refuse_unsaid
         from waterclock.connectors.values import Times
@@ -156,7 +156,7 @@ class DuckdbCollector:
             matched = match(columns, [column.found for column in there], where=str(unit))
             refuse_unsaid(matched, there, unit)
             by_name = {column.name: column for column in there}
-            wanted = tuple(DuckdbColumns(taken, by_name[taken.source]) for taken in matched.taken)
+            wanted = tuple(DuckdbRequestedColumn(taken, by_name[taken.source]) for taken in matched.taken)
             times = Times(zone, str(unit.options.get("epoch", "seconds")))
             by_window = None if request is None else _window_filter(request, there, unit)
             extract = DuckdbExtract(self.database, str(unit), source_of(unit), wanted, times, by_window)

@@ -189,7 +189,7 @@ class MysqlCollector:
     ) -> Collected:
         from waterclock.connectors.mysql.collection import collected
         from waterclock.connectors.mysql.database import require_table, source_of
-        from waterclock.connectors.mysql.extract import MysqlColumns, MysqlExtract
+        from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn
         from waterclock.connectors.mysql.types import columns_of, refuse_unsaid
         from waterclock.connectors.values import Times
 
@@ -201,7 +201,7 @@ class MysqlCollector:
             matched = match(columns, [column.found for column in there], where=str(unit))
             refuse_unsaid(matched, there, unit)
             by_name = {column.name: column for column in there}
-            wanted = tuple(MysqlColumns(taken, by_name[taken.source]) for taken in matched.taken)
+            wanted = tuple(MysqlRequestedColumn(taken, by_name[taken.source]) for taken in matched.taken)
             times = Times(zone, str(unit.options.get("epoch", "seconds")))
             by_window = None if request is None else _window_filter(request, there, unit)
             extract = MysqlExtract(self.database, str(unit), source_of(unit), wanted, times, by_window)

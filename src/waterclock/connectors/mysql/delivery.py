@@ -33,7 +33,7 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.delivery_record import DELIVERIES, DeliveryRecord
 from waterclock.connectors.mysql.behind import MysqlViewTables, record_in
 from waterclock.connectors.mysql.database import MysqlDatabase, asked, kind_at, quoted, table_of, transaction
-from waterclock.connectors.mysql.destination import MysqlTable, columns_there, replaced_rows, settle_table
+from waterclock.connectors.mysql.destination import MysqlDestinationColumn, columns_there, replaced_rows, settle_table
 from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
 from waterclock.connectors.overwrites import refuse_changed
 from waterclock.connectors.parts import begin_part, labels_there, show
@@ -188,7 +188,7 @@ class _Ready:
 
     delivery: Delivery
     into: Unit | None = None
-    there: Mapping[str, MysqlTable] | None = None
+    there: Mapping[str, MysqlDestinationColumn] | None = None
     staged: Staged | None = None
 
 
@@ -223,7 +223,11 @@ def _bring_one(connection: Connection, unit: Unit, ready: _Ready) -> Delivered:
 
 
 def _bring(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable], staged: Staged | None
+    connection: Connection,
+    unit: Unit,
+    delivery: Delivery,
+    there: Mapping[str, MysqlDestinationColumn],
+    staged: Staged | None,
 ) -> Delivered:
     deleted = 0
     if delivery.is_by_label or delivery.mode is Mode.REPLACE:

@@ -71,7 +71,7 @@ def sql_type(spark_type: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlTable:
+class MysqlDestinationColumn:
     """A column of the destination. `kind` is the name of its type, `sql` the full type for a statement.
 
     `stored` describes the values that it stores exactly.
@@ -91,7 +91,7 @@ class MysqlTable:
 
 def settle_table(
     connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool, comment: str = ""
-) -> Mapping[str, MysqlTable]:
+) -> Mapping[str, MysqlDestinationColumn]:
     """Create or alter the destination to fit the delivery. Return its columns by their names in lower case.
 
     Raises  E813 for a name that is too long; E820 for a table that belongs to someone else, or whose rows are
@@ -146,7 +146,7 @@ def _index_of(delivery: Delivery) -> str:
     return f", KEY ({quoted(TIMELABEL)})" if delivery.is_by_label else ""
 
 
-def columns_there(connection: Connection, unit: Unit) -> dict[str, MysqlTable]:
+def columns_there(connection: Connection, unit: Unit) -> dict[str, MysqlDestinationColumn]:
     """Return the table's columns by their names in lower case."""
     rows = asked(
         connection,
@@ -167,7 +167,7 @@ def _there(  # noqa: PLR0913, PLR0917 - a row of the catalog
     scale: int | None,
     second: int | None,
     length: int | None,
-) -> MysqlTable:
+) -> MysqlDestinationColumn:
     kind = kind.lower()
     places = 0 if kind in _WHOLE else scale if kind == "decimal" else second
     holds = Holds.DECIMAL if kind in _WHOLE else _HOLDS.get(kind)
@@ -182,7 +182,7 @@ def _there(  # noqa: PLR0913, PLR0917 - a row of the catalog
         unknown=("nan", "inf"),
     )
     spelt = f"{sql} CHARACTER SET {letters} COLLATE {collation}" if letters else sql
-    return MysqlTable(name, kind, spelt, stored, is_text=letters is not None)
+    return MysqlDestinationColumn(name, kind, spelt, stored, is_text=letters is not None)
 
 
 _HOLDS = {
@@ -198,7 +198,9 @@ _HOLDS = {
 }
 
 
-def some_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable]) -> tuple[str, list[Any]]:
+def some_rows(
+    verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn]
+) -> tuple[str, list[Any]]:
     """Return a statement on the rows of a delivery's condition, and its values; `verb` is its start, as `SELECT 1`."""
     spelt = {name: column.name for name, column in there.items()}
     condition, values = rows_of(delivery, _DIALECT, spelt)
@@ -206,7 +208,9 @@ def some_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, Mys
     return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + where, values
 
 
-def replaced_rows(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable]) -> tuple[str, list[Any]]:
+def replaced_rows(
+    verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn]
+) -> tuple[str, list[Any]]:
     """Return a statement on the rows that a delivery replaces: those of its label or of its condition."""
     if not delivery.is_by_label:
         return some_rows(verb, unit, delivery, there)
@@ -282,7 +286,9 @@ def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, i
     raise foreign_rows(unit, delivery, of=other)
 
 
-def _refuse_cascades(connection: Connection, unit: Unit, delivery: Delivery, known: Mapping[str, MysqlTable]) -> None:
+def _refuse_cascades(
+    connection: Connection, unit: Unit, delivery: Delivery, known: Mapping[str, MysqlDestinationColumn]
+) -> None:
     found: dict[tuple[str, str, str], list[list[str]]] = {}
     for schema, table, constraint, *of_column in asked(connection, _CASCADES, place_of(unit)).rows:
         found.setdefault((str(schema), str(table), str(constraint)), []).append(of_column)
@@ -309,7 +315,12 @@ def _place(name: str) -> str:
 
 
 def _index(
-    connection: Connection, unit: Unit, columns: Sequence[str], known: Mapping[str, MysqlTable], *, is_unique: bool
+    connection: Connection,
+    unit: Unit,
+    columns: Sequence[str],
+    known: Mapping[str, MysqlDestinationColumn],
+    *,
+    is_unique: bool,
 ) -> None:
     """Create an index on columns, unless a complete index serves the same purpose or the columns are too long."""
     there = [known[column.lower()] for column in columns]

@@ -36,7 +36,7 @@ Digest = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlColumns:
+class MysqlRequestedColumn:
     """A requested column, with its description in the database."""
 
     taken: Taken
@@ -65,7 +65,7 @@ class MysqlExtract:
     database: MysqlDatabase
     where: str
     source: str
-    wanted: tuple[MysqlColumns, ...]
+    wanted: tuple[MysqlRequestedColumn, ...]
     times: Times
     by_window: WindowFilter | None = None
     part: str | None = None

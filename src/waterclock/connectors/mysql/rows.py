@@ -15,7 +15,7 @@ from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.direct_rows import Fetching
 from waterclock.connectors.local_times import instants_in, instants_of
 from waterclock.connectors.misfits import TypeMismatch
-from waterclock.connectors.mysql.extract import MysqlColumns, MysqlExtract, query_of
+from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, query_of
 from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column
 from waterclock.connectors.window_bounds import WindowFilter, labels_of
 from waterclock.errors import WaterclockError
@@ -125,7 +125,7 @@ def _instants(micros: Any, by_window: WindowFilter, times: Times) -> Any:
     return instants_of(micros, times.zone) if by_window.is_local else micros
 
 
-def _array(values: pa.Array, one: MysqlColumns, extract: MysqlExtract) -> pa.Array:
+def _array(values: pa.Array, one: MysqlRequestedColumn, extract: MysqlExtract) -> pa.Array:
     """Convert values to the column's type.
 
     Raises  E812 for a value that does not fit: values are never changed, except for zeros at the end of a fraction
@@ -147,7 +147,7 @@ def _array(values: pa.Array, one: MysqlColumns, extract: MysqlExtract) -> pa.Arr
         raise misfit(one.taken, str(error), extract.where) from error
 
 
-def _cast(texts: pa.Array, one: MysqlColumns, wanted: pa.DataType, times: Times) -> pa.Array | None:
+def _cast(texts: pa.Array, one: MysqlRequestedColumn, wanted: pa.DataType, times: Times) -> pa.Array | None:
     """Cast texts with Arrow where that is sufficient; None if each text must be parsed in Python."""
     import pyarrow as pa
     import pyarrow.compute as pc

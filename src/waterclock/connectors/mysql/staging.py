@@ -15,7 +15,7 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.destination_refusals import like_keys
 from waterclock.connectors.exact_values import inexact, refuse_inexact
 from waterclock.connectors.mysql.database import asked, quoted, table_of
-from waterclock.connectors.mysql.destination import MysqlTable
+from waterclock.connectors.mysql.destination import MysqlDestinationColumn
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -38,7 +38,9 @@ class Staged:
     keys: tuple[str, ...]
 
 
-def make_staged(connection: Connection, delivery: Delivery, there: Mapping[str, MysqlTable], number: int) -> Staged:
+def make_staged(
+    connection: Connection, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], number: int
+) -> Staged:
     """Create a temporary table with the destination's types for the rows to merge, before the transaction starts."""
     table = quoted(f"waterclock_staged_{number}")
     columns = [there[name.lower()] for name in names_of(delivery)]
@@ -55,7 +57,7 @@ def names_of(delivery: Delivery) -> list[str]:
 
 
 def merge(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable], staged: Staged
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], staged: Staged
 ) -> tuple[int, int]:
     """Replace the rows of the slice's keys. Return the numbers of rows written and deleted."""
     put(connection, staged.name, delivery, there, with_marks=True)
@@ -87,7 +89,7 @@ def merge(
 
 
 def _refuse_like_keys(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlTable], staged: Staged
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], staged: Staged
 ) -> None:
     """Refuse different keys that the collations of the destination's columns treat as equal, such as `a` and `A`.
 
@@ -111,7 +113,12 @@ def _refuse_like_keys(
 
 
 def put(
-    connection: Connection, table: str, delivery: Delivery, there: Mapping[str, MysqlTable], *, with_marks: bool
+    connection: Connection,
+    table: str,
+    delivery: Delivery,
+    there: Mapping[str, MysqlDestinationColumn],
+    *,
+    with_marks: bool,
 ) -> int:
     """Write the slice's rows into a table, and `with_marks` whether they are deleted. Return their number.
 
@@ -169,7 +176,9 @@ def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
     )
 
 
-def _rows(delivery: Delivery, there: Mapping[str, MysqlTable], *, with_marks: bool) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], *, with_marks: bool
+) -> Iterator[tuple[Any, ...]]:
     """Yield the slice's rows as plain values, with their labels, and `with_marks` whether they are deleted."""
     names = [name for name, _ in delivery.columns]
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
@@ -188,7 +197,7 @@ def _rows(delivery: Delivery, there: Mapping[str, MysqlTable], *, with_marks: bo
         yield from zip(*columns, strict=True)
 
 
-def _refuse_cut(values: pa.Array, into: MysqlTable, where: str) -> None:
+def _refuse_cut(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
     """Refuse values that the server would silently round, pad or replace.
 
     Raises  E812
@@ -205,7 +214,7 @@ def _refuse_cut(values: pa.Array, into: MysqlTable, where: str) -> None:
     _refuse_refilled(values, into, where)
 
 
-def _refuse_refilled(values: pa.Array, into: MysqlTable, where: str) -> None:
+def _refuse_refilled(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
     """Refuse values that the column would return longer, or in another century."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -224,7 +233,7 @@ def _refuse_refilled(values: pa.Array, into: MysqlTable, where: str) -> None:
         raise inexact(into.stored, found[0].as_py(), why, where)
 
 
-def _refuse_number(values: pa.Array, into: MysqlTable, where: str) -> None:
+def _refuse_number(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
     import pyarrow.compute as pc
 
     listed = re.findall(r"'((?:[^']|'')*)'", into.sql)

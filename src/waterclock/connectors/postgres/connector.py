@@ -222,7 +222,7 @@ class PostgresCollector:
     ) -> Collected:
         from waterclock.connectors.postgres.collection import collected
         from waterclock.connectors.postgres.database import source_of
-        from waterclock.connectors.postgres.extract import PostgresColumns, PostgresExtract
+        from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
         from waterclock.connectors.postgres.types import columns_of, refuse_unsaid
         from waterclock.connectors.values import Times
 
@@ -235,7 +235,7 @@ class PostgresCollector:
             refuse_unsaid(matched, there, unit)
             by_name = {column.name: column for column in there}
             wanted = tuple(
-                PostgresColumns(taken, by_name[taken.source].kind, by_name[taken.source].is_array)
+                PostgresRequestedColumn(taken, by_name[taken.source].kind, by_name[taken.source].is_array)
                 for taken in matched.taken
             )
             times = Times(zone, str(unit.options.get("epoch", "seconds")))

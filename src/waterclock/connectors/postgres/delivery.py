@@ -30,7 +30,7 @@ from waterclock.connectors.postgres.behind import PostgresViewTables
 from waterclock.connectors.postgres.database import PostgresDatabase, quoted, table_of
 from waterclock.connectors.postgres.destination import rows_in, settle_table
 from waterclock.connectors.postgres.staging import has_filters, merge, put
-from waterclock.connectors.postgres.stored_columns import PostgresTable, columns_there
+from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 
@@ -52,7 +52,7 @@ _END = (
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, PostgresTable]]):
+class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, PostgresDestinationColumn]]):
     """Delivers to a PostgreSQL database."""
 
     database: PostgresDatabase
@@ -94,11 +94,11 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
 
     def _settle(
         self, connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
-    ) -> Mapping[str, PostgresTable]:
+    ) -> Mapping[str, PostgresDestinationColumn]:
         return settle_table(connection, unit, delivery, is_ours=is_ours)
 
     def _bring(
-        self, connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]
+        self, connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
     ) -> Delivered:
         return _bring(connection, unit, delivery, there)
 
@@ -108,7 +108,9 @@ def _called(project: str, claim: int) -> str:
     return f"waterclock {claim} {project}"[:63]
 
 
-def _bring(connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]) -> Delivered:
+def _bring(
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
+) -> Delivered:
     is_filtered = has_filters(connection, unit)
     deleted = 0
     if delivery.is_by_label or delivery.mode is Mode.REPLACE:

@@ -18,7 +18,7 @@ from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.destination_refusals import alike_columns, foreign_rows
 from waterclock.connectors.overwrites import Dialect, rows_of
 from waterclock.connectors.postgres.database import quoted, table_of
-from waterclock.connectors.postgres.stored_columns import PostgresTable, columns_there
+from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -74,7 +74,7 @@ def element_of(spark_type: str) -> str | None:
 
 def settle_table(
     connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
-) -> Mapping[str, PostgresTable]:
+) -> Mapping[str, PostgresDestinationColumn]:
     """Create or alter the destination to fit the delivery. Return its columns by their names in lower case.
 
     Raises  E813 for a name that is too long or fits two columns; E820 for a table that belongs to someone else, or
@@ -104,13 +104,15 @@ def settle_table(
     return columns_there(connection, unit)
 
 
-def rows_in(verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]) -> tuple[str, list[Any]]:
+def rows_in(
+    verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
+) -> tuple[str, list[Any]]:
     """Return a statement on the rows that a delivery replaces, and its values; `verb` is its start, as `DELETE`."""
     condition, values = _replaced(delivery, there)
     return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}", values
 
 
-def _replaced(delivery: Delivery, there: Mapping[str, PostgresTable]) -> tuple[str, list[Any]]:
+def _replaced(delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]) -> tuple[str, list[Any]]:
     if delivery.is_by_label:
         return f"{quoted(there[TIMELABEL].name)} = %s", [delivery.label_text]
     return rows_of(delivery, _DIALECT, {name: column.name for name, column in there.items()})
@@ -133,7 +135,7 @@ def _refuse_long(unit: Unit, delivery: Delivery) -> None:
         )
 
 
-def _spelt(names: Sequence[str], known: Mapping[str, PostgresTable]) -> tuple[str, ...]:
+def _spelt(names: Sequence[str], known: Mapping[str, PostgresDestinationColumn]) -> tuple[str, ...]:
     return tuple(known[name.lower()].name if name.lower() in known else name for name in names)
 
 
@@ -148,14 +150,14 @@ def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, i
     raise foreign_rows(unit, delivery, of=other)
 
 
-def _refuse_alike(unit: Unit, delivery: Delivery, columns: Sequence[PostgresTable]) -> None:
+def _refuse_alike(unit: Unit, delivery: Delivery, columns: Sequence[PostgresDestinationColumn]) -> None:
     for column in columns:
         if column.alike:
             raise alike_columns(unit, delivery, column.alike, column.name)
 
 
 def _refuse_cascades(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
 ) -> None:
     found = connection.execute(_CASCADES, (table_of(unit),)).fetchall()
     references = [

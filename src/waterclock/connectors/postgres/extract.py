@@ -34,7 +34,7 @@ TIMES = frozenset({"timestamp", "timestamptz", "date", "int2", "int4", "int8"})
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresColumns:
+class PostgresRequestedColumn:
     """A requested column. `kind` is its database type; for an array, the type of its elements."""
 
     taken: Taken
@@ -53,7 +53,7 @@ class PostgresExtract:
     database: PostgresDatabase
     where: str
     source: str
-    wanted: tuple[PostgresColumns, ...]
+    wanted: tuple[PostgresRequestedColumn, ...]
     times: Times
     by_window: WindowFilter | None = None
     part: str | None = None
@@ -124,7 +124,7 @@ def query_of(extract: PostgresExtract) -> str:
     return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{where}{limit}"
 
 
-def _selected(one: PostgresColumns) -> str:
+def _selected(one: PostgresRequestedColumn) -> str:
     name = quoted(one.taken.source)
     return f"array_to_json({name})" if one.is_array and ARRAY.fullmatch(one.taken.type.strip()) else name
 

@@ -22,12 +22,12 @@ from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres import wal2json
 from waterclock.connectors.postgres.collection import collected
 from waterclock.connectors.postgres.database import PostgresDatabase, quoted
-from waterclock.connectors.postgres.extract import PostgresColumns, PostgresExtract
+from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
 from waterclock.connectors.postgres.log_changes import Op, position_text
 from waterclock.connectors.postgres.logical import (
     Followed,
-    LogPosition,
     LogRow,
+    LogScanSummary,
     Range,
     batches_of,
     carried_state,
@@ -57,7 +57,7 @@ from waterclock.connectors.postgres.slots import (
     untrusted_while_read,
 )
 from waterclock.connectors.postgres.table_facts import (
-    CatalogFacts,
+    PostgresTableFacts,
     UnfitDecoder,
     facts_of,
     require_followable,
@@ -154,7 +154,7 @@ class Following:
     def _begun(
         self,
         held: ExitStack,
-        facts: CatalogFacts,
+        facts: PostgresTableFacts,
         matched: Matched,
         keys: Sequence[str],
         slots: Sequence[Slot],
@@ -235,7 +235,7 @@ class Following:
         followed: Followed,
         span: Range,
         until: datetime,
-    ) -> tuple[DataFrame, LogPosition]:
+    ) -> tuple[DataFrame, LogScanSummary]:
         """Pass few rows to Spark directly. For many, a worker reads the slot once more, in bounded memory."""
         import pyarrow as pa
 
@@ -270,7 +270,7 @@ class Following:
     def _extract(self, there: Sequence[PostgresColumn], matched: Matched, source: str) -> PostgresExtract:
         by_name = {column.name: column for column in there}
         wanted = tuple(
-            PostgresColumns(taken, by_name[taken.source].kind, by_name[taken.source].is_array)
+            PostgresRequestedColumn(taken, by_name[taken.source].kind, by_name[taken.source].is_array)
             for taken in matched.taken
         )
         times = Times(self.zone, str(self.unit.options.get("epoch", "seconds")))
@@ -281,7 +281,7 @@ class Following:
         sources = {each.name.lower(): each.source for each in matched.taken}
         return tuple(sources.get(key.lower(), key) for key in keys)
 
-    def _require(self, facts: CatalogFacts, matched: Matched, keys: Sequence[str], plugin: str) -> None:
+    def _require(self, facts: PostgresTableFacts, matched: Matched, keys: Sequence[str], plugin: str) -> None:
         taken = [each.source for each in matched.taken]
         require_followable(facts, self.unit, self._keys(matched, keys), taken, plugin)
 
@@ -293,7 +293,7 @@ class Following:
         self,
         connection: Connection,
         slot: Slot,
-        facts: CatalogFacts,
+        facts: PostgresTableFacts,
         matched: Matched,
         since: Mapping[str, Any] | None,
         end: int = 0,
@@ -334,13 +334,13 @@ def _told(frame: DataFrame, position: int, at: datetime) -> DataFrame:
 
 def _settled(
     connection: Connection, followed: Followed, span: Range, until: datetime
-) -> tuple[list[LogRow], LogPosition]:
+) -> tuple[list[LogRow], LogScanSummary]:
     """Read a range until its end is known. Return its first rows and the facts of the pass.
 
     At most DIRECT_ROWS + 1 rows are returned, which shows whether there are more than a few.
     """
     for end in ends_of(span, until, datetime.now(UTC)):
-        seen = LogPosition()
+        seen = LogScanSummary()
         with _reading_log(followed), closing(events_of(connection, followed, end)) as events:
             rows = rows_in(events, replace(span, high=end), followed, until, seen)
             first = list(islice(rows, DIRECT_ROWS + 1))
@@ -361,7 +361,7 @@ def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
         _reading_log(followed),
         closing(events_of(connection, followed, span.high)) as events,
     ):
-        yield from batches_of(rows_in(events, span, followed, None, LogPosition()), followed.extract)
+        yield from batches_of(rows_in(events, span, followed, None, LogScanSummary()), followed.extract)
 
 
 def _forget(frame: DataFrame) -> None:

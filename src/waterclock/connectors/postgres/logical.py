@@ -59,7 +59,7 @@ class Followed:
 
 
 @dataclass(slots=True)
-class LogPosition:
+class LogScanSummary:
     """The facts of a pass over a range: the number of rows, columns missing in some of them, and truncates.
 
     `truncated_by` is the transaction of the last truncate. `has_moved`: a change of a key had missing values. `high` is
@@ -155,7 +155,7 @@ def _untold(followed: Followed, why: str) -> WaterclockError:
 
 
 def rows_in(
-    events: Iterable[Event], span: Range, followed: Followed, until: datetime | None, seen: LogPosition
+    events: Iterable[Event], span: Range, followed: Followed, until: datetime | None, seen: LogScanSummary
 ) -> Iterator[LogRow]:
     """Yield the rows of a range. A transaction at or after `until` ends it, and `seen.high` is then its position.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.local_times import instants_in
 from waterclock.connectors.misfits import TypeMismatch
-from waterclock.connectors.postgres.extract import ARRAY, PostgresColumns, PostgresExtract, query_of
+from waterclock.connectors.postgres.extract import ARRAY, PostgresExtract, PostgresRequestedColumn, query_of
 from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column
 from waterclock.connectors.window_bounds import WindowFilter, labels_of
 from waterclock.errors import WaterclockError
@@ -89,7 +89,7 @@ def schema_of(extract: PostgresExtract) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _arrow_type(one: PostgresColumns) -> pa.DataType:
+def _arrow_type(one: PostgresRequestedColumn) -> pa.DataType:
     import pyarrow as pa
 
     found = ARRAY.fullmatch(one.taken.type.strip())
@@ -151,7 +151,7 @@ def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> p
         raise
 
 
-def _read_as(one: PostgresColumns) -> pa.DataType:
+def _read_as(one: PostgresRequestedColumn) -> pa.DataType:
     """Return the Arrow type as which a column's text is parsed first: its own if Arrow can, else a similar one."""
     import pyarrow as pa
 
@@ -168,7 +168,7 @@ def _read_as(one: PostgresColumns) -> pa.DataType:
     return pa.string() if pa.types.is_integer(wanted) and one.kind not in _WHOLE else wanted
 
 
-def _converted(values: pa.Array, one: PostgresColumns, extract: PostgresExtract) -> pa.Array:
+def _converted(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
     """Convert parsed values to the column's type, where Arrow could not parse them as that."""
     import pyarrow as pa
 
@@ -193,7 +193,7 @@ def _converted(values: pa.Array, one: PostgresColumns, extract: PostgresExtract)
         raise _refused(one, str(error), extract) from error
 
 
-def _whole(values: pa.Array, one: PostgresColumns, extract: PostgresExtract) -> pa.Array:
+def _whole(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
     """Refuse decimals with more digits than their type: Arrow accepts them, but Spark fails on them."""
     import pyarrow as pa
 
@@ -274,5 +274,5 @@ def _misfit(error: Exception, extract: PostgresExtract) -> WaterclockError:
     return _refused(extract.wanted[at], what, extract)
 
 
-def _refused(one: PostgresColumns, value: str, extract: PostgresExtract) -> WaterclockError:
+def _refused(one: PostgresRequestedColumn, value: str, extract: PostgresExtract) -> WaterclockError:
     return misfit(one.taken, value, extract.where)

@@ -15,7 +15,7 @@ from waterclock.connectors.destination_refusals import like_keys, lost_rows
 from waterclock.connectors.exact_values import refuse_inexact
 from waterclock.connectors.postgres.database import quoted, table_of
 from waterclock.connectors.postgres.destination import element_of, rows_in
-from waterclock.connectors.postgres.stored_columns import PostgresTable
+from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
 from waterclock.connectors.sealed import batches_of, plain_text
 from waterclock.connectors.values import is_plain
 from waterclock.flow.declarations import Unit
@@ -42,7 +42,12 @@ def has_filters(connection: Connection, unit: Unit) -> bool:
 
 
 def put(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable], *, is_filtered: bool
+    connection: Connection,
+    unit: Unit,
+    delivery: Delivery,
+    there: Mapping[str, PostgresDestinationColumn],
+    *,
+    is_filtered: bool,
 ) -> int:
     """Write the slice's rows into the table, and return their number. The rows that they replace were deleted before.
 
@@ -63,7 +68,12 @@ def _names(delivery: Delivery) -> list[str]:
 
 
 def merge(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable], *, is_filtered: bool
+    connection: Connection,
+    unit: Unit,
+    delivery: Delivery,
+    there: Mapping[str, PostgresDestinationColumn],
+    *,
+    is_filtered: bool,
 ) -> tuple[int, int]:
     """Replace the rows of the slice's keys, through a temporary table. Return the numbers of rows written and deleted.
 
@@ -112,7 +122,7 @@ def merge(
 
 
 def _refuse_like_keys(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresTable]
+    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
 ) -> None:
     """Refuse different keys that the destination's column types treat as equal, such as `a` and `A` of citext.
 
@@ -143,7 +153,11 @@ def _refuse_like_keys(
 
 
 def _copy(
-    connection: Connection, table: str, names: Sequence[str], delivery: Delivery, there: Mapping[str, PostgresTable]
+    connection: Connection,
+    table: str,
+    names: Sequence[str],
+    delivery: Delivery,
+    there: Mapping[str, PostgresDestinationColumn],
 ) -> tuple[int, int]:
     """Send the slice's rows by COPY, as CSV that Arrow writes. Return the numbers of rows sent and of rows stored."""
     from pyarrow import csv
@@ -160,7 +174,9 @@ def _copy(
     return rows, cursor.rowcount
 
 
-def _batches(delivery: Delivery, there: Mapping[str, PostgresTable], *, with_marks: bool) -> Iterator[pa.RecordBatch]:
+def _batches(
+    delivery: Delivery, there: Mapping[str, PostgresDestinationColumn], *, with_marks: bool
+) -> Iterator[pa.RecordBatch]:
     """Yield the slice's rows as text for PostgreSQL, with their labels, and `with_marks` whether they are deleted."""
     import pyarrow as pa
     import pyarrow.compute as pc

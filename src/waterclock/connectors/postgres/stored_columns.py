@@ -41,7 +41,7 @@ _HEADER = 4  # bytes of a header, which a modifier includes
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresTable:
+class PostgresDestinationColumn:
     """A column of the destination. `is_coarse`: its type or collation treats different texts as equal, as citext does.
 
     `alike` is the name of another column that differs only by case.
@@ -54,10 +54,10 @@ class PostgresTable:
     alike: str = ""
 
 
-def columns_there(connection: Connection, unit: Unit) -> dict[str, PostgresTable]:
+def columns_there(connection: Connection, unit: Unit) -> dict[str, PostgresDestinationColumn]:
     """Return the table's columns by their names in lower case."""
     rows = connection.execute(_COLUMNS, (table_of(unit),)).fetchall()
-    there: dict[str, PostgresTable] = {}
+    there: dict[str, PostgresDestinationColumn] = {}
     for name, said, kind, modifier, is_array, is_text, is_coarse, inexact_fields in rows:
         column = StoredColumn(str(name), str(said), is_array=bool(is_array))
         if inexact_fields is not None:
@@ -66,7 +66,7 @@ def columns_there(connection: Connection, unit: Unit) -> dict[str, PostgresTable
             stored = _money(connection, column) if kind == "money" else _stored(column, str(kind), int(modifier))
         lower = str(name).lower()
         alike = there[lower].name if lower in there else ""
-        there[lower] = PostgresTable(str(name), stored, bool(is_text), bool(is_coarse), alike)
+        there[lower] = PostgresDestinationColumn(str(name), stored, bool(is_text), bool(is_coarse), alike)
     return there
 
 

@@ -63,7 +63,7 @@ class FollowedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogFacts:
+class PostgresTableFacts:
     """The current state of a table. `is_whole`: its old rows are logged completely (REPLICA IDENTITY FULL).
 
     `file` is a number that differs once all rows were rewritten. `named` is a text that differs once the table was
@@ -99,7 +99,7 @@ class CatalogFacts:
         return columns_of_range(now, self.last_number, before, low, wanted)
 
 
-def facts_of(connection: Connection, unit: Unit) -> CatalogFacts:
+def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
     """Return the facts of a table from the catalog.
 
     Raises  E804 if it does not exist, E862 if its changes are not logged, or not row by row
@@ -132,10 +132,12 @@ def facts_of(connection: Connection, unit: Unit) -> CatalogFacts:
             "without a primary key the log does not say which row was changed or deleted",
             f"give it a primary key, or ALTER TABLE {unit.path} REPLICA IDENTITY FULL",
         )
-    return CatalogFacts(oid, schema, name, identity == "f", columns, int(file), str(named), *marks)
+    return PostgresTableFacts(oid, schema, name, identity == "f", columns, int(file), str(named), *marks)
 
 
-def require_followable(facts: CatalogFacts, unit: Unit, keys: Sequence[str], taken: Iterable[str], plugin: str) -> None:
+def require_followable(
+    facts: PostgresTableFacts, unit: Unit, keys: Sequence[str], taken: Iterable[str], plugin: str
+) -> None:
     """Refuse tables whose log would not contain the keys or the values that the collect needs.
 
     `keys` and `taken` are columns as the table spells them.
@@ -164,7 +166,9 @@ def require_followable(facts: CatalogFacts, unit: Unit, keys: Sequence[str], tak
         )
 
 
-def require_same(facts: CatalogFacts, before: Mapping[str, Any], unit: Unit, taken: Iterable[str], plugin: str) -> None:
+def require_same(
+    facts: PostgresTableFacts, before: Mapping[str, Any], unit: Unit, taken: Iterable[str], plugin: str
+) -> None:
     """Refuse changes of the table's definition that the log does not show row by row, or that hid changes of rows.
 
     A new column that is NULL in all older rows is allowed, and so is a dropped one.
@@ -207,14 +211,14 @@ def require_same(facts: CatalogFacts, before: Mapping[str, Any], unit: Unit, tak
         raise _changed(unit, f"was written anew with another {' or '.join(altered)}", why)
 
 
-def _was_called_otherwise(facts: CatalogFacts, before: Mapping[str, Any]) -> bool:
+def _was_called_otherwise(facts: PostgresTableFacts, before: Mapping[str, Any]) -> bool:
     """Return whether the table was renamed and then renamed back; a change of its owner does not count."""
     (was, owner), (now, owner_now) = str(before.get("named", facts.named)).split(), facts.named.split()
     return was != now and owner == owner_now
 
 
 def require_logged(
-    facts: CatalogFacts, before: Mapping[str, Any], unit: Unit, end: int, reached: int, truncated_by: int | None
+    facts: PostgresTableFacts, before: Mapping[str, Any], unit: Unit, end: int, reached: int, truncated_by: int | None
 ) -> int | None:
     """Refuse a table that may have been UNLOGGED for a while. pgoutput's publication prevents that; wal2json does not.
 
@@ -241,7 +245,7 @@ def require_logged(
     raise _changed(unit, "may have been UNLOGGED for a while", why)
 
 
-def _altered_with_rows(facts: CatalogFacts, before: Mapping[str, Any], wanted: Collection[str]) -> list[str]:
+def _altered_with_rows(facts: PostgresTableFacts, before: Mapping[str, Any], wanted: Collection[str]) -> list[str]:
     """Return the columns that may have been altered while all rows were rewritten, so that their values differ.
 
     VACUUM FULL, CLUSTER and TRUNCATE also write a new file, but alter no column. Servers since the minor releases of

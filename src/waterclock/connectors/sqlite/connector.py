@@ -150,7 +150,7 @@ class SqliteCollector:
     ) -> ChangedWindows:
         """Return the windows with changed rows, in one read transaction."""
         from waterclock.connectors.changed_rows import change_column_of, look
-        from waterclock.connectors.sqlite.looks import ChangedRowids
+        from waterclock.connectors.sqlite.looks import SqliteChangeScan
 
         del spark, columns
         with self.database.reading(str(unit)) as connection:
@@ -158,7 +158,7 @@ class SqliteCollector:
             time_column = _spelled(request.time_column, found, unit)
             change_column = change_column_of(request.change_column or "", [each.name for each in found], unit)
             place = (source_of(unit), time_column, change_column)
-            there = ChangedRowids(unit, *place, tuple(request.windows), _times(unit, zone))
+            there = SqliteChangeScan(unit, *place, tuple(request.windows), _times(unit, zone))
             return look(request, unit, zone, partial(there.tally, connection))
 
     def read_snapshot(

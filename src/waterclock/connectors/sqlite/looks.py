@@ -31,7 +31,7 @@ _SINCE = (
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedRowids:
+class SqliteChangeScan:
     """The scope of a scan: the columns with a row's own time and its last change, and the windows, which ascend."""
 
     unit: Unit

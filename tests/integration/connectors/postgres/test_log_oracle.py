@@ -17,9 +17,17 @@ import pytest
 from tests.postgres import needs_wal2json, server
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.postgres.database import PostgresDatabase
-from waterclock.connectors.postgres.extract import PostgresColumns, PostgresExtract
+from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
 from waterclock.connectors.postgres.log_changes import Op, position_of
-from waterclock.connectors.postgres.logical import Followed, LogPosition, LogRow, Range, batches_of, events_of, rows_in
+from waterclock.connectors.postgres.logical import (
+    Followed,
+    LogRow,
+    LogScanSummary,
+    Range,
+    batches_of,
+    events_of,
+    rows_in,
+)
 from waterclock.connectors.postgres.slots import (
     Slot,
     SlotState,
@@ -69,7 +77,9 @@ class Followers:
         return {row["id"]: {**row, "ok": row["ok"] and row["ok"][0]} for row in found}
 
     def followed(self, plugin: str) -> Followed:
-        wanted = tuple(PostgresColumns(Taken(n, n, NAMES[n], is_typed=False), KINDS[n], n == "tags") for n in NAMES)
+        wanted = tuple(
+            PostgresRequestedColumn(Taken(n, n, NAMES[n], is_typed=False), KINDS[n], n == "tags") for n in NAMES
+        )
         extract = PostgresExtract(self.database, "t", "", wanted, Times("UTC", "seconds"))
         ((oid,),) = self.sql("SELECT 't'::regclass::oid")
         return Followed(self.slots[plugin], oid, self.schema, "t", extract, ("id",))
@@ -78,7 +88,7 @@ class Followers:
         with self.database.opened("t") as connection:
             followed = self.followed(plugin)
             with closing(events_of(connection, followed, high)) as events:
-                return list(rows_in(events, Range(low, high, OLD), followed, None, LogPosition()))
+                return list(rows_in(events, Range(low, high, OLD), followed, None, LogScanSummary()))
 
     def end(self) -> int:
         return position_of(str(self.sql("SELECT pg_current_wal_flush_lsn()")[0][0]))
@@ -193,7 +203,7 @@ def test_a_range_ends_before_the_first_commit_at_or_after_the_windows_end(follow
     followers.sql("INSERT INTO t VALUES (1)")
     ((until,),) = followers.sql("SELECT clock_timestamp()")
     followers.sql("INSERT INTO t VALUES (2)")
-    followed, seen = followers.followed("pgoutput"), LogPosition()
+    followed, seen = followers.followed("pgoutput"), LogScanSummary()
     with followers.database.opened("t") as connection:
         with closing(events_of(connection, followed, followers.end())) as events:
             first = list(rows_in(events, Range(low, followers.end(), OLD), followed, until, seen))

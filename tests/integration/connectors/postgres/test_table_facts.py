@@ -12,7 +12,7 @@ from tests.postgres import server
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.slots import Slot, begun
 from waterclock.connectors.postgres.table_facts import (
-    CatalogFacts,
+    PostgresTableFacts,
     UnfitDecoder,
     facts_of,
     require_followable,
@@ -34,7 +34,7 @@ class Here:
         with closing(server().connect()) as connection:
             connection.execute(f"SET search_path = {self.schema}; {text}")
 
-    def facts(self, table: str = "t") -> CatalogFacts:
+    def facts(self, table: str = "t") -> PostgresTableFacts:
         with self.database.opened("t") as connection:
             return facts_of(connection, unit(table))
 

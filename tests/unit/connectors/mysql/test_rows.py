@@ -17,7 +17,7 @@ from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.mysql import connector, rows
 from waterclock.connectors.mysql.database import MysqlDatabase as AtServer
 from waterclock.connectors.mysql.database import database_of, source_of, told
-from waterclock.connectors.mysql.extract import MysqlColumns, MysqlExtract, digest_of, parts_of, set_aside
+from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.types import columns_of, refuse_unsaid
 from waterclock.connectors.values import Times
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
@@ -93,7 +93,7 @@ class Reading:
         matched = match(declared(*columns), [column.found for column in there], where=str(self.unit))
         refuse_unsaid(matched, there, self.unit)
         by_name = {column.name: column for column in there}
-        wanted = tuple(MysqlColumns(taken, by_name[taken.source]) for taken in matched.taken)
+        wanted = tuple(MysqlRequestedColumn(taken, by_name[taken.source]) for taken in matched.taken)
         by_window = connector._window_filter(WindowRequest(by, windows), there, self.unit) if by else None
         return MysqlExtract(self.database, str(self.unit), source_of(self.unit), wanted, Times(self.zone), by_window)
 
