@@ -91,7 +91,7 @@ class Replicated:
             for label in failed:
                 ledger.decisions.retry("shop.orders", [instant_of(label)], who="a test")
 
-    def source(self, columns: str = "id, name, amount, md5(big), at AT TIME ZONE 'UTC'") -> list[tuple[Any, ...]]:
+    def source(self, columns: str = "id, name, amount, md5(big), at") -> list[tuple[Any, ...]]:
         """Return what the source holds."""
         return sorted((tuple(row) for row in self.sql(f"SELECT {columns} FROM orders")), key=repr)
 
