@@ -9,14 +9,14 @@ from waterclock.errors import Code
 TEXTS: Mapping[str, Code] = {
     "E279": Code(
         "text that Spark reads differently",
-        "The checks and Spark would split this text into different tokens, so a check could miss what Spark runs. The "
-        "usual causes are an unclosed quotation, a letter that only looks like an ASCII letter, or x:// outside of "
+        "The checks and Spark would split this text into different tokens, so a check could miss code that Spark runs. "
+        "The usual causes are an unclosed quotation, a letter that resembles an ASCII letter, or x:// outside of "
         "quotes.",
     ),
     "E267": Code(
-        "a text that is nested too deeply",
-        "A query or an expression is read to 100 levels of brackets, of CASE and of operators in a row, so that no "
-        "text ends the process that reads it.",
+        "text nested too deeply",
+        "The text exceeds the nesting limit of 100 levels. Brackets, CASE and consecutive operators count. The limit "
+        "applies to queries and expressions; deeper texts could crash the process that parses them.",
     ),
 }
 QUERIES: Mapping[str, Code] = {
