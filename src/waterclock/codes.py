@@ -40,8 +40,8 @@ TIME: Mapping[str, Code] = {
     ),
     "E104": Code(
         "cron expression without a cadence",
-        "The distances between the times of the SCHEDULE are not equal. A SCHEDULE is compiled once to a window "
-        "length, a delay and a zone.",
+        "The times of the SCHEDULE are not equally spaced, so it has no cadence. A SCHEDULE is compiled once to a "
+        "window length, a delay and a zone.",
     ),
     "E105": Code(
         "unknown zone",
@@ -334,7 +334,7 @@ LANGUAGE: Mapping[str, Code] = {
         "and similar), a value of [vars] (wc.var), or the window. Each is passed by name.",
     ),
     "E260": Code(
-        "PARTIAL AFTER where it cannot apply",
+        "invalid PARTIAL AFTER",
         "PARTIAL AFTER is not possible here: no input can be missing, or the inputs form a cycle. With PARTIAL AFTER "
         "d, a batch runs d after its window with the inputs that are settled by then. It runs again once the remaining "
         "inputs are settled. Its query calls IS_PARTIAL() to distinguish the two runs.",
@@ -435,7 +435,7 @@ ENGINE: Mapping[str, Code] = {
     ),
     "E702": Code(
         "missing jars",
-        "One of Delta's jars is missing or does not match its checksum. The jars are downloaded once, or taken from "
+        "One of Delta's jars is missing, or does not match its checksum. The jars are downloaded once, or taken from "
         "the folder in WATERCLOCK_JARS.",
     ),
     "E703": Code(
@@ -475,7 +475,7 @@ ENGINE: Mapping[str, Code] = {
     "E714": Code(
         "unusable Spark Connect server",
         "The server does not respond, its client is not installed, or its configuration does not fit. It needs Delta, "
-        "and a JVM in UTC with the same version.",
+        "a JVM in UTC, and the same version of Spark.",
     ),
     **QUALITY_AT_WORK,
     **COPIES,
@@ -510,7 +510,7 @@ ENGINE: Mapping[str, Code] = {
         "damaged batch",
         "A file in the sealed slice of a done batch is missing, truncated or changed. Other batches continue; batches "
         "that need its rows stop. If only the manifest is lost, use `rebuild`. Otherwise use `recollect` or "
-        "`recompute`, or `skip` if the rows exist nowhere else. Each run retries the stopped batches.",
+        "`recompute`, or `skip` if the rows exist nowhere any more. Each run retries the stopped batches.",
     ),
     "E753": Code(
         "damaged file of a table",
@@ -562,8 +562,8 @@ CLI: Mapping[str, Code] = {
     "E907": Code("unknown image format", "The data model can be drawn as .svg, .png or .dot."),
     "E908": Code(
         "image not created",
-        "Images need Graphviz's command dot, which is missing or failed. Install Graphviz, or write the model as .dot, "
-        "which needs no other program.",
+        "Images need Graphviz's command dot. It is missing, or it failed. Install Graphviz, or write the model as "
+        ".dot, which needs no other program.",
     ),
     "E909": Code(
         "no usable listen address",
