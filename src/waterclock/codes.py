@@ -106,9 +106,7 @@ LANGUAGE: Mapping[str, Code] = {
         "from queries and from the last run. A column that may exist is not reported. To use a column before it first "
         "arrives, name it in the column list of its COLLECT.",
     ),
-    "E204": Code(
-        "unexpected token", "The text does not follow the grammar at this place. The error shows the expected token."
-    ),
+    "E204": Code("unexpected token", "The text does not follow the grammar at this place."),
     "E205": Code("unknown clause", "No clause and no column property starts with this word."),
     "E206": Code("misplaced clause", "The clause exists, but this statement does not support it."),
     "E207": Code(
@@ -531,7 +529,7 @@ ENGINE: Mapping[str, Code] = {
     ),
     "E790": Code(
         "error in another library",
-        "A library raised an error for which Waterclock has no message of its own. The report contains the library's "
+        "A library raised an error for which Waterclock has no message of its own. The error shows the library's "
         "message and the frames of Waterclock.",
     ),
 }
@@ -559,7 +557,10 @@ CLI: Mapping[str, Code] = {
         "An option, an argument or a command is unknown, missing or of the wrong type. `waterclock COMMAND --help` "
         "lists the valid ones.",
     ),
-    "E907": Code("unknown image format", "The data model can be drawn as .svg, .png or .dot."),
+    "E907": Code(
+        "unknown image format",
+        "The file extension is not supported. The data model can be drawn as .svg, .png or .dot.",
+    ),
     "E908": Code(
         "image not created",
         "Images need Graphviz's command dot. It is missing, or it failed. Install Graphviz, or write the model as "

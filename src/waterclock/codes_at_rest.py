@@ -377,8 +377,8 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E812": Code(
         "value that does not fit the column type",
-        "SQLite stores any value in any column. A value that cannot be converted to the type of its column stops the "
-        "batch. So does a value that a column of the destination would round, truncate or convert.",
+        "A value does not fit the type of its column, so the batch stops. SQLite stores any value in any column. The "
+        "batch also stops if a column of the destination would round, truncate or convert a value.",
     ),
     "E813": Code(
         "statement refused by a database",
@@ -409,8 +409,8 @@ CONNECTORS: Mapping[str, Code] = {
     "E822": Code("undeliverable slice", "A file of the sealed slice is missing or damaged. `retry` makes it again."),
     "E823": Code(
         "missing archived item",
-        "Collected items are stored in the archive, so that `recompute` can read them again. This item was moved or "
-        "removed.",
+        "An archived item was moved or removed. Collected items are stored in the archive, so that `recompute` can "
+        "read them again.",
     ),
     "E824": Code(
         "lost delivery at the destination",
@@ -436,13 +436,14 @@ CONNECTORS: Mapping[str, Code] = {
     "E829": Code(
         "name taken at the destination",
         "A table or view of another owner has the name that the publish needs. A publish behind a view creates the "
-        "view and its tables, and never takes over existing ones. Nothing was changed. Its owner must rename or drop "
-        "it.",
+        "view and its tables, and never takes over existing ones. Nothing was changed. The owner of the existing table "
+        "or view must rename or drop it.",
     ),
     "E830": Code(
         "unsupported REPLACE WHERE condition",
-        "REPLACE WHERE selects the destination rows that a publish replaces. Spark and the database must select the "
-        "same rows. Compare only published columns, with texts, numbers and booleans of the same type.",
+        "The condition is not supported. REPLACE WHERE selects the destination rows that a publish replaces. Spark and "
+        "the database must select the same rows. Compare only published columns, with texts, numbers and booleans of "
+        "the same type.",
     ),
     "E831": Code(
         "changed REPLACE WHERE condition",
@@ -467,8 +468,8 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E835": Code(
         "windows incompatible with the other project",
-        "A window must consist of whole slices of the other project's table. The error shows the nearest cadence that "
-        "fits.",
+        "A window does not consist of whole slices of the other project's table. The error shows the nearest cadence "
+        "that fits.",
     ),
     "E836": Code(
         "state no longer available in the other project",

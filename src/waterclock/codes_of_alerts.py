@@ -11,8 +11,9 @@ ALERTS: Mapping[str, Code] = {
     "E458": Code("closed alert", "The alert is already over. It is not repeated, so it needs no acknowledgment."),
     "E911": Code(
         "invalid alert configuration",
-        "[alerts.targets.NAME] accepts apprise or webhook. [alerts.rules.NAME] accepts to, select, severity, repeat, "
-        "quiet and zone. The last three can also be set in [alerts], for all rules.",
+        "The section contains an unknown key or an invalid value. [alerts.targets.NAME] accepts apprise or webhook. "
+        "[alerts.rules.NAME] accepts to, select, severity, repeat, quiet and zone. The last three can also be set in "
+        "[alerts], for all rules.",
     ),
     "E912": Code(
         "unknown severity",
@@ -35,7 +36,8 @@ ALERTS: Mapping[str, Code] = {
     ),
     "E916": Code(
         "invalid repeat or quiet",
-        "repeat is a duration of at least a minute, or never. quiet is a time range such as 22:00-07:00, or never.",
+        "The value of repeat or quiet is not valid. repeat is a duration of at least a minute, or never. quiet is a "
+        "time range such as 22:00-07:00, or never.",
     ),
     "E918": Code(
         "no alert or alert target",

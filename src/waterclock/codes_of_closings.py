@@ -31,8 +31,8 @@ CLOSINGS: Mapping[str, Code] = {
     ),
     "E265": Code(
         "closed_by_hand() without effect",
-        "closed_by_hand() allows `waterclock close` to close a window regardless of the remaining condition. It must "
-        "be the whole condition or one side of an OR.",
+        "closed_by_hand() has no effect at this place. It allows `waterclock close` to close a window regardless of "
+        "the remaining condition. It must be the whole condition or one side of an OR.",
     ),
     "E266": Code(
         "window that cannot be closed by hand",
@@ -42,9 +42,9 @@ CLOSINGS: Mapping[str, Code] = {
     ),
     "E268": Code(
         "open windows not supported",
-        "OPTIONS (open_windows 'kept') creates a table next to one with CLOSE WHEN, with the windows that have started "
-        "and are not closed. They are made from the rows so far, so their inputs must not wait for closed windows. The "
-        "column names window_label and is_closed are reserved there.",
+        "The table cannot have open windows. OPTIONS (open_windows 'kept') creates a table next to one with CLOSE "
+        "WHEN, with the windows that have started and are not closed. They are made from the rows so far, so their "
+        "inputs must not wait for closed windows. The column names window_label and is_closed are reserved there.",
     ),
     "E269": Code(
         "batch that reads open windows",

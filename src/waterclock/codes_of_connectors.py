@@ -25,9 +25,9 @@ CONNECTIONS: Mapping[str, Code] = {
     ),
     "E316": Code(
         "invalid APPEND ORDER BY",
-        "`APPEND ORDER BY` is only for a PUBLISH to a system that accepts rows one after the other. `PER` names the "
-        "columns of the groups that are ordered. Without it, all rows are ordered, and only one request is sent at a "
-        "time.",
+        "The clause is not valid here. `APPEND ORDER BY` is only for a PUBLISH to a system that accepts rows one after "
+        "the other. `PER` names the columns of the groups that are ordered. Without it, all rows are ordered, and only "
+        "one request is sent at a time.",
     ),
 }
 CLUSTERS: Mapping[str, Code] = {
@@ -52,9 +52,8 @@ CLUSTERS: Mapping[str, Code] = {
 FOR_EACH: Mapping[str, Code] = {
     "E391": Code(
         "FOR EACH not supported by the source",
-        "The type of the connection does not support FOR EACH. FOR EACH sends one request to a source for each row of "
-        "a table, such as a request for the details of an id. Collect a database as a whole or with a query, and join "
-        "it.",
+        "The type of the connection does not support FOR EACH. FOR EACH sends one request for each row of a table, "
+        "such as an API request for the details of an id. Collect a database as a whole or with a query, and join it.",
     ),
     "E392": Code(
         "missing column in a FOR EACH request",
@@ -88,8 +87,9 @@ BY_CHANGES: Mapping[str, Code] = {
     ),
     "E327": Code(
         "time column missing in deletes",
-        "The time of this TEMPORAL table cannot come from a column of the rows. For a deleted row, the log contains "
-        "only the key and the commit time. Use a column AS (_change.at), or the end of the window.",
+        "The time of a TEMPORAL table that is collected BY CHANGES cannot come from a column of the rows. For a "
+        "deleted row, the log contains only the key and the commit time. Use a column AS (_change.at), or the end of "
+        "the window.",
     ),
     "E328": Code(
         "unknown field of _change",
@@ -106,8 +106,8 @@ BY_CHANGES: Mapping[str, Code] = {
 RECEIVER: Mapping[str, Code] = {
     "E330": Code(
         "invalid stream name",
-        "Senders POST to /connection/stream. The name of a stream can contain letters, digits, `_` and `-`. A stream "
-        "has no declaration except its COLLECT.",
+        "The name of the stream is not valid. Senders POST to /connection/stream. The name of a stream can contain "
+        "letters, digits, `_` and `-`. A stream has no declaration except its COLLECT.",
     ),
     "E331": Code(
         "events not on a local disk",
@@ -316,8 +316,8 @@ CHANGES: Mapping[str, Code] = {
     ),
     "E867": Code(
         "table emptied during its snapshot",
-        "The table was truncated or rewritten during its snapshot. A snapshot that started earlier already sees the "
-        "table after that change. A new snapshot is taken, so that the snapshot and the log are consistent.",
+        "A TRUNCATE or a rewrite of the table happened during its snapshot. A snapshot that started earlier already "
+        "sees the table after that change. A new snapshot is taken, so that the snapshot and the log are consistent.",
     ),
 }
 RECEIVER_AT_WORK: Mapping[str, Code] = {
@@ -349,9 +349,9 @@ RECEIVER_AT_WORK: Mapping[str, Code] = {
 MYSQL_AT_WORK: Mapping[str, Code] = {
     "E875": Code(
         "destination without transactions",
-        "The rows of a delivery and its record must be in the same transaction. A table of MyISAM, Aria or MEMORY "
-        "keeps its rows when the transaction is rolled back. The table of a view may be one of these. Use InnoDB for "
-        "all of them.",
+        "A table of the destination does not support transactions. The rows of a delivery and its record must be in "
+        "the same transaction. A table of MyISAM, Aria or MEMORY keeps its rows when the transaction is rolled back. "
+        "The table of a view may be one of these. Use InnoDB for all of them.",
     ),
     "E876": Code(
         "keys equal at the destination",

@@ -19,7 +19,7 @@ LINEAGE: Mapping[str, Code] = {
     ),
     "E917": Code(
         "invalid [openlineage] section",
-        "[openlineage] accepts the url of a server, with a token if required, or a file. It also accepts a namespace "
-        "for all jobs and tables of the project.",
+        "The section is not valid. [openlineage] accepts the url of a server, with a token if required, or a file. It "
+        "also accepts a namespace for all jobs and tables of the project.",
     ),
 }

@@ -9,9 +9,9 @@ from waterclock.errors import Code
 PUBLISHING: Mapping[str, Code] = {
     "E284": Code(
         "unsupported column expression in a PUBLISH",
-        "In the list of a PUBLISH, `name AS (expression)` computes a column from the same row. The list is the "
-        "complete output. `*` is refused, because it would include later columns. Aggregates, other rows and "
-        "expressions that return several rows are refused too.",
+        "The expression is not supported. In the list of a PUBLISH, `name AS (expression)` computes a column from the "
+        "same row. The list is the complete output. `*` is refused, because it would include later columns. "
+        "Aggregates, other rows and expressions that return several rows are refused too.",
     ),
     "E285": Code(
         "computed key in a PUBLISH",

@@ -100,9 +100,9 @@ QUALITY: Mapping[str, Code] = {
     ),
     "E320": Code(
         "EXPECT ... OF outside of a TRANSFORM",
-        "EXPECT ... OF a table checks the rows that a TRANSFORM reads from it, before its query runs. Rules of a "
-        "COLLECT already check incoming rows, and rules of a PUBLISH check outgoing rows. OVER checks the result, so "
-        "it cannot be combined with OF.",
+        "The rule is not on a TRANSFORM, or combines OF with OVER. EXPECT ... OF a table checks the rows that a "
+        "TRANSFORM reads from it, before its query runs. Rules of a COLLECT already check incoming rows, and rules of "
+        "a PUBLISH check outgoing rows. OVER checks the result, so it cannot be combined with OF.",
     ),
     "E321": Code(
         "EXPECT ... OF a table that is not read",
@@ -112,15 +112,15 @@ QUALITY: Mapping[str, Code] = {
     ),
     "E293": Code(
         "measure that needs a second pass",
-        "A MEASURE is an aggregate that Spark computes during the write, without another pass over the rows. DISTINCT, "
-        "FILTER, WITHIN GROUP and window functions need one. OFFLINE runs a separate pass, which supports all of these "
-        "except window functions.",
+        "The measure cannot be computed during the write. A MEASURE is an aggregate that Spark computes during the "
+        "write, without another pass over the rows. DISTINCT, FILTER, WITHIN GROUP and window functions need one. "
+        "OFFLINE runs a separate pass, which supports all of these except window functions.",
     ),
     "E294": Code(
         "invalid comparison with earlier batches",
-        "last_good(aggregate), usual(aggregate) and trend(aggregate, days) are only allowed in an EXPECT of the batch. "
-        "The aggregate is computed and stored while a batch is written, and compared with the values of earlier "
-        "batches.",
+        "The comparison is not valid here. last_good(aggregate), usual(aggregate) and trend(aggregate, days) are only "
+        "allowed in an EXPECT of the batch. The aggregate is computed and stored while a batch is written, and "
+        "compared with the values of earlier batches.",
     ),
     "E386": Code(
         "OVER TABLE with REPLACE WHERE",
@@ -129,9 +129,9 @@ QUALITY: Mapping[str, Code] = {
     ),
     "E390": Code(
         "invalid OFFLINE",
-        "MEASURE ... OFFLINE sets how often one job computes all offline measures of a table. The interval must "
-        "consist of whole windows of the table, so that each cadence can combine them. A table has one such interval. "
-        "A PUBLISH cannot use OFFLINE, because it has no rows of its own.",
+        "OFFLINE is not valid here. MEASURE ... OFFLINE sets how often one job computes all offline measures of a "
+        "table. The interval must consist of whole windows of the table, so that each cadence can combine them. A "
+        "table has one such interval. A PUBLISH cannot use OFFLINE, because it has no rows of its own.",
     ),
     "E295": Code(
         "duplicate measure name",

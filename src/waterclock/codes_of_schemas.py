@@ -28,8 +28,8 @@ SCHEMAS: Mapping[str, Code] = {
 RENAMES: Mapping[str, Code] = {
     "E317": Code(
         "invalid WAS",
-        "`TRANSFORM sales.daily WAS shop.daily` renames a table with its history. No other statement can have the "
-        "former name, and only one table can take it over.",
+        "The rename is not valid. `TRANSFORM sales.daily WAS shop.daily` renames a table with its history. No other "
+        "statement can have the former name, and only one table can take it over.",
     ),
     "E318": Code(
         "rename not possible",
