@@ -79,9 +79,9 @@ TIME: Mapping[str, Code] = {
     ),
     "E124": Code(
         "bound without effect",
-        "The bound is too short to have any effect. A LOOKBACK shorter than a window reads no window again. A KEY PAST "
-        "of one window covers no earlier window. A MAX LATENESS of 0 opens nothing. A PARTIAL AFTER shorter than the "
-        "DELAY waits for nothing. Use a longer bound, or remove the clause.",
+        "The bound is too short to have any effect: use a longer one, or remove the clause. A LOOKBACK shorter than a "
+        "window reads no window again. A KEY PAST of one window covers no earlier window. A MAX LATENESS of 0 opens "
+        "nothing. A PARTIAL AFTER shorter than the DELAY waits for nothing.",
     ),
 }
 LANGUAGE: Mapping[str, Code] = {
@@ -257,10 +257,10 @@ LANGUAGE: Mapping[str, Code] = {
     ),
     "E237": Code(
         "invalid FLAT read",
-        "The references of the table do not allow a FLAT read. FLAT joins all parents that a table refers to, by their "
-        "keys. A parent has one row per key, or one version per key and time. Read a TEMPORAL parent AT a time, unless "
-        "the child has versions of its own. Give each of two references to the same parent a ROLE. Column names must "
-        "be unique, and references must not form a cycle.",
+        "FLAT joins all parents that a table refers to by their keys, and these references do not allow it. A parent "
+        "has one row per key, or one version per key and time. Read a TEMPORAL parent AT a time, unless the child has "
+        "versions of its own. Give each of two references to the same parent a ROLE. Column names must be unique, and "
+        "references must not form a cycle.",
     ),
     "E238": Code(
         "invalid function call",
@@ -421,7 +421,7 @@ SELECTION: Mapping[str, Code] = {
         "dropped label", "RETAIN dropped this label. Its rows are gone, and it is never made again as if it were empty."
     ),
     "E519": Code(
-        "source that cannot be collected again",
+        "recollect not supported",
         "`recollect` works only for a collect by data time, whose source can be queried for past windows. Data that "
         "arrived does not arrive again, and a live table contains only its current state. Use `recompute` for those: "
         "it reads the stored inputs.",

@@ -33,7 +33,7 @@ LEDGER: Mapping[str, Code] = {
         "The ledger belongs to another project. Each project needs its own ledger; tables and claims are not shared.",
     ),
     "E405": Code(
-        "declaration change that needs a rebuild",
+        "rebuild required",
         "Cadence, zone, type, mode and keys define the meaning of a table's labels, and they cannot change once the "
         "table has batches. Until this is fixed, no batch of the table or of its readers runs. All other tables run. "
         "Restore the declaration, run `rebuild`, which makes the table from its stage, or `reset`, which starts it "
@@ -61,10 +61,7 @@ LEDGER: Mapping[str, Code] = {
         "The claim is closed: its outcome was recorded, or its lease expired and another runner took it over. Its work "
         "is not recorded again.",
     ),
-    "E412": Code(
-        "table or batch unknown to the ledger",
-        "No applied flow contains the table, or the table has no such batch yet.",
-    ),
+    "E412": Code("unknown table or batch", "No applied flow contains the table, or the table has no such batch yet."),
     "E413": Code(
         "decision in conflict with the batch",
         "The requested decision does not fit the state of the batch in the ledger.",
@@ -143,15 +140,15 @@ LEDGER: Mapping[str, Code] = {
         "The pause of a table and the pause of the whole project are independent: resume each one separately.",
     ),
     "E431": Code(
-        "collected rows that fit no new window",
+        "collected rows without a new window",
         "`rebuild --all` sorts rows into new windows by their data time. Rows collected by arrival have only their old "
         "windows, so each old window must be inside a new one. This is not the case here.",
     ),
     "E432": Code(
-        "declaration that no rebuild supports",
+        "change not supported by rebuild",
         "A rebuild cannot make this change. A collect cannot become a transform with the same name. A delivery by "
         "label cannot be undone. A column that collected rows do not have cannot become a key or the time. `reset` "
-        "starts a table over. Give a publish a new name and destination.",
+        "starts a table over; give a publish a new name and destination.",
     ),
     "E433": Code(
         "incomplete set of new tables",
@@ -211,7 +208,7 @@ STORAGE: Mapping[str, Code] = {
         "rebuild is not supported yet. Declare the old type.",
     ),
     "E612": Code(
-        "value that does not fit the declared type",
+        "value of the wrong type",
         "A value cannot be cast to the declared type of its column, so its batch stops. The error names the column. A "
         "text with more decimal places than its DECIMAL does not fit either.",
     ),
@@ -220,12 +217,12 @@ STORAGE: Mapping[str, Code] = {
         "Two columns have the same name. Spark does not distinguish names that differ only in case.",
     ),
     "E614": Code(
-        "column name that cannot be stored",
+        "unsupported column name",
         "The column name contains a character that Parquet and Delta do not support: space, tab, line end, comma, "
         "semicolon, equals sign or bracket.",
     ),
     "E615": Code(
-        "type that cannot be stored",
+        "unsupported stored type",
         "Delta tables cannot store intervals, VARIANT, TIME and collated text. Cast them to another type.",
     ),
     "E616": Code(
@@ -309,7 +306,7 @@ OUTSIDE: Mapping[str, Code] = {
         "makes it again.",
     ),
     "E436": Code(
-        "windows that cannot be dropped",
+        "drop not possible",
         "`drop` removes windows as RETAIN does: the oldest first, and never the newest. It does not drop a window that "
         "a due batch, or the next batch of a reader, still needs. Tables made from dropped windows stay unchanged.",
     ),
@@ -351,7 +348,7 @@ CONNECTORS: Mapping[str, Code] = {
         "visible. It runs once the file is fixed.",
     ),
     "E807": Code(
-        "file that cannot be read",
+        "unreadable file",
         "The file is damaged, truncated in transfer, gone, or changed during the read. Or it is an object whose name "
         "has a control character or an empty part; neighboring objects cannot be listed either. No row of it was "
         "taken. If another table has archived the file meanwhile, the next attempt reads it in the archive.",
@@ -365,7 +362,7 @@ CONNECTORS: Mapping[str, Code] = {
         "The files of a unit have several formats, or the format does not support the compression.",
     ),
     "E810": Code(
-        "database that cannot be opened",
+        "inaccessible database",
         "The file is gone, damaged or not a database. Or the server refuses the user, the password or the certificate, "
         "or has no such database. Correct the connection, then run `waterclock retry`. A server that does not respond "
         "is tried again.",
@@ -376,7 +373,7 @@ CONNECTORS: Mapping[str, Code] = {
         "the batch is tried again.",
     ),
     "E812": Code(
-        "value that does not fit the column type",
+        "database value of the wrong type",
         "A value does not fit the type of its column, so the batch stops. SQLite stores any value in any column. The "
         "batch also stops if a column of the destination would round, truncate or convert a value.",
     ),
@@ -462,7 +459,7 @@ CONNECTORS: Mapping[str, Code] = {
         "Neither exists there, or the project file does not contain their locations.",
     ),
     "E834": Code(
-        "no such table in the other project",
+        "unknown table in the other project",
         "The ledger of the other project does not know the linked table, or the table needs the other form of read. "
         "Read a table with slices by its labels, and a table with a state without BY.",
     ),
@@ -472,7 +469,7 @@ CONNECTORS: Mapping[str, Code] = {
         "that fits.",
     ),
     "E836": Code(
-        "state no longer available in the other project",
+        "state missing in the other project",
         "The other project no longer has the state of this tick, and only that project can make it again. Or a slice "
         "was removed during the read.",
     ),

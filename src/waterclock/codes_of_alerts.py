@@ -36,8 +36,8 @@ ALERTS: Mapping[str, Code] = {
     ),
     "E916": Code(
         "invalid repeat or quiet",
-        "The value of repeat or quiet is not valid. repeat is a duration of at least a minute, or never. quiet is a "
-        "time range such as 22:00-07:00, or never.",
+        "The value is not valid. Use a duration of at least a minute for `repeat`, and a time range such as "
+        "22:00-07:00 for `quiet`. Both also accept `never`.",
     ),
     "E918": Code(
         "no alert or alert target",

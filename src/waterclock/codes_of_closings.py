@@ -26,7 +26,7 @@ CLOSINGS: Mapping[str, Code] = {
         "are read UNTIL, the condition can contain only watermarks, such as watermark(raw.clicks.at).",
     ),
     "E264": Code(
-        "CLOSE WHEN condition that never holds",
+        "unsatisfiable CLOSE WHEN condition",
         "The condition can never be TRUE, so no window would be closed. NULL is not TRUE.",
     ),
     "E265": Code(
@@ -35,7 +35,7 @@ CLOSINGS: Mapping[str, Code] = {
         "the remaining condition. It must be the whole condition or one side of an OR.",
     ),
     "E266": Code(
-        "window that cannot be closed by hand",
+        "manual close not possible",
         "`waterclock close TABLE@LABEL` cannot close this window. The condition of CLOSE WHEN must contain "
         "closed_by_hand(), the window must have ended, and the preceding windows must be closed. A window can be "
         "closed once.",

@@ -51,7 +51,7 @@ CLUSTERS: Mapping[str, Code] = {
 
 FOR_EACH: Mapping[str, Code] = {
     "E391": Code(
-        "FOR EACH not supported by the source",
+        "FOR EACH not supported",
         "The type of the connection does not support FOR EACH. FOR EACH sends one request for each row of a table, "
         "such as an API request for the details of an id. Collect a database as a whole or with a query, and join it.",
     ),
@@ -97,7 +97,7 @@ BY_CHANGES: Mapping[str, Code] = {
         "_change.at (the commit time), _change.lsn (the log position) and _change.xid (the transaction).",
     ),
     "E329": Code(
-        "rule that removes single changes",
+        "rule that removes changes",
         "A rule of a collect BY CHANGES must not quarantine or drop changes. The table would differ from its source, "
         "and no later change would correct it. Use WARN, HOLD or FAIL here, and QUARANTINE or DROP in a TRANSFORM of "
         "the table.",
@@ -148,7 +148,7 @@ OF_FILES: Mapping[str, Code] = {
         "with the compressions that its readers support.",
     ),
     "E338": Code(
-        "file format that needs an option",
+        "missing option of a file format",
         "An XML document needs `rows`, because it does not define which elements are rows. Lines of fixed width need "
         "`positions`, because they do not define where fields start and end.",
     ),
@@ -188,7 +188,7 @@ OF_APIS: Mapping[str, Code] = {
         "The API returned a 4xx status, which the same request would get again, or a redirect to another address.",
     ),
     "E846": Code(
-        "record that does not fit",
+        "type mismatch in a record",
         "A value does not fit its declared type. The page with the record is kept unchanged. The error shows the page "
         "and the number of the record.",
     ),
@@ -203,7 +203,7 @@ OF_APIS: Mapping[str, Code] = {
         "the next run sends the remaining rows with the same idempotency keys.",
     ),
     "E849": Code(
-        "delivery that cannot continue",
+        "delivery not resumable",
         "The requests that were sent for this claim are known, but the remaining ones are not. The slice of the claim "
         "is missing or was changed.",
     ),
@@ -385,7 +385,7 @@ FILES_AT_WORK: Mapping[str, Code] = {
         "outside of the extraction folder. The zip is refused, although members are never written under their names.",
     ),
     "E882": Code(
-        "zip that expands too much",
+        "oversized zip",
         "The zip has too many members, the members exceed `most_mb` in total, or a compression ratio is too high for "
         "real data. It is refused before extraction. Excel files are zips too.",
     ),
@@ -418,7 +418,7 @@ FILES_AT_WORK: Mapping[str, Code] = {
         "read and openpyxl to write. The workers of a cluster need them too.",
     ),
     "E889": Code(
-        "rows that a file format cannot store",
+        "unsupported rows for a file format",
         "An Excel sheet has at most 1048576 rows, and texts of at most 32767 characters without control characters. "
         "Avro names consist of letters, digits and _. Nothing was delivered.",
     ),

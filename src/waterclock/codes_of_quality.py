@@ -63,7 +63,7 @@ QUALITY: Mapping[str, Code] = {
         "not always as intended. Declare the same type for both.",
     ),
     "E288": Code(
-        "KEY with a kept row and no action for the others",
+        "missing action for other rows of a key",
         "KEY PAST ... and KEY ORDER BY ... select the row of a key that is kept. The other rows need a first step that "
         "removes them: ELSE DROP or ELSE QUARANTINE.",
     ),
@@ -73,7 +73,7 @@ QUALITY: Mapping[str, Code] = {
         "the end of the window. If an earlier slice is restated, the later ones must follow.",
     ),
     "E296": Code(
-        "KEY ORDER BY in a MERGE or TEMPORAL table",
+        "KEY ORDER BY in a keyed table",
         "A MERGE or TEMPORAL table already selects among the rows of a key with its own ORDER BY. No row is a "
         "duplicate there. Remove the ORDER BY of the KEY.",
     ),
@@ -105,13 +105,13 @@ QUALITY: Mapping[str, Code] = {
         "a PUBLISH check outgoing rows. OVER checks the result, so it cannot be combined with OF.",
     ),
     "E321": Code(
-        "EXPECT ... OF a table that is not read",
+        "EXPECT ... OF an unread table",
         "The rule names a table that the query does not read by its plain name. The query must read the table directly "
         "or through views. The name must not be that of a view, or of a table that is read only by PAST, HISTORY, FLAT "
         "or another read function.",
     ),
     "E293": Code(
-        "measure that needs a second pass",
+        "unsupported MEASURE",
         "The measure cannot be computed during the write. A MEASURE is an aggregate that Spark computes during the "
         "write, without another pass over the rows. DISTINCT, FILTER, WITHIN GROUP and window functions need one. "
         "OFFLINE runs a separate pass, which supports all of these except window functions.",
@@ -131,7 +131,7 @@ QUALITY: Mapping[str, Code] = {
         "invalid OFFLINE",
         "OFFLINE is not valid here. MEASURE ... OFFLINE sets how often one job computes all offline measures of a "
         "table. The interval must consist of whole windows of the table, so that each cadence can combine them. A "
-        "table has one such interval. A PUBLISH cannot use OFFLINE, because it has no rows of its own.",
+        "table has one such interval, and a PUBLISH has none, because it has no rows of its own.",
     ),
     "E295": Code(
         "duplicate measure name",

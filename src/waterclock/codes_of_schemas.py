@@ -43,7 +43,7 @@ SCHEMAS_KEPT: Mapping[str, Code] = {
         "broken COMPATIBLE promise",
         "The change of columns breaks the declared compatibility. BACKWARD: the current columns can read rows of the "
         "preceding version. FORWARD: readers of the preceding version can read new rows. FULL is both, and TRANSITIVE "
-        "applies to all kept versions. Nullable columns can be added and removed. A type can change to one that "
+        "applies to all kept versions. Nullable columns can be added and removed, and a type can change to one that "
         "contains all its values.",
     ),
     "E451": Code(

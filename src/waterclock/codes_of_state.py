@@ -36,12 +36,12 @@ STATE: Mapping[str, Code] = {
 }
 STATE_AT_WORK: Mapping[str, Code] = {
     "E715": Code(
-        "watermark column missing or not a TIMESTAMP",
+        "unusable watermark column",
         "The rows do not have the column of WATERMARK, or it is not a TIMESTAMP. Columns of files are text until a "
         "type is declared.",
     ),
     "E717": Code(
-        "late rows without a time or reason",
+        "late rows without time or reason",
         "Late rows are found by a TIMESTAMP column, which CLOSE WHEN or WATERMARK names. The column late_reason "
         "contains the reason. The input does not have one of them.",
     ),

@@ -17,7 +17,7 @@ REFUSALS: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "E303": (
-        "type that cannot be compared",
+        "non-comparable type",
         (
             "Spark can neither order nor compare maps, variants and intervals, so changes in such a column cannot be "
             "detected."
@@ -51,7 +51,7 @@ REFUSALS: Mapping[str, tuple[str, str]] = {
         ("The columns of this role already exist. Give each role of a parent a unique name."),
     ),
     "E308": (
-        "duplicate column name in a temporal result",
+        "duplicate temporal column",
         (
             "A column would exist twice. Names must differ by more than case, and the names of record columns are "
             "reserved for the temporal functions."
