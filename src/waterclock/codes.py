@@ -27,255 +27,320 @@ from waterclock.temporal.refusals import REFUSALS
 
 TIME: Mapping[str, Code] = {
     "E101": Code(
-        "a malformed label",
-        "A timelabel is the UTC start of a window, written YYYYMMDDHHmm00. The text is no such date and time.",
+        "malformed label",
+        "The text is not a valid timelabel. A timelabel is the UTC start of a window, written YYYYMMDDHHmm00.",
     ),
     "E102": Code(
-        "no window length",
-        "Windows tile time: minutes and hours that divide a day, or one DAY, WEEK, MONTH, QUARTER or YEAR. The nearest "
-        "legal lengths are named.",
+        "invalid window length",
+        "The length does not divide time into equal windows. Valid lengths are minutes and hours that divide a day, or "
+        "one DAY, WEEK, MONTH, QUARTER or YEAR. The error lists the nearest valid lengths.",
     ),
-    "E103": Code("no window starts there", "The instant is inside of a window of that cadence, not at its start."),
+    "E103": Code(
+        "no window at this instant", "No window of the cadence starts at this instant. The instant is inside a window."
+    ),
     "E104": Code(
-        "a cron that is no cadence",
-        "A SCHEDULE is compiled once to a window length, a delay and a zone, which one of unequal distances has not.",
+        "cron expression without a cadence",
+        "The times of the SCHEDULE are not equally spaced, so it has no cadence. A SCHEDULE is compiled once to a "
+        "window length, a delay and a zone.",
     ),
     "E105": Code(
-        "an unknown zone",
-        "A zone is a name of the tz database, such as Europe/Berlin, whose offset is in whole minutes.",
+        "unknown zone",
+        "The zone is not in the tz database, or its offset is not in whole minutes. Use a name such as Europe/Berlin.",
     ),
-    "E106": Code("no instant", "An instant is a date, a date and time, or a label, between the years 1 and 9999."),
+    "E106": Code(
+        "invalid instant",
+        "The text is not an instant. An instant is a date, a date and time, or a label, between the years 1 and 9999.",
+    ),
     "E107": Code(
-        "no duration",
-        "A duration is a number and a unit: 2 HOURS, 7 DAYS. Where elapsed time is meant, months have no one length.",
+        "invalid duration",
+        "The text is not a duration. A duration is a number and a unit: 2 HOURS, 7 DAYS. Months are not allowed for "
+        "elapsed time, because their lengths differ.",
     ),
-    "E108": Code("an empty window", "A window ends after it starts."),
+    "E108": Code("empty window", "The window does not end after its start."),
     "E120": Code(
-        "no START",
-        "A COLLECT BY DATA TIME takes rows of the past, window by window: it must say which window is the first, or "
-        "the defaults must.",
+        "missing START",
+        "A COLLECT BY DATA TIME has no START. It collects past rows window by window, so it needs the first window. "
+        "Declare START in the statement or in the defaults.",
     ),
-    "E121": Code("START is no boundary", "START is the first window of a table, so a window must start there."),
+    "E121": Code(
+        "START not at a window boundary",
+        "No window starts at START. START is the first window of a table, so it must be a window boundary.",
+    ),
     "E122": Code(
-        "slices do not fit",
-        "What is read from a PARTITIONED table begins and ends at its boundaries, for every window of the reader. A "
-        "daily slice cannot be cut into hours, and a day of Kolkata is not made of hours of UTC. The nearest cadence "
-        "that fits is named.",
+        "incompatible windows",
+        "The windows of the reader do not start and end at boundaries of the PARTITIONED table that it reads. A daily "
+        "slice cannot be cut into hours, and a day in Kolkata does not consist of UTC hours. The error shows the "
+        "nearest cadence that fits.",
     ),
     "E123": Code(
-        "a read beyond RETAIN",
-        "RETAIN says how long a table's windows are kept. A dropped window is never read as empty, so nothing may read "
-        "further back.",
+        "read beyond RETAIN",
+        "The statement reads further back than RETAIN keeps windows. A dropped window is never read as empty. Reduce "
+        "the reach of the read, or increase RETAIN.",
     ),
     "E124": Code(
-        "a bound that never acts",
-        "A LOOKBACK shorter than a window reads no window again, a KEY PAST of one window looks back at nothing, a MAX "
-        "LATENESS of 0 opens nothing, and a PARTIAL AFTER shorter than the DELAY waits for nothing. What was meant is "
-        "longer.",
+        "bound without effect",
+        "The bound is too short to have any effect: use a longer one, or remove the clause. A LOOKBACK shorter than a "
+        "window reads no window again. A KEY PAST of one window covers no earlier window. A MAX LATENESS of 0 opens "
+        "nothing. A PARTIAL AFTER shorter than the DELAY waits for nothing.",
     ),
 }
 LANGUAGE: Mapping[str, Code] = {
-    "E200": Code("errors in the project", "All that is wrong with the project, found together. Nothing of it can run."),
+    "E200": Code(
+        "errors in the project",
+        "The project has errors. All of them are found and reported together. No batch can run until they are fixed.",
+    ),
     "E201": Code(
         "unreadable text",
-        "A quote, backtick or comment is never closed, or the file is not UTF-8. Reading goes on behind the next "
+        "A quote, backtick or comment is never closed, or the file is not UTF-8. Parsing continues after the next "
         "semicolon, so that other errors are reported too.",
     ),
     **TEXTS,
     "E202": Code(
-        "an unknown statement",
-        "A statement begins with CREATE CONNECTION, FUNCTION or VIEW, COLLECT, TRANSFORM, PUBLISH or GRANT.",
+        "unknown statement",
+        "The statement does not start with a known keyword. Statements start with CREATE CONNECTION, CREATE FUNCTION, "
+        "CREATE VIEW, COLLECT, TRANSFORM, PUBLISH or GRANT.",
     ),
     "E203": Code(
-        "an unknown column",
-        "Columns are known from closed column lists, from queries, and from the last run. What is not known for sure "
-        "is not refused. Name a column in the list of its COLLECT to make it known before it first arrives.",
+        "unknown column",
+        "The column does not exist in the tables that the query reads. Columns are known from closed column lists, "
+        "from queries and from the last run. A column that may exist is not reported. To use a column before it first "
+        "arrives, name it in the column list of its COLLECT.",
     ),
-    "E204": Code("something else was expected", "The words do not follow the grammar at this place."),
-    "E205": Code("an unknown clause", "No clause, and nothing said of a column, begins with this word."),
-    "E206": Code("a clause in the wrong place", "The clause exists, and this statement does not take it."),
-    "E207": Code("said twice", "Each clause, option and type is said once; EXPECT adds up."),
-    "E208": Code("not yet", "The language has it, this release does not. It is refused so that it is never ignored."),
-    "E209": Code("a habit of another tool", "Another tool says it so. The error says how it is said here."),
-    "E210": Code("a query that cannot be read", "The query is no SQL that Spark would take, or no query at all."),
+    "E204": Code("unexpected token", "The text does not follow the grammar at this place."),
+    "E205": Code("unknown clause", "No clause and no column property starts with this word."),
+    "E206": Code("misplaced clause", "The clause exists, but this statement does not support it."),
+    "E207": Code(
+        "duplicate clause",
+        "A clause, an option or a type is declared twice. Each can be declared once; only EXPECT can be repeated.",
+    ),
+    "E208": Code(
+        "feature not available yet",
+        "The feature is part of the language, but this release does not support it. It is refused, so that it is never "
+        "ignored silently.",
+    ),
+    "E209": Code(
+        "syntax of another tool",
+        "The statement uses the syntax of another tool. The error shows the Waterclock syntax.",
+    ),
+    "E210": Code("invalid query", "The text is not a query, or not SQL that Spark accepts."),
     "E211": Code(
-        "an impossible name",
-        "Names become folders, columns and tables elsewhere: letters, digits and _. Some names are ours: timelabel, "
-        "the schema waterclock, the connection project, names that begin with _, what is made beside a table, and "
-        "rec_* in a TEMPORAL table.",
+        "invalid name",
+        "The name cannot be used. Names become folders, columns and tables in other systems, so only letters, digits "
+        "and _ are allowed. Reserved names are timelabel, the schema waterclock, the connection project, and names "
+        "that start with _. Names of generated companion tables are reserved too, as are names rec_* in a TEMPORAL "
+        "table.",
     ),
     "E212": Code(
-        "a name twice",
-        "Tables, views, publishes, columns and rules have names of their own; case alone does not tell two apart.",
+        "duplicate name",
+        "The name is used twice. Tables, views, publishes, columns and rules need unique names. Names that differ only "
+        "in case are duplicates.",
     ),
     "E213": Code(
-        "an unknown table", "No statement of the project makes a table or view of this name. Tables are schema.name."
+        "unknown table",
+        "No statement of the project creates a table or view with this name. Table names have the form schema.name.",
     ),
     "E214": Code(
-        "a column with its schema",
-        "What is read is put in place of its name, so inside of a query it goes by its alias or bare name: orders.id, "
-        "not raw.orders.id.",
+        "column qualified with a schema",
+        "The column is qualified with the schema of its table. Each input replaces its name in the query, so the "
+        "schema is not available there. Use the alias or the bare table name: orders.id, not raw.orders.id.",
     ),
     "E215": Code(
-        "another answer each time",
-        "The same inputs and the same code give the same output, else a batch could not be made again. The moment is "
-        "WINDOW_END(), chance is a hash of a key. A text like 'now' is such a function where a time is read, and a "
-        "TABLESAMPLE takes other rows when Spark divides them otherwise.",
+        "nondeterministic query",
+        "The query can return a different result each time it runs. The same inputs and the same code must give the "
+        "same output, so that a batch can be made again. Use WINDOW_END() for the current time, and a hash of a key "
+        "for random numbers. A text such as 'now' is also nondeterministic if a time is parsed from it. TABLESAMPLE "
+        "depends on how Spark partitions the rows.",
     ),
     "E216": Code(
-        "an invalid table reference",
-        "PAST, UNTIL, HISTORY, PREVIOUS and LATEST stand in FROM around the name of one table or view; PAST and UNTIL "
-        "say how far they reach, and read only PARTITIONED tables. Of functions, FROM takes those of Spark that give "
-        "rows, without a schema.",
+        "invalid table reference",
+        "The reference in FROM is not valid. PAST, UNTIL, HISTORY, PREVIOUS and LATEST take the name of one table or "
+        "view. PAST and UNTIL also take their reach, and read only PARTITIONED tables. FROM accepts Spark's table "
+        "functions, without a schema, and no other functions.",
     ),
     "E217": Code(
-        "an unknown variable",
-        ":name is a value of [vars] in waterclock.toml, and of the type that is wanted at this place.",
+        "unknown variable",
+        "The variable is not defined, or its value has the wrong type for this place. :name refers to a value of "
+        "[vars] in waterclock.toml.",
     ),
     "E218": Code(
-        "two strings touch",
-        r"In 'it''s' some readers of SQL see one text, others two. A quote inside of a string is written \'.",
+        "adjacent strings",
+        "Two strings follow each other without a separator. Some SQL parsers read 'it''s' as one string, others as "
+        r"two. Write a quote inside a string as \'.",
     ),
     "E219": Code(
-        "a type that no table stores",
-        "Types are Spark SQL's, as far as a Delta table can hold them: not INTERVAL, VARIANT, TIME and collated text. "
-        "A query may use them on the way to its columns.",
+        "unsupported column type",
+        "A Delta table cannot store this type. Column types are those of Spark SQL, except INTERVAL, VARIANT, TIME and "
+        "collated text. Inside a query these types are allowed.",
     ),
     "E220": Code(
-        "an expression that cannot be read",
-        "An expression of a header is TRUE or FALSE for a row (or a batch) and asks no other table.",
+        "invalid expression",
+        "The expression is not valid here. An expression in a statement header is TRUE or FALSE for a row or a batch, "
+        "and reads no other table.",
     ),
     "E221": Code(
-        "an unknown connection",
-        "A connection is declared by CREATE CONNECTION; the connection project is always there.",
+        "unknown connection",
+        "No statement declares this connection. Declare it with CREATE CONNECTION. The connection project always "
+        "exists.",
     ),
-    "E222": Code("an unknown connection type", "No connector of this type is installed."),
-    "E223": Code("a wrong option", "Each connector says which options it takes, of which kind, and which it needs."),
+    "E222": Code("unknown connection type", "No installed connector has this type."),
+    "E223": Code(
+        "invalid option",
+        "The option is unknown, has a value of the wrong kind, or is required and missing. Each connector defines its "
+        "options.",
+    ),
     "E224": Code(
-        "the connector cannot do that",
-        "Each connector says how its systems can be collected from and published to. Files, for one, take no keyed "
-        "update.",
+        "operation not supported by the connector",
+        "The connector does not support this operation. Each connector defines how its systems can be collected from "
+        "and published to. Files, for example, do not support keyed updates.",
     ),
     "E225": Code(
-        "a secret that does not resolve",
-        "A secret is looked for in the variable WATERCLOCK_SECRET_<NAME>, then in the file of its name below the "
-        "environment's folder secrets, then in the keyring and in Vault, where the environment names them. Only the "
-        "chosen environment's are asked for. Names of one variable, ops/password and ops_password, are refused.",
+        "unresolved secret",
+        "The secret was not found. Waterclock checks the variable WATERCLOCK_SECRET_<NAME>, then the file with its "
+        "name in the environment's folder secrets. After that it checks the keyring and Vault, if the environment "
+        "configures them. Only secrets of the selected environment are resolved. Two names that map to the same "
+        "variable, such as ops/password and ops_password, are refused.",
     ),
     "E226": Code(
-        "a type and a mode that do not go together",
-        "A PARTITIONED table is APPENDed to, label by label. A source taken whole REPLACEs what was there. A publish "
-        "follows its table.",
+        "incompatible type and mode",
+        "The type of the table does not support this mode. A PARTITIONED table is APPENDed to, label by label. A "
+        "source that is collected as a whole uses REPLACE. A publish must match its table.",
     ),
     "E227": Code(
-        "a keyed update without a key",
-        "MERGE and TEMPORAL find rows by key: mark columns KEY, or say MERGE ON (...). A version of a TEMPORAL table "
-        "is one by its key and rec_eff_time.",
+        "keyed update without a key",
+        "MERGE and TEMPORAL find rows by key, and no key is declared. Mark columns as KEY, or write MERGE ON (...). In "
+        "a TEMPORAL table, the key and rec_eff_time identify a version.",
     ),
     "E228": Code(
-        "no cadence",
-        "Where data comes in, EVERY or SCHEDULE is said. A transform takes the cadence of what it reads where that is "
-        "one; where inputs differ, it must be said, so that a new input never changes a cadence unseen.",
+        "missing cadence",
+        "The statement needs EVERY or SCHEDULE. Every table that collects data must declare it. A transform inherits "
+        "the cadence of its inputs if they have the same one. Otherwise it must declare one, so that a new input never "
+        "changes the cadence silently.",
     ),
     "E229": Code(
-        "a circle",
-        "Tables that read each other need a PREVIOUS on the way round, and may hold no LATEST. Views may not read "
-        "themselves at all.",
+        "cyclic references",
+        "Tables read each other in a cycle. A cycle needs a PREVIOUS and must not contain LATEST. Views must not read "
+        "themselves.",
     ),
     "E230": Code(
-        "PREVIOUS without columns", "Before START it reads an empty table, whose columns and types must be declared."
+        "PREVIOUS without declared columns",
+        "PREVIOUS reads a table whose columns and types are not declared. Before START it reads an empty table, so "
+        "both must be declared.",
     ),
     "E231": Code(
-        "a rule on a view", "A view is put in place of its name and has no batches. Rules belong to a TRANSFORM."
+        "rule on a view",
+        "A view cannot have rules. It is expanded in place of its name and has no batches. Declare the rule on a "
+        "TRANSFORM.",
     ),
-    "E232": Code("versions kept too short", "KEEP VERSIONS says how long older states can be read: a week or more."),
-    "E233": Code("a part is missing", "The statement lacks what it cannot do without: FROM, TO, TYPE or its query."),
+    "E232": Code(
+        "KEEP VERSIONS too short",
+        "KEEP VERSIONS is shorter than a week. It is the time for which older states can be read, and must be at least "
+        "a week.",
+    ),
+    "E233": Code(
+        "missing clause", "The statement is incomplete. A required part is missing: FROM, TO, TYPE or the query."
+    ),
     "E234": Code(
-        "a column without a name", "Spark would make a name up of the expression, with signs in it that no table takes."
+        "unnamed column",
+        "The column has no name. Spark would derive one from the expression, with characters that a table name cannot "
+        "contain. Add an alias with AS.",
     ),
     "E235": Code(
-        "a timeline that cannot be",
-        "A TEMPORAL table keeps the versions of each key on one timeline: AT names an instant that is no key, TRACK "
-        "and NULLS VALUE name attributes. What orders or deletes is an attribute only where TRACK lists it.",
+        "invalid timeline",
+        "The timeline of a TEMPORAL table is not valid. Such a table keeps the versions of each key on one timeline. "
+        "AT names an instant that is not part of the key. TRACK and NULLS VALUE name attributes. Columns that order or "
+        "delete rows are attributes only if TRACK lists them.",
     ),
     "E236": Code(
-        "UNION ALL BY NAME in the wrong place",
-        "It stands at the top of a TRANSFORM's query, between queries that Spark runs for themselves. What is said of "
-        "one of them, a WITH, an ORDER BY, a LIMIT, another UNION, goes into brackets with it.",
+        "misplaced UNION ALL BY NAME",
+        "UNION ALL BY NAME is only allowed at the top level of a TRANSFORM's query, between queries that Spark can run "
+        "separately. Put a WITH, ORDER BY, LIMIT or another UNION of one of these queries into brackets with it.",
     ),
     "E237": Code(
-        "a flat read that cannot be",
-        "FLAT brings in all parents that a table's columns refer to, by their keys: each has one row for a key, or one "
-        "version at a time. A parent that is TEMPORAL is meant AT a time, unless the child has versions of its own; of "
-        "two parents alike each has a ROLE; no name is there twice, and no way leads back.",
+        "invalid FLAT read",
+        "FLAT joins all parents that a table refers to by their keys, and these references do not allow it. A parent "
+        "has one row per key, or one version per key and time. Read a TEMPORAL parent AT a time, unless the child has "
+        "versions of its own. Give each of two references to the same parent a ROLE. Column names must be unique, and "
+        "references must not form a cycle.",
     ),
     "E238": Code(
-        "a function that is called wrongly",
-        "A function that Waterclock brings to queries takes what its page says, in that order or by name.",
+        "invalid function call",
+        "The arguments do not match the parameters of this built-in function. Pass them in the documented order or by "
+        "name.",
     ),
     "E239": Code(
-        "an ambiguous column",
-        "Several tables that a query reads have a column of that name, or one has it twice. Spark takes none of them.",
+        "ambiguous column",
+        "Several tables in the query have a column with this name, or one table has it twice. Spark accepts neither. "
+        "Qualify the column, or rename it.",
     ),
-    "E240": Code("a project file that is no TOML", "waterclock.toml cannot be read."),
+    "E240": Code("invalid TOML", "waterclock.toml is not valid TOML."),
     "E241": Code(
-        "an unknown key", "Unknown keys of waterclock.toml are errors, so that a misspelt one is never ignored."
+        "unknown key",
+        "waterclock.toml contains an unknown key. Unknown keys are errors, so that a misspelled key is never ignored.",
     ),
-    "E242": Code("a wrong value", "A key of waterclock.toml is missing, or holds what it cannot."),
-    "E243": Code("an unknown environment", "The environment is --env, else WATERCLOCK_ENV, else env below [project]."),
-    "E244": Code("no project", "There is no waterclock.toml, or no file that it names holds statements."),
+    "E242": Code("invalid value", "A key of waterclock.toml is missing or has an invalid value."),
+    "E243": Code(
+        "unknown environment",
+        "The project does not define this environment. The environment is taken from --env, then WATERCLOCK_ENV, then "
+        "env in [project].",
+    ),
+    "E244": Code("no project", "There is no waterclock.toml, or none of the files that it lists contains statements."),
     "E245": Code(
-        "an unknown pool", "A pool is named below [pools] with the number of batches it holds; default always exists."
+        "unknown pool",
+        "The pool is not defined. Define it in [pools] with its number of batches. The pool default always exists.",
     ),
     "E246": Code(
-        "a condition that does not choose",
-        "WHEN chooses the query that makes a label before the label runs, and for all times: by its window, values of "
-        "the project and literals. What rows hold, what other tables hold, and the time of day are not known then.",
+        "invalid WHEN condition",
+        "The condition depends on values that are not known in advance. WHEN selects the query of a label before the "
+        "label runs, and the choice never changes. The condition can use the window, values of the project and "
+        "literals. It cannot use rows, other tables or the time of day.",
     ),
     "E247": Code(
-        "queries that are not alike",
-        "All queries between which the labels of a table choose give the same columns, by name, and of one type where "
-        "none is declared: readers of the table do not see which query made a label.",
+        "queries with different columns",
+        "The queries of a table return different columns. All queries that WHEN can select must return the same "
+        "columns, by name. Types must be the same too, unless they are declared. Readers of the table do not know "
+        "which query made a label.",
     ),
     "E248": Code(
-        "a source that cannot tell what changed",
-        "LOOKBACK ... CHANGED collects only those past windows again that changed, and asks the source which they are. "
-        "Files and databases can tell. MERGE and TEMPORAL tables read the whole LOOKBACK each time.",
+        "source without change information",
+        "The source cannot report which past windows changed. LOOKBACK ... CHANGED collects only the past windows that "
+        "changed, and needs this information. Files and databases provide it. MERGE and TEMPORAL tables always read "
+        "the whole LOOKBACK.",
     ),
     "E249": Code(
-        "a source that tells what changed by other means",
-        "A database tells by a column that holds when a row was changed last: CHANGED BY modified_at. Files tell by "
-        "what has come since: CHANGED alone.",
+        "wrong form of CHANGED",
+        "The source detects changes in another way. A database needs a column with the time of a row's last change: "
+        "CHANGED BY modified_at. Files need no column, because new files show the change: write CHANGED alone.",
     ),
     "E250": Code(
-        "a Python file that cannot be loaded",
-        "Loading a Python file runs it. It is no Python, or raised something; the frames that are shown are the "
-        "project's own. What it declares from there on is not known.",
+        "Python file failed to load",
+        "Loading a Python file runs it, and this one is not valid Python or raised an exception. The error shows the "
+        "frames of the project. Declarations after the failure are unknown.",
     ),
     "E251": Code(
-        "an argument that is no text",
-        "In Python an argument's value is the clause's own text; flags are True, options a dict of texts, numbers, "
-        "True, False and wc.secret.",
+        "invalid argument value",
+        "The argument does not have the required form. In Python, an argument contains the text of the clause. Flags "
+        "are True. Options are a dict of texts, numbers, True, False and wc.secret.",
     ),
     "E252": Code(
-        "a function that cannot be found again",
-        "A batch calls a Python function by its file and its name: it stands at the top level of a file of the "
-        "project, below the decorator, under a name of its own.",
+        "function not importable",
+        "A batch imports a Python function by its file and name, and this function cannot be imported that way. Define "
+        "it at the top level of a project file, below the decorator, with a unique name.",
     ),
     "E253": Code(
-        "a parameter without meaning",
-        "A parameter of a Python transform is what is read (wc.table and the like), a value of [vars] (wc.var), or the "
-        "window. Each is given by its name.",
+        "parameter without meaning",
+        "The parameter of the Python transform is not one of the supported kinds. A parameter is an input (wc.table "
+        "and similar), a value of [vars] (wc.var), or the window. Each is passed by name.",
     ),
     "E260": Code(
-        "a batch that may lack something",
-        "PARTIAL AFTER d makes a batch d after its window of what is settled by then, and again once the rest is. Its "
-        "query asks IS_PARTIAL() which of the two it is.",
+        "invalid PARTIAL AFTER",
+        "PARTIAL AFTER is not possible here: no input can be missing, or the inputs form a cycle. With PARTIAL AFTER "
+        "d, a batch runs d after its window with the inputs that are settled by then. It runs again once the remaining "
+        "inputs are settled. Its query calls IS_PARTIAL() to distinguish the two runs.",
     ),
     "E254": Code(
-        "a SQL type that is not known",
-        "A function for queries has a type for each parameter and for what it gives. Annotations say those of bool, "
-        "int, float, str, bytes, date and datetime; all others are said in parameters and returns.",
+        "unknown SQL type",
+        "A parameter or the result of the function has no known SQL type. Annotations define the types for bool, int, "
+        "float, str, bytes, date and datetime. Declare all other types with parameters and returns.",
     ),
     **RECEIVER,
     **QUALITY,
@@ -296,185 +361,218 @@ TEMPORAL: Mapping[str, Code] = {code: Code(*said) for code, said in REFUSALS.ite
 SELECTION: Mapping[str, Code] = {
     "E501": Code(
         "LATEST without a tick",
-        "LATEST picks its tick at the batch's first run, and keeps it. Before the first batch of the table that is "
-        "read there is none to pick.",
+        "The table that LATEST reads has no batch yet, so there is no tick to select. LATEST selects its tick at the "
+        "first run of a batch and keeps it.",
     ),
     "E510": Code(
-        "a selection that cannot be read",
-        "A selection names tables: marts.delays, +marts.delays with all upstream of it, marts.delays+ with all "
-        "downstream, marts.*, tag:word; each with @LABELS or not.",
+        "invalid selection",
+        "The text is not a valid selection. Examples are marts.delays, +marts.delays with all upstream tables, "
+        "marts.delays+ with all downstream tables, marts.* and tag:word. Each can have @LABELS.",
     ),
     "E511": Code(
-        "a selection that matches nothing",
-        "A table, pattern or tag that is not there is an error, never an empty answer. The nearest names are named.",
+        "empty selection",
+        "The table, pattern or tag does not exist. A selection without a match is an error, never an empty result. The "
+        "error lists the nearest names.",
     ),
     "E512": Code(
-        "labels that cannot be read",
-        "A label is said as 20130105050000, 2013-01-05, 20130105, 2013-01, 2013 or 2013-01-05T06:00; a range is two of "
-        "them with two dots between.",
+        "invalid labels",
+        "The text is not a label or a range of labels. Write a label as 20130105050000, 2013-01-05, 20130105, 2013-01, "
+        "2013 or 2013-01-05T06:00. A range is two labels with two dots between them.",
     ),
     "E513": Code(
-        "no label there", "The table has no window that starts in what was asked for. The nearest labels are named."
+        "no matching label", "No window of the table starts in the requested range. The error lists the nearest labels."
     ),
-    "E514": Code("a range the wrong way round", "A range of labels goes from the older one to the newer one."),
-    "E515": Code("several tables", "The command is about one table, and the selection means several."),
-    "E516": Code("a batch that was not made", "There is no history of what was never claimed; `plan` says why."),
+    "E514": Code("reversed range", "The range of labels ends before it starts. Write the older label first."),
+    "E515": Code("selection of several tables", "The command takes one table, and the selection contains several."),
+    "E516": Code(
+        "batch without history", "The batch was never claimed, so it has no history. `plan` shows the reason."
+    ),
     "E517": Code(
-        "no such column to follow",
-        "The lineage of a column is asked for by schema.table.column. Open columns are known after the first run.",
+        "no such column in the lineage",
+        "The table has no such column. Column lineage is requested as schema.table.column. Columns of an open list are "
+        "known after the first run.",
     ),
     "E521": Code(
-        "a tick without content", "A table holds nothing before its first window, and what is to come is not known yet."
+        "tick without content",
+        "The table has no content at this tick. It is empty before its first window, and its future content is not "
+        "known yet.",
     ),
     "E522": Code(
-        "a state that was not made",
-        "A table has a content at a tick once all its windows up to there are made, or skipped; as known then, once "
-        "they were by then. Of a REPLACE transform the states that nobody reads are not made; `backfill` makes them. "
-        "`--partial` answers without what is missing, and lists it.",
+        "state not made",
+        "The table has no complete content at this tick. It needs all its windows up to the tick to be done or "
+        "skipped. With an instant of knowledge, they must have been done or skipped by that instant. States of a "
+        "REPLACE transform that no table reads are not made automatically; `backfill` makes them. `--partial` answers "
+        "without the missing windows, and lists them.",
     ),
     "E523": Code(
-        "no tick, or no instant, at which all agrees",
-        "`latest` is the newest tick at which all tables of the query are settled. While something was restated and "
-        "not all has followed, an answer is the one known at the last instant at which all agreed: there was none.",
+        "no consistent tick or instant",
+        "There is no tick or instant at which all tables of the query agree. `latest` is the newest tick at which all "
+        "of them are settled. After a restatement, until all dependent batches follow, the answer is that of the last "
+        "consistent instant. No such instant exists here.",
     ),
-    "E524": Code("no such run", "A run has the name that the page of runs lists it by, and that `audit` tells."),
+    "E524": Code("no such run", "No run has this name. Use a name from the page of runs or from `audit`."),
     "E525": Code(
-        "more batches than a page takes in",
-        "A page answers in about a second: it looks at a million labels, and plans ten thousand batches at most. Fewer "
-        "tables or labels are answered there; a command line takes any number.",
+        "too many batches for a page",
+        "The request covers more batches than a page can process. A page must respond in about a second, so it checks "
+        "at most a million labels and plans at most ten thousand batches. Select fewer tables or labels, or use the "
+        "command line, which has no limit.",
     ),
-    "E518": Code("a label that was dropped", "What RETAIN has dropped is gone, and is never made again as if empty."),
+    "E518": Code(
+        "dropped label", "RETAIN dropped this label. Its rows are gone, and it is never made again as if it were empty."
+    ),
     "E519": Code(
-        "a source that cannot be asked again",
-        "recollect asks the source of a collect by data time again. What arrived does not arrive again, and a live "
-        "table only says what it holds now: there recompute goes back to what was kept.",
+        "recollect not supported",
+        "`recollect` works only for a collect by data time, whose source can be queried for past windows. Data that "
+        "arrived does not arrive again, and a live table contains only its current state. Use `recompute` for those: "
+        "it reads the stored inputs.",
     ),
 }
 ENGINE: Mapping[str, Code] = {
-    "E701": Code("Java is missing", "Spark runs on Java 17 or newer. It is found by JAVA_HOME, else on PATH."),
+    "E701": Code(
+        "missing Java", "Spark needs Java 17 or newer, and none was found. Waterclock uses JAVA_HOME, then PATH."
+    ),
     "E702": Code(
-        "jars that are not to be had",
-        "Delta's jars are fetched once, or taken from the folder that WATERCLOCK_JARS names. One is missing, or is not "
-        "the one it should be by its checksum.",
+        "missing jars",
+        "One of Delta's jars is missing, or does not match its checksum. The jars are downloaded once, or taken from "
+        "the folder in WATERCLOCK_JARS.",
     ),
     "E703": Code(
-        "a Java that does not fit",
-        "The Java that was found is older than 17, or does not start. It is found by JAVA_HOME, else on PATH.",
+        "unsupported Java",
+        "The Java that was found is older than 17, or does not start. Waterclock uses JAVA_HOME, then PATH.",
     ),
     "E704": Code(
-        "a Spark that does not start",
-        "Java was found, and Spark's JVM did not come up: what it said last is given. Or its folder below the storage "
-        "cannot be made, or the machine knows no name of the user. No batch was claimed.",
+        "Spark failed to start",
+        "Spark's JVM did not start; the error shows its last output. Other causes are a folder in the storage that "
+        "cannot be created, or a machine without a name for the user. No batch was claimed.",
     ),
     "E705": Code(
-        "a table without columns",
-        "A table is read before its first batch, and its declaration gives no types, so nobody knows its columns.",
+        "table without columns",
+        "The table is read before its first batch, and its declaration has no types. Its columns are therefore "
+        "unknown. Declare them, or wait for the first batch.",
     ),
-    "E706": Code("a destination is no table", "What is published lies elsewhere. What it is made of can be queried."),
+    "E706": Code(
+        "destination in a query",
+        "A destination of a PUBLISH cannot be queried, because its rows are in another system. Query the table that it "
+        "publishes.",
+    ),
     "E707": Code(
-        "no archive of classes",
-        "Java did not write down what it loads at each start of Spark. Runs go on without it, and start as they did.",
+        "missing class archive",
+        "Java did not write the archive of the classes that it loads at each start of Spark. Runs continue without it, "
+        "at the usual start time.",
     ),
     "E711": Code(
-        "a full disk",
-        "A slice could not be written to its end. Nothing of the batch is visible, and the next run makes it again.",
+        "disk full",
+        "A slice could not be written completely. No row of the batch is visible, and the next run makes it again.",
     ),
-    "E712": Code(
-        "a JVM that is gone", "Spark's process ended. The run starts another and makes once more what was lost with it."
-    ),
+    "E712": Code("terminated JVM", "Spark's process ended. The run starts a new one and repeats the lost work."),
     "E713": Code(
-        "a setting of Spark that is Waterclock's",
-        "Zones, types of times and how files are written are the same everywhere, or rows would not be. Where Spark "
-        "runs and what memory it has are keys of their own.",
+        "Spark setting managed by Waterclock",
+        "The setting cannot be changed. Time zones, timestamp types and the file layout must be the same everywhere, "
+        "or rows would differ. Use the separate keys for Spark's master and memory.",
     ),
     "E714": Code(
-        "a Spark Connect server that cannot be used",
-        "It does not answer, its client is not installed here, or it was started without what rows need: Delta, and a "
-        "JVM in UTC, of the same version.",
+        "unusable Spark Connect server",
+        "The server does not respond, its client is not installed, or its configuration does not fit. It needs Delta, "
+        "a JVM in UTC, and the same version of Spark.",
     ),
     **QUALITY_AT_WORK,
     **COPIES,
     **STATE_AT_WORK,
     **SCHEMAS_AT_WORK,
     "E720": Code(
-        "an error in the project's Python",
-        "A function of the project raised something. The frames that are shown are the project's own.",
+        "exception in project code",
+        "A Python function of the project raised an exception. The error shows the frames of the project.",
     ),
-    "E721": Code("a function that is gone", "The file no longer has the function that a statement was made from."),
-    "E722": Code("a function that gave no DataFrame", "A Python transform returns the DataFrame that it made."),
+    "E721": Code(
+        "missing function", "The Python file no longer contains the function that the statement was made from."
+    ),
+    "E722": Code(
+        "function without a DataFrame result",
+        "The Python transform did not return a DataFrame. Return the DataFrame that it creates.",
+    ),
     **QUERIES,
     "E740": Code(
-        "not as expected",
-        "A rule, a key or a NOT NULL does not hold for the batch. It was audited before it was committed: nothing of "
-        "this revision is visible, and an earlier one stays. The rules that did not hold are named with their counts.",
+        "failed expectation",
+        "A rule, a key or a NOT NULL failed for the batch. The audit runs before the commit, so no row of this "
+        "revision is visible. An earlier revision stays visible. The error lists the failed rules with their counts.",
     ),
     "E750": Code(
-        "a claim that was taken over",
-        "The runner's lease ran out, and another one took its place before anything was committed.",
+        "claim taken over", "The runner's lease expired before its commit, and another runner took the batch over."
     ),
     "E751": Code(
-        "a foreign commit",
-        "Somebody else changed the data of a table of ours. Its batches stop, since nobody can say what it holds, "
+        "foreign commit",
+        "Another writer changed the data of a Waterclock table. Its content is no longer known, so its batches stop "
         "until the change is undone.",
     ),
     "E752": Code(
-        "a damaged batch",
-        "A file of the sealed slice that a done batch is made of is gone, cut off or changed. Others go on; what needs "
-        "its rows stops, naming what makes them again: `rebuild` where the manifest alone is lost, `recollect` or "
-        "`recompute`, or `skip` where nobody has the rows any more. Each run tries again what was stopped.",
+        "damaged batch",
+        "A file in the sealed slice of a done batch is missing, truncated or changed. Other batches continue; batches "
+        "that need its rows stop. If only the manifest is lost, use `rebuild`. Otherwise use `recollect` or "
+        "`recompute`, or `skip` if the rows exist nowhere any more. Each run retries the stopped batches.",
     ),
     "E753": Code(
-        "a damaged file of a table",
-        "A file that a table shows, and that is none of a sealed slice, is gone, cut off or changed. `rebuild` makes "
-        "the table again from its stage.",
+        "damaged file of a table",
+        "A file of the visible table, outside the sealed slices, is missing, truncated or changed. `rebuild` makes the "
+        "table again from its stage.",
     ),
     "E754": Code(
-        "a log that is older than the ledger",
-        "The ledger has recorded versions that the table's log does not have: an older copy was put back, or the log "
-        "was removed; or a `rebuild` that made it anew was broken off before the rows were back. Nothing of the table "
-        "is claimed or read until the newer copy is back, or `rebuild` made it anew.",
+        "table log older than the ledger",
+        "The ledger has recorded versions that are not in the log of the table. An older copy was restored, the log "
+        "was removed, or a `rebuild` was interrupted before the rows were back. The table is neither claimed nor read "
+        "until the newer copy is restored or `rebuild` has made it again.",
     ),
     "E758": Code(
-        "a ledger that is older than its tables",
-        "A table has commits of batches whose claims the ledger does not know: an older copy of it was put back. "
-        "Its answers would be those of then, and what was collected and delivered since would be so once more. Nothing "
-        "of the table is claimed or read until the newer ledger is back, or `ledger rebuild --force` made one.",
+        "ledger older than its tables",
+        "A table has commits of claims that the ledger does not know. An older copy of the ledger was restored. It "
+        "would give outdated answers, and would repeat collects and deliveries. The table is neither claimed nor read "
+        "until the newer ledger is restored or `ledger rebuild --force` has made one.",
     ),
     "E790": Code(
-        "an error of another library",
-        "Something failed that has no words of its own yet. The library's are shown, with the frames that are ours.",
+        "error in another library",
+        "A library raised an error for which Waterclock has no message of its own. The error shows the library's "
+        "message and the frames of Waterclock.",
     ),
 }
 CLI: Mapping[str, Code] = {
-    "E901": Code("a project is there already", "`init` writes a new project and changes no file."),
-    "E902": Code("nobody to answer", "The command asks before it goes on, and no terminal is there. `--yes` answers."),
+    "E901": Code(
+        "existing project", "The folder already contains a project. `init` creates new projects and changes no file."
+    ),
+    "E902": Code(
+        "confirmation without a terminal",
+        "The command asks for confirmation, and there is no terminal. Pass `--yes` to confirm.",
+    ),
     "E903": Code(
-        "a reason is needed",
-        "`skip` leaves rows out, `pause` leaves work lying. The reason is all that others find who look for it.",
+        "missing reason",
+        "The command needs a reason. `skip` leaves rows out, and `pause` delays work. The reason is the only "
+        "explanation that other users will find.",
     ),
     "E904": Code(
-        "a time that cannot be run to",
-        "A window is read once it is over. `plan --now` looks ahead, `run --watch` waits; `--until` follows `--now`.",
+        "invalid time for a run",
+        "A window can be read only after its end, and `--until` must not be earlier than `--now`. Use `plan --now` to "
+        "preview later batches, and `run --watch` to wait for them.",
     ),
-    "E905": Code("a project that cannot be written", "The folder given to `init` may not be written, or is full."),
+    "E905": Code("project folder not writable", "The folder passed to `init` is not writable, or its disk is full."),
     "E906": Code(
-        "an invalid option or variable",
-        "An option, an argument or a command is unknown, missing or of another kind. `waterclock COMMAND --help` lists "
-        "what there is.",
+        "invalid option, argument or command",
+        "An option, an argument or a command is unknown, missing or of the wrong type. `waterclock COMMAND --help` "
+        "lists the valid ones.",
     ),
-    "E907": Code("an unknown kind of drawing", "The data model is drawn as .svg, .png or .dot."),
+    "E907": Code(
+        "unknown image format",
+        "The file extension is not supported. The data model can be drawn as .svg, .png or .dot.",
+    ),
     "E908": Code(
-        "a picture that cannot be made",
-        "Pictures are made by Graphviz's command dot, where it is installed. The model as .dot needs nothing.",
+        "image not created",
+        "Images need Graphviz's command dot. It is missing, or it failed. Install Graphviz, or write the model as "
+        ".dot, which needs no other program.",
     ),
     "E909": Code(
-        "no address to listen at",
-        "`ui`, `receive` and `run --watch --listen` need an address that is free and allowed: a port, host:port, or "
-        "for `ui` unix:/path. `receive` also needs the library of its server.",
+        "no usable listen address",
+        "`ui`, `receive` and `run --watch --listen` need an address that is free and permitted. An address is a port "
+        "or host:port; `ui` also accepts unix:/path. `receive` also needs the library of its server.",
     ),
     "E910": Code(
-        "what no page has",
-        "An address of `ui` names a part of a page, or something to do with batches, that there is not.",
+        "unknown part of a page", "The address of `ui` names a page part or a batch action that does not exist."
     ),
     **ALERTS,
     **LINEAGE,
@@ -483,8 +581,9 @@ CLI: Mapping[str, Code] = {
     **TRUST,
     **WATCHING_BY_WATERMARK,
     "E999": Code(
-        "a defect of Waterclock",
-        "An error that should not be. All that is known of it was written into the file that is named.",
+        "internal error",
+        "This is a defect of Waterclock. The details are in the file that the message names. Report the defect with "
+        "that file.",
     ),
     **QUALITY_COMMANDS,
 }

@@ -17,438 +17,471 @@ from waterclock.codes_of_connectors import (
 from waterclock.errors import Code
 
 LEDGER: Mapping[str, Code] = {
-    "E401": Code("no ledger", "The database exists, and no ledger made it."),
+    "E401": Code("no ledger", "The database exists, but it contains no ledger."),
     "E402": Code(
-        "a ledger of newer code",
-        "A newer Waterclock has changed the ledger's tables; older code may not write there.",
+        "ledger of a newer version",
+        "A newer Waterclock has changed the tables of the ledger. Older code must not write to them. Upgrade "
+        "Waterclock.",
     ),
     "E403": Code(
-        "no such kind of ledger",
-        "A ledger lives in a SQLite file, `sqlite:///path/to/ledger.db`, or in a PostgreSQL database, "
-        "`postgresql://user@host/database`.",
+        "unsupported ledger URL",
+        "The URL is not one of a supported ledger. A ledger is a SQLite file, `sqlite:///path/to/ledger.db`, or a "
+        "PostgreSQL database, `postgresql://user@host/database`.",
     ),
     "E404": Code(
-        "a ledger of another project", "Each project has a ledger of its own; its tables and claims are not shared."
+        "ledger of another project",
+        "The ledger belongs to another project. Each project needs its own ledger; tables and claims are not shared.",
     ),
     "E405": Code(
-        "a table that would need a rebuild",
-        "Cadence, zone, type, mode and keys of a table with batches are part of what its labels mean. Until it is "
-        "fixed no batch of this table, or of what reads it, is made; all other tables run. Put the declaration back, "
-        "run `rebuild`, which makes the table from its stage, or `reset`, which starts it over.",
+        "rebuild required",
+        "Cadence, zone, type, mode and keys define the meaning of a table's labels, and they cannot change once the "
+        "table has batches. Until this is fixed, no batch of the table or of its readers runs. All other tables run. "
+        "Restore the declaration, run `rebuild`, which makes the table from its stage, or `reset`, which starts it "
+        "over.",
     ),
     "E406": Code(
-        "a flow that is not applied",
-        "Another flow was applied since this runner read its own. A runner with an older flow claims nothing.",
+        "outdated flow",
+        "Another flow was applied after this runner had read its own. A runner with an older flow claims nothing. "
+        "Start it again with the current project.",
     ),
     "E407": Code(
-        "a label that is claimed already",
-        "A regular table has one open claim at a time, a partitioned one has one a label. The claim is open until "
-        "its runner records an outcome or its lease runs out.",
+        "label claimed already",
+        "Another claim is open. A regular table has one open claim at a time, and a partitioned table has one per "
+        "label. A claim is open until its runner records an outcome or its lease expires.",
     ),
-    "E408": Code("a batch that is done already", "The batch is done, and neither restated by request nor stale."),
-    "E409": Code("a batch that was skipped", "Somebody decided that the batch is not made. `retry` takes that back."),
+    "E408": Code("batch done already", "The batch is done. It is not stale, and no user requested a restatement."),
+    "E409": Code("skipped batch", "A user decided to skip this batch. `retry` reverses the decision."),
     "E410": Code(
-        "inputs that changed while they were claimed",
-        "A table that the batch reads was committed between the look at it and the claim. Looking again helps.",
+        "inputs changed before the claim",
+        "An input of the batch was committed between the plan and the claim. The batch is planned again with the new "
+        "inputs.",
     ),
     "E411": Code(
-        "a claim that is closed",
-        "The claim was recorded before, or its lease ran out and another runner took it over. Its work is not "
-        "recorded again.",
+        "closed claim",
+        "The claim is closed: its outcome was recorded, or its lease expired and another runner took it over. Its work "
+        "is not recorded again.",
     ),
-    "E412": Code("unknown to the ledger", "No flow with that table was applied, or the table has no such batch yet."),
+    "E412": Code("unknown table or batch", "No applied flow contains the table, or the table has no such batch yet."),
     "E413": Code(
-        "a decision that does not fit the batch", "What was asked does not fit what the ledger knows of the batch."
+        "decision in conflict with the batch",
+        "The requested decision does not fit the state of the batch in the ledger.",
     ),
     "E414": Code(
-        "an item taken twice", "An item of a source belongs to one batch of a table. Another batch has it already."
+        "item taken twice",
+        "Another batch of the table already contains this item of the source. An item belongs to exactly one batch.",
     ),
-    "E415": Code("a ledger that is busy", "Another process holds the ledger's lock for longer than a minute."),
+    "E415": Code("busy ledger", "Another process has locked the ledger for more than a minute."),
     "E416": Code(
-        "a ledger that cannot be used",
-        "The database refused the login or a statement: a wrong password, a database that does not exist, a full "
-        "disk, missing rights, a damaged file. A server that lets a running process in no more is waited for, five "
-        "minutes long: its password may be about to change.",
+        "unusable ledger",
+        "The database refused the login or a statement. Possible causes are a wrong password, a nonexistent database, "
+        "a full disk, missing rights or a damaged file. If the login of a running process is refused, the process "
+        "retries for five minutes, because the password may be about to change.",
     ),
     "E417": Code(
-        "a ledger that is there",
-        "`ledger rebuild` is for one that is lost. `--force` moves the one there aside. In PostgreSQL another schema of"
-        " the database may hold it: `?schema=` in the URL names which.",
+        "existing ledger",
+        "A ledger already exists. `ledger rebuild` replaces a lost one. `--force` moves the existing ledger out of the "
+        "way. In PostgreSQL, another schema of the database may contain it: name the schema with `?schema=` in the "
+        "URL.",
     ),
     "E418": Code(
-        "an export that cannot be used",
-        "It was cut off, is damaged, or was written by newer code; or the export that it follows is gone. An earlier "
-        "one does as well where the logs since are there.",
+        "unusable ledger export",
+        "The export is truncated, damaged or written by newer code, or its preceding export is missing. An earlier "
+        "export works too, if the logs since then exist.",
     ),
-    "E419": Code("no ledger to export", "The flow never ran here, or its ledger is lost."),
+    "E419": Code("no ledger to export", "The flow has never run here, or its ledger is lost."),
     "E420": Code(
-        "windows that cannot be cut anew",
-        "`rebuild TABLE` changes a table's type, mode and keys. Its slices stay cut by the cadence and zone of their "
-        "time. Another cadence or zone goes through `rebuild --all`, which makes every table anew.",
+        "change of windows in a rebuild",
+        "`rebuild TABLE` cannot change a table's cadence or zone, because the slices in its stage keep their old "
+        "windows. It can change type, mode and keys. Use `rebuild --all`, which makes every table again.",
     ),
     "E421": Code(
-        "a ledger that is gone",
-        "Tables of the project are in the storage, and the ledger that tells what is done is not. An empty one would "
-        "have all of it made again, so none is made: `ledger rebuild` makes it of its export and the commits since.",
+        "missing ledger",
+        "The storage contains tables of the project, but their ledger is missing. With an empty ledger every batch "
+        "would run again, so none is created. `ledger rebuild` makes it from its export and the later commits.",
     ),
     "E422": Code(
-        "a damaged ledger",
-        "The ledger's file is no database any more: cut off, overwritten, or of another program. `ledger rebuild "
-        "--force` moves it aside.",
+        "damaged ledger",
+        "The file of the ledger is not a valid database. It was truncated, overwritten or written by another program. "
+        "`ledger rebuild --force` moves it out of the way.",
     ),
     "E423": Code(
-        "a ledger that does not answer",
-        "Its server is down or cannot be reached. One that was reached before is waited for, five minutes long. A "
-        "refused login is E416.",
+        "unreachable ledger",
+        "The server of the ledger is down or cannot be reached. If it was reachable before, the process retries for "
+        "five minutes. A refused login is E416.",
     ),
-    "E424": Code("a driver that is not installed", "PostgreSQL is spoken to through psycopg, which comes by an extra."),
+    "E424": Code("missing ledger driver", "A PostgreSQL ledger needs psycopg, which is an extra of Waterclock."),
     "E425": Code(
-        "a ledger that was moved",
-        "`ledger move` has put it into another database. Nothing is written here any more, so that no runner goes on "
-        "with what others no longer see.",
+        "moved ledger",
+        "`ledger move` has moved this ledger to another database. Nothing is written here any more, so that no runner "
+        "continues with data that others no longer see. Set ledger in waterclock.toml to the new URL.",
     ),
     "E426": Code(
-        "a ledger in use", "A ledger is moved between batches: a claim that is open could not be recorded afterwards."
+        "ledger in use",
+        "A claim is open, so the ledger cannot be moved: the outcome of the claim could not be recorded afterwards. "
+        "Move it between batches.",
     ),
     "E427": Code(
-        "a pool that is full",
-        "A pool bounds how many batches run side by side, of all the runners that share the ledger.",
+        "full pool",
+        "The pool has reached its limit of concurrent batches. The limit applies to all runners that share the ledger.",
     ),
     "E428": Code(
-        "nothing to take back",
-        "`withdraw` takes back what `recompute`, `recollect` or `backfill` asked for and no runner has begun. "
-        "What is due needs nobody to ask for it: `skip` leaves it out.",
+        "nothing to withdraw",
+        "There is no request to withdraw. `withdraw` cancels requests of `recompute`, `recollect` or `backfill` that "
+        "no runner has started. A due batch exists without a request; use `skip` to leave it out.",
     ),
     "E429": Code(
-        "a paused table",
-        "`pause` keeps every runner from beginning a batch of a table, or of any. A batch that was running then ends. "
-        "What is due is made after `resume`.",
+        "paused table",
+        "The table or the whole project is paused. `pause` prevents runners from starting batches; running batches "
+        "finish. Due batches run after `resume`.",
     ),
     "E430": Code(
         "no such pause",
-        "A pause keeps its first reason until it is taken back, and only what was paused can be resumed. A table's "
-        "pause and that of all stand side by side: each is taken back as it was made.",
+        "The table is already paused, or there is no pause to resume. A pause keeps its first reason until it ends. "
+        "The pause of a table and the pause of the whole project are independent: resume each one separately.",
     ),
     "E431": Code(
-        "collected rows that cannot be cut anew",
-        "`rebuild --all` sorts rows by their data time into new windows. What was taken by its arrival is known by its "
-        "old windows alone, so each of these must lie within a new one.",
+        "collected rows without a new window",
+        "`rebuild --all` sorts rows into new windows by their data time. Rows collected by arrival have only their old "
+        "windows, so each old window must be inside a new one. This is not the case here.",
     ),
     "E432": Code(
-        "a declaration that no rebuild can follow",
-        "A collect does not become a transform under the same name, what a publish has delivered by label is not taken "
-        "back, and rows that were collected without a column have no place where it becomes a key or the time. `reset` "
-        "starts a table over; a publish gets another name and destination.",
+        "change not supported by rebuild",
+        "A rebuild cannot make this change. A collect cannot become a transform with the same name. A delivery by "
+        "label cannot be undone. A column that collected rows do not have cannot become a key or the time. `reset` "
+        "starts a table over; give a publish a new name and destination.",
     ),
     "E433": Code(
-        "a new set that is not whole",
-        "In a `rebuild --all` a batch failed that stands in the live tables, or was not made. The old tables stand, "
-        "and what was made is removed.",
+        "incomplete set of new tables",
+        "In a `rebuild --all`, a batch of the live tables failed or was not made. The old tables remain in place, and "
+        "the new ones are removed. Fix the cause and run it again.",
     ),
     "E456": Code(
-        "a window was opened again meanwhile",
-        "Late rows came for the window between planning its batch and claiming it. It is planned anew, and reads them.",
+        "window reopened meanwhile",
+        "Late rows arrived for the window between the plan of its batch and the claim. The batch is planned again, and "
+        "reads them.",
     ),
 }
 STORAGE: Mapping[str, Code] = {
     "E601": Code(
-        "another project's table",
-        "A table has one writer, the project its properties name. Read it through a connection of type waterclock, or "
-        "store this project elsewhere.",
+        "table of another project",
+        "The table belongs to another project, as its properties show, and a table has one writer. Read it through a "
+        "connection of type waterclock, or use another storage for this project.",
     ),
     "E602": Code(
-        "a storage without a latch",
-        "Two runners must never both commit one claim, so the storage must create a file only where there is none. "
-        "This one, when tried, did not.",
+        "storage without conditional writes",
+        "The storage does not support creating a file only if it is absent; a test of it failed. Without this, two "
+        "runners could both commit one claim. Use a local file system, or an object store with conditional puts.",
     ),
-    "E603": Code("a storage that cannot be written", "The place where the tables are to lie is read-only or full."),
-    "E604": Code("a slice that is sealed already", "A claim writes each of its slices once; nothing rewrites one."),
+    "E603": Code("storage not writable", "The storage for the tables is read-only or full."),
+    "E604": Code(
+        "slice sealed already",
+        "The claim has already written this slice. A claim writes each of its slices once, and slices are never "
+        "rewritten.",
+    ),
     "E605": Code(
-        "a slice that is not sealed",
-        "A slice without a readable manifest, or whose files are damaged, is read by nobody: its batch is made again.",
+        "unsealed slice",
+        "The slice has no readable manifest, or its files are damaged. It is never read, and its batch is made again.",
     ),
-    "E606": Code("rows of another label", "A group's rows bear only the labels that are being made."),
+    "E606": Code("rows with a wrong label", "Rows of the batch group have a label that is not being made."),
     "E607": Code(
-        "a storage of an unknown kind",
-        "Folders of this machine are known, and buckets of stores that can put a file only where none is.",
+        "unsupported storage",
+        "The storage must be a local folder, or a bucket in an object store that supports conditional puts.",
     ),
     "E608": Code(
-        "no option of an object store",
-        "Misspelt, or one that only another tool knows. What is not said here the environment's variables say.",
+        "unknown object store option",
+        "The option is misspelled, or belongs to another tool. Values that are not set here come from environment "
+        "variables.",
     ),
     "E609": Code(
-        "an object store that cannot be reached",
-        "It does not answer, has no such bucket, or does not let this user in. One that did not answer is asked again "
-        "later.",
+        "unreachable object store",
+        "The object store does not respond, has no such bucket, or denies access to this user. If it does not respond, "
+        "it is tried again later.",
     ),
     "E610": Code(
-        "a column that is lost",
-        "A column of the table is no longer in the rows. Bring it back: rebuilding a table without it is to follow.",
+        "missing column",
+        "The rows no longer have a column of the table. Removing a column by a rebuild is not supported yet. Restore "
+        "the column in the query; if it has no values any more, use CAST(NULL AS its type).",
     ),
     "E611": Code(
-        "a column that changed its type",
-        "What lies in the table would no longer be read. Declare the old type: rebuilding a table is to follow.",
+        "changed column type",
+        "The type of a column changed, and existing rows could not be read with the new type. Changing a type by a "
+        "rebuild is not supported yet. Declare the old type.",
     ),
     "E612": Code(
-        "a value that does not have the declared type",
-        "A declared type is cast to; a value that cannot be cast stops its batch, naming the column. Nor is a text a "
-        "DECIMAL that has fewer digits behind the point.",
+        "value of the wrong type",
+        "A value cannot be cast to the declared type of its column, so its batch stops. The error names the column. A "
+        "text with more decimal places than its DECIMAL does not fit either.",
     ),
-    "E613": Code("two columns of one name", "Names that differ in case alone are one name to Spark."),
+    "E613": Code(
+        "duplicate column name",
+        "Two columns have the same name. Spark does not distinguish names that differ only in case.",
+    ),
     "E614": Code(
-        "a column name that cannot be stored",
-        "Parquet and Delta take no space, tab, line end, comma, semicolon, equals sign or bracket in a name.",
+        "unsupported column name",
+        "The column name contains a character that Parquet and Delta do not support: space, tab, line end, comma, "
+        "semicolon, equals sign or bracket.",
     ),
     "E615": Code(
-        "a type that cannot be stored",
-        "Intervals, VARIANT, TIME and collated text have no place in a table; cast them.",
+        "unsupported stored type",
+        "Delta tables cannot store intervals, VARIANT, TIME and collated text. Cast them to another type.",
     ),
-    "E616": Code("nulls in a NOT NULL column", "The table forbids nulls in a column, and the slice holds some."),
+    "E616": Code(
+        "nulls in a NOT NULL column", "The slice contains nulls in a column that the table declares NOT NULL."
+    ),
     "E617": Code(
-        "a slice that does not fit its table",
-        "The files' own columns or types differ from the table's. Committed all the same, they would break reading it.",
+        "slice incompatible with its table",
+        "The columns or types in the files of the slice differ from those of the table. Committing the slice would "
+        "make the table unreadable.",
     ),
-    "E618": Code(
-        "a declared column that the rows lack", "The column list names a column that the query does not give."
-    ),
+    "E618": Code("missing declared column", "The column list contains a column that the query does not return."),
     "E620": Code(
         "two different rows of one key",
-        "A batch of a MERGE holds two different rows of one key with one ORDER BY, so that neither is the last.",
+        "A batch of a MERGE contains two different rows with the same key and the same ORDER BY value, so neither is "
+        "the last one.",
     ),
     "E621": Code(
-        "commits that were cleaned away",
-        "What became of a claim stood in commits that the Delta log no longer has. The ledger is rebuilt from its "
+        "expired commits",
+        "The Delta log no longer contains the commits that show the outcome of a claim. The ledger is rebuilt from its "
         "last export.",
     ),
-    "E622": Code("a table that is too busy", "Others committed so often that no look at the table was still true."),
-    "E623": Code("no table there", "The folder holds no Delta table."),
+    "E622": Code(
+        "too many concurrent commits",
+        "Other writers committed to the table so often that every attempt to commit was based on an outdated version.",
+    ),
+    "E623": Code("no table there", "The folder contains no Delta table."),
     "E624": Code(
-        "a table that lies otherwise on disk",
-        "PARTITIONED and regular tables lie differently. Put the declaration back, or run `rebuild`.",
+        "wrong layout of a table",
+        "PARTITIONED and regular tables have different layouts on disk. Restore the declaration, or run `rebuild`.",
     ),
     "E630": Code(
-        "a claim that was killed",
-        "Another runner took the claim over before its data came. Data or kill, the first commit wins.",
+        "killed claim",
+        "Another runner took the claim over before its data was committed. The first commit wins, whether it contains "
+        "data or ends the claim.",
     ),
     "E631": Code(
-        "a commit that needs Spark",
-        "Files that OPTIMIZE joined, deletion vectors, clustering or constraints: Spark commits such a slice, under "
-        "the same claim.",
+        "commit that needs Spark",
+        "The table has files that OPTIMIZE merged, deletion vectors, clustering or constraints. Spark commits such a "
+        "slice, under the same claim.",
     ),
-    "E632": Code("a write that left no commit", "Spark said that it wrote, and the table's log shows no commit of it."),
+    "E632": Code(
+        "write without a commit",
+        "Spark reported a successful write, but the log of the table contains no commit of it.",
+    ),
     "E633": Code(
-        "a Spark that cannot commit to S3",
-        "A Spark Connect server, or a notebook's own session, must be started with Waterclock's log store for S3: "
-        "Delta's own knows of one driver, and a session cannot change it. Where Waterclock starts Spark it is set.",
+        "Spark without a log store for S3",
+        "The Spark session cannot commit to S3. A Spark Connect server or the session of a notebook must be started "
+        "with Waterclock's log store for S3. Delta's own log store supports only one driver, and a running session "
+        "cannot change it. If Waterclock starts Spark, the log store is configured automatically.",
     ),
     "E640": Code(
-        "a state beyond what is kept",
-        "An older state of a table is read from the Delta version that holds it, or made again from its sealed slices. "
-        "Where both were cleaned away, only newer states can be read.",
+        "state no longer available",
+        "The Delta version of this older state and its sealed slices were both removed. An older state is read from "
+        "its version, or made again from the slices. Query a newer state.",
     ),
     "E643": Code(
-        "a damaged Delta log",
-        "A commit or checkpoint of the table's log cannot be read. `rebuild` sets the log aside and makes the table "
-        "again from its stage, with a log of its own.",
+        "damaged Delta log",
+        "A commit or checkpoint in the log of the table cannot be read. `rebuild` moves the log out of the way and "
+        "makes the table again from its stage, with a new log.",
     ),
     "E644": Code(
-        "all tables are being made anew",
-        "From the cut of the stage until the new tables are moved in, `rebuild --all` holds all claims back. Its hold "
-        "ends with it, and where it was killed, with its lease; what is due is made then.",
+        "rebuild of all tables in progress",
+        "`rebuild --all` blocks all claims until the new tables have replaced the old ones. The block ends with the "
+        "rebuild, or with its lease if the rebuild was killed. Due batches run then.",
     ),
     "E645": Code(
-        "a rebuild of all tables that cannot go on",
-        "The disk has no room for a second set of tables, or what a killed rebuild had made is gone. Before the move "
-        "the old tables stand; within it `query` answers by them until it is carried to its end.",
+        "blocked rebuild of all tables",
+        "The disk has no room for a second set of tables, or files of a killed rebuild are gone. Before the move, the "
+        "old tables are in use. During the move, `query` reads the old tables until the move is complete.",
     ),
 }
 OUTSIDE: Mapping[str, Code] = {
     "E434": Code(
-        "a list of files that cannot be given",
-        "Engines that know no Delta are told which files make up a table. Where somebody else turned on deletion "
-        "vectors or mapped columns, or where files of a label lie among replaced ones, no such list says what it "
-        "holds.",
+        "file list not available",
+        "Engines without Delta support need a list of the files of a table, and no such list is correct here. Another "
+        "tool turned on deletion vectors or column mapping, or replaced files are stored next to files of a label.",
     ),
     "E435": Code(
-        "files that are not kept",
-        "The files that held the table as of that tick are gone, or its state there was never stored. `query --as-of` "
+        "files no longer available",
+        "The files of the table as of that tick are gone, or its state at the tick was never stored. `query --as-of` "
         "makes it again.",
     ),
     "E436": Code(
-        "windows that are not dropped",
-        "`drop` takes the oldest windows out of a table as RETAIN does: from the oldest on, never the newest, and none "
-        "that a batch which is due, or the next one of a reader, still reads. What was made of them stays.",
+        "drop not possible",
+        "`drop` removes windows as RETAIN does: the oldest first, and never the newest. It does not drop a window that "
+        "a due batch, or the next batch of a reader, still needs. Tables made from dropped windows stay unchanged.",
     ),
     "E832": Code(
-        "what does not stand behind a view",
-        "Behind a view a REPLACE has a table for each version, and a PARTITIONED table one for each label. Changes of "
-        "a MERGE, and rows of a condition, have no table of their own.",
+        "mode not supported behind a view",
+        "This publish cannot use a view. Behind a view, a REPLACE has one table per version, and a PARTITIONED table "
+        "has one per label. Changes of a MERGE and rows of a condition have no table of their own.",
     ),
 }
 CONNECTORS: Mapping[str, Code] = {
     "E801": Code(
-        "a connection type that nobody provides",
-        "A connection's TYPE names a connector: one of Waterclock's, or one that an installed package brings by the "
-        "entry point waterclock.connectors.",
+        "missing connector",
+        "No installed package provides this connection type. TYPE names a connector of Waterclock, or one that an "
+        "installed package registers with the entry point waterclock.connectors.",
     ),
     "E802": Code(
-        "a connector that does not load",
-        "The package of a connector lacks something that it imports, or two packages bring connectors of one name.",
+        "connector failed to load",
+        "An import of the connector's package is missing, or two packages provide connectors with the same name.",
     ),
     "E803": Code(
-        "no path",
-        "A connection of files needs a folder, or the URL of one in an object store, one of SQLite a file. A unit of "
-        "files is supplier.source or a glob below it.",
+        "missing path",
+        "The connection has no path. A connection of files needs a folder or its URL in an object store. A connection "
+        "of SQLite or DuckDB needs a file. A unit of files is supplier.source or a glob below it.",
     ),
     "E804": Code(
-        "a source that is not there",
-        "The landing folder, its files or the table do not exist, or a folder may not be listed. Tables with "
-        "like names are named.",
+        "missing source",
+        "The landing folder, its files or the table do not exist, or the folder cannot be listed. The error lists "
+        "tables with similar names.",
     ),
     "E805": Code(
-        "a column that the source does not have",
-        "The column list, or BY DATA TIME, names a column that the source lost or never had. All such columns are "
-        "named at once, with what is there.",
+        "missing source column",
+        "The source does not have a column that the column list or BY DATA TIME names. The error lists all missing "
+        "columns and the existing ones.",
     ),
     "E806": Code(
-        "a broken row in a file",
-        "A row has too few or too many fields or a quote that is not closed, is no JSON, or holds a value that is not "
-        "of its declared type. The file and the line are named. The whole batch is refused and nothing of it is "
-        "visible; it is made when the file is mended.",
+        "broken row in a file",
+        "A row has the wrong number of fields, an unclosed quote, invalid JSON, or a value that does not fit its "
+        "declared type. The error shows the file and the line. The whole batch fails, and none of its rows are "
+        "visible. Fix the file and deliver it again, then run `waterclock retry`.",
     ),
     "E807": Code(
-        "a file that cannot be read",
-        "The file is damaged, was cut off while it was sent, vanished, or changed while it was read; or it is an "
-        "object whose name has a control character or an empty part, and what lies beside it cannot be listed either. "
-        "Nothing was taken of it. One that another table has archived meanwhile is read in the archive, at the next "
-        "attempt.",
+        "unreadable file",
+        "The file is damaged, truncated in transfer, gone, or changed during the read. Or it is an object whose name "
+        "has a control character or an empty part; neighboring objects cannot be listed either. No row of it was "
+        "taken. If another table has archived the file meanwhile, the next attempt reads it in the archive.",
     ),
     "E808": Code(
-        "two columns of one name at the source",
-        "Two columns of a file or table have the same name, or names that a table cannot tell apart.",
+        "duplicate column name at the source",
+        "Two columns of a file or table have the same name, or names that a table cannot distinguish.",
     ),
     "E809": Code(
-        "formats that do not go together",
-        "The files of a unit are of several formats, or a format is not written with that compression.",
+        "incompatible file formats",
+        "The files of a unit have several formats, or the format does not support the compression.",
     ),
     "E810": Code(
-        "a database that cannot be opened",
-        "The file is gone, is no database, or is damaged. Or the server refuses user, password or certificate, or "
-        "has no such database: correct the connection that is named, then `waterclock retry`. A server that does not "
-        "answer is tried again.",
+        "inaccessible database",
+        "The file is gone, damaged or not a database. Or the server refuses the user, the password or the certificate, "
+        "or has no such database. Correct the connection, then run `waterclock retry`. A server that does not respond "
+        "is tried again.",
     ),
     "E811": Code(
-        "a locked database",
-        "Another process held the database for longer than the connection's timeout. Nothing was changed; it is tried "
-        "again.",
+        "locked database",
+        "Another process locked the database for longer than the timeout of the connection. Nothing was changed, and "
+        "the batch is tried again.",
     ),
     "E812": Code(
-        "a value of a database that does not have its type",
-        "SQLite keeps any value in any column. One that cannot become the column's type stops the batch. So does a "
-        "value that a destination's column would round, cut or convert.",
+        "database value of the wrong type",
+        "A value does not fit the type of its column, so the batch stops. SQLite stores any value in any column. The "
+        "batch also stops if a column of the destination would round, truncate or convert a value.",
     ),
     "E813": Code(
-        "a database that refuses",
-        "The database says why: a wrong query, a key that is there twice. Or a trigger of its dropped rows without an "
-        "error.",
+        "statement refused by a database",
+        "The database refused the statement, and the error contains its reason, such as an invalid query or a "
+        "duplicate key. Or one of its triggers dropped rows without an error.",
     ),
     "E814": Code(
-        "a database that changed while it was read in parts",
-        "Parts that are read side by side see the moment of one transaction, which the server ended: by a restart, a "
-        "pooler between, or a limit on transactions; SQLite and MariaDB do not lend it, and somebody wrote what was "
-        "read. It is tried again.",
+        "database changed during a parallel read",
+        "A parallel read needs one transaction with one snapshot, and the server ended it. Causes are a restart, a "
+        "connection pooler or a limit on transactions. SQLite and MariaDB cannot share a snapshot, and another client "
+        "changed the rows during the read. The batch is tried again.",
     ),
     "E815": Code(
-        "a type that a source does not give",
-        "A value of a database becomes a plain type; a data time is a timestamp, a date or text (of PostgreSQL, a "
-        "number too). A column of PostgreSQL whose type has no counterpart in Spark must be declared.",
+        "unsupported source type",
+        "A column of the source has a type that cannot be converted. Values of a database become plain types. A data "
+        "time must be a timestamp, a date or a text; in PostgreSQL it can also be a number. Declare a column of "
+        "PostgreSQL whose type has no counterpart in Spark.",
     ),
     "E820": Code(
-        "a destination of somebody else",
-        "The table holds rows that this project did not publish, or another project publishes there. Publishing would "
-        "change or remove them. So would it those of a table that refers to it by ON DELETE CASCADE.",
+        "destination of another owner",
+        "The table contains rows that this project did not publish, or another project publishes to it. Publishing "
+        "would change or remove them. It would also remove rows of a table that refers to it with ON DELETE CASCADE.",
     ),
     "E821": Code(
-        "a destination that cannot be written",
-        "The disk is full, or the file or folder is read-only. The delivery was undone as a whole.",
+        "destination not writable",
+        "The disk is full, or the file or folder is read-only. The whole delivery was undone.",
     ),
-    "E822": Code(
-        "a sealed slice that cannot be delivered", "A file of the slice is gone or damaged. `retry` makes it anew."
-    ),
+    "E822": Code("undeliverable slice", "A file of the sealed slice is missing or damaged. `retry` makes it again."),
     "E823": Code(
-        "an item that is gone",
-        "What was taken is kept in the archive, to be read again by `recompute`. Somebody has moved or removed it.",
+        "missing archived item",
+        "An archived item was moved or removed. Collected items are stored in the archive, so that `recompute` can "
+        "read them again.",
     ),
     "E824": Code(
-        "a destination that lost what was delivered",
-        "What the newest delivery brought, or its record, is not there any more: the destination was emptied, changed "
-        "by hand or put back to an older copy, or nothing was delivered so far. Going on would leave it with holes. "
-        "`recompute` of the publish delivers all labels again.",
+        "lost delivery at the destination",
+        "The destination no longer contains the newest delivery or its record. It was emptied, changed by hand or "
+        "restored from an older copy, or nothing was delivered so far. Continuing would leave gaps. `recompute` of the "
+        "publish delivers all labels again.",
     ),
     "E826": Code(
-        "a sign that has not come",
-        "AWAIT waits for a source to say that a window is whole. With FOR it waits so long after it is due; then "
-        "its batch fails: somebody is to look. Nothing was read.",
+        "AWAIT signal not received",
+        "The source did not signal in time that the window is complete. With AWAIT ... FOR, the batch waits that long "
+        "after it is due, and then fails so that a person checks it. Nothing was read.",
     ),
     "E827": Code(
-        "a column that does not say when a row was changed",
-        "CHANGED BY names a column of the source that holds when a row was changed last: a timestamp, a date or a "
-        "number since 1970. It is not there, or holds something else. Nothing was read.",
+        "invalid CHANGED BY column",
+        "The column does not exist, or does not contain the time of a row's last change. CHANGED BY needs a timestamp, "
+        "a date or a number since 1970. Nothing was read.",
     ),
     "E828": Code(
-        "past windows that another runner has read meanwhile",
-        "Between the look at the source, which found past windows changed, and the claim, another runner collected one "
-        "of them. The source is looked at once more, so that no change is taken twice.",
+        "past windows collected by another runner",
+        "The source reported past windows as changed, but another runner collected one of them before the claim. The "
+        "source is checked again, so that no change is collected twice.",
     ),
     "E829": Code(
-        "something else at a destination's name",
-        "A publish behind a view makes the view and the tables under it, and takes no table and no view of others for "
-        "its own. Nothing was changed: whoever owns what is there renames or drops it.",
+        "name taken at the destination",
+        "A table or view of another owner has the name that the publish needs. A publish behind a view creates the "
+        "view and its tables, and never takes over existing ones. Nothing was changed. The owner of the existing table "
+        "or view must rename or drop it.",
     ),
     "E830": Code(
-        "a condition that a destination cannot be asked",
-        "REPLACE WHERE names the rows of a destination that a publish replaces. Spark and the database have to find "
-        "the same rows by it, so it compares columns that are published with texts, numbers and truths, each of its "
-        "own kind.",
+        "unsupported REPLACE WHERE condition",
+        "The condition is not supported. REPLACE WHERE selects the destination rows that a publish replaces. Spark and "
+        "the database must select the same rows. Compare only published columns, with texts, numbers and booleans of "
+        "the same type.",
     ),
     "E831": Code(
-        "another condition than before",
-        "A publish with REPLACE WHERE replaces the rows of its condition and no others. With another condition the "
-        "rows of before would stay, or those of others would go: who publishes says which, by OPTIONS (adopt true).",
+        "changed REPLACE WHERE condition",
+        "The condition differs from the one of earlier deliveries. A publish replaces only the rows of its condition, "
+        "so earlier rows would remain, or rows of others would be removed. Confirm the new condition with OPTIONS "
+        "(adopt true).",
     ),
     "E825": Code(
-        "a driver of a connection that is not installed",
-        "A connector reaches its systems through a Python package that an extra of Waterclock installs; the error "
-        "gives the command. `check` reports it of connections that a run would open.",
+        "missing connector driver",
+        "The connector needs a Python package that is an extra of Waterclock. The error shows the command to install "
+        "it. `check` reports it for connections that a run would open.",
     ),
     "E833": Code(
-        "no other project there",
-        "A connection of type `waterclock` leads to the folder of another project, or to its storage and its ledger. "
-        "Nothing is there, or its project file does not say where they are.",
+        "other project not found",
+        "A connection of type `waterclock` refers to the folder of another project, or to its storage and its ledger. "
+        "Neither exists there, or the project file does not contain their locations.",
     ),
     "E834": Code(
-        "no such table in the other project",
-        "A linked table names one that the other project's ledger does not know, or one that is read in another way: a "
-        "table of slices by its labels, one that is a state without a BY.",
+        "unknown table in the other project",
+        "The ledger of the other project does not know the linked table, or the table needs the other form of read. "
+        "Read a table with slices by its labels, and a table with a state without BY.",
     ),
     "E835": Code(
-        "windows that do not fit those of the other project",
-        "A window takes whole slices of the other project's table. The nearest cadence whose windows are made of whole "
-        "ones is named.",
+        "windows incompatible with the other project",
+        "A window does not consist of whole slices of the other project's table. The error shows the nearest cadence "
+        "that fits.",
     ),
     "E836": Code(
-        "what the other project does not keep",
-        "A state of a tick that its own project could make again, and nobody else, or a slice that went while it was "
-        "read.",
+        "state missing in the other project",
+        "The other project no longer has the state of this tick, and only that project can make it again. Or a slice "
+        "was removed during the read.",
     ),
     "E837": Code(
-        "the other project is of another version",
-        "Its ledger was written by an older or a newer Waterclock. It is only ever read here, so it is not brought up "
-        "to date: its own project does that.",
+        "other project of another version",
+        "An older or a newer Waterclock wrote the ledger of the other project. It is opened read-only, so it is not "
+        "upgraded here. Upgrade it from its own project.",
     ),
     "E838": Code(
-        "another project that cannot be read",
-        "This user may not read its ledger or its tables, or they are damaged. Reading is all that is asked for.",
+        "other project not readable",
+        "This user cannot read the ledger or the tables of the other project, or they are damaged. Read access is "
+        "sufficient.",
     ),
     **OF_APIS,
     **CONNECTORS_AT_WORK,

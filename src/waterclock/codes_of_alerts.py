@@ -7,32 +7,41 @@ from collections.abc import Mapping
 from waterclock.errors import Code
 
 ALERTS: Mapping[str, Code] = {
-    "E457": Code("no such alert", "Alerts have numbers, which `waterclock alerts` lists while they are open."),
-    "E458": Code("an alert that is over", "What is over is not repeated, so nobody needs to acknowledge it."),
+    "E457": Code("unknown alert", "No alert has this number. `waterclock alerts` lists the numbers of open alerts."),
+    "E458": Code("closed alert", "The alert is already over. It is not repeated, so it needs no acknowledgment."),
     "E911": Code(
-        "alerts that cannot be read",
-        "[alerts.targets.NAME] takes apprise or webhook, [alerts.rules.NAME] takes to, select, severity, repeat, quiet "
-        "and zone; the last three stand below [alerts] for all rules.",
+        "invalid alert configuration",
+        "The section contains an unknown key or an invalid value. [alerts.targets.NAME] accepts apprise or webhook. "
+        "[alerts.rules.NAME] accepts to, select, severity, repeat, quiet and zone. The last three can also be set in "
+        "[alerts], for all rules.",
     ),
     "E912": Code(
-        "an unknown severity",
-        "critical is damage, error is what failed, is held, expired, stopped or missed a deadline, warning is what "
-        "rules warn of, deadlines that are near, and sources that are silent. A rule tells of its severity and of all "
-        "that is louder.",
+        "unknown severity",
+        "The severity must be `critical`, `error` or `warning`. Damage is `critical`. Batches that failed, are held, "
+        "expired, stopped or missed a deadline are an `error`. Warnings of rules, near deadlines and silent sources "
+        "are a `warning`. A rule reports its severity and all higher ones.",
     ),
-    "E913": Code("a rule that tells nobody", "A rule names the targets that it tells, as [alerts.targets] has them."),
+    "E913": Code(
+        "alert rule without a target",
+        "The rule has no valid target. It must name targets that [alerts.targets] defines.",
+    ),
     "E914": Code(
-        "an address that leads nowhere",
-        "apprise knows a target by its address, such as mailtos://, slack:// or json://. A webhook has an address of "
-        "the web. Addresses are never shown: they hold passwords.",
+        "invalid target address",
+        "The address of the target is not valid. apprise identifies a target by an address such as mailtos://, "
+        "slack:// or json://. A webhook needs an http or https address. Addresses are never shown, because they "
+        "contain passwords.",
     ),
-    "E915": Code("apprise is not installed", "Targets of apprise need the library, which is an extra of Waterclock."),
+    "E915": Code(
+        "missing apprise library", "Targets of apprise need the apprise library, which is an extra of Waterclock."
+    ),
     "E916": Code(
-        "hours that cannot be",
-        "repeat is a duration of a minute or more, or never; quiet is from when to when, as 22:00-07:00, or never.",
+        "invalid repeat or quiet",
+        "The value is not valid. Use a duration of at least a minute for `repeat`, and a time range such as "
+        "22:00-07:00 for `quiet`. Both also accept `never`.",
     ),
     "E918": Code(
-        "nobody to be told, or nothing to tell",
-        "The environment tells nobody, or no such target or alert was named. `waterclock alerts` lists both.",
+        "no alert or alert target",
+        "The environment has alerts turned off, or the command names no existing target or alert. `waterclock alerts` "
+        "lists both.",
     ),
 }

@@ -8,53 +8,59 @@ from waterclock.errors import Code
 
 CLOSINGS: Mapping[str, Code] = {
     "E261": Code(
-        "CLOSE WHEN without books to close",
-        "CLOSE WHEN says up to where the windows of a PARTITIONED transform read UNTIL(u, d), whose slices hold "
-        "rows of other windows too. A table that has no such read, or no windows of its own, has nothing to close.",
+        "CLOSE WHEN without UNTIL",
+        "The table has no windows of its own, or no read UNTIL(u, d), so it has no books to close. CLOSE WHEN "
+        "determines how far the windows of a PARTITIONED transform read UNTIL(u, d). The slices of u contain rows of "
+        "other windows too.",
     ),
     "E262": Code(
-        "CLOSE WHEN of several cadences",
-        "Books are closed at a boundary of what is read, so all that is read UNTIL has the same ones.",
+        "CLOSE WHEN with different cadences",
+        "The tables that are read UNTIL have different window boundaries. Books are closed at a boundary of these "
+        "tables, so all of them need the same EVERY and ZONE.",
     ),
     "E263": Code(
-        "a condition of CLOSE WHEN that cannot be asked",
-        "It is Spark SQL over aggregates of the rows that UNTIL reads, WINDOW_START(), WINDOW_END(), values of the "
-        "project and watermark(column, part, ...): the greatest value of a column, of the part that is furthest "
-        "behind. Where several tables are read UNTIL it holds watermarks alone, as in watermark(raw.clicks.at).",
+        "invalid CLOSE WHEN condition",
+        "The condition uses an expression that is not supported. It is Spark SQL over aggregates of the rows that "
+        "UNTIL reads. It can use WINDOW_START(), WINDOW_END(), values of the project and watermark(column, part, ...). "
+        "This function returns the greatest value of the column in the part that is furthest behind. If several tables "
+        "are read UNTIL, the condition can contain only watermarks, such as watermark(raw.clicks.at).",
     ),
     "E264": Code(
-        "a condition that never holds",
-        "A window whose condition is never TRUE is never closed. NULL is not TRUE.",
+        "unsatisfiable CLOSE WHEN condition",
+        "The condition can never be TRUE, so no window would be closed. NULL is not TRUE.",
     ),
     "E265": Code(
-        "closed_by_hand() where it decides nothing",
-        "closed_by_hand() lets `waterclock close` close a window whatever else the condition says, so it is the whole "
-        "condition or one side of an OR.",
+        "closed_by_hand() without effect",
+        "closed_by_hand() has no effect at this place. It allows `waterclock close` to close a window regardless of "
+        "the remaining condition. It must be the whole condition or one side of an OR.",
     ),
     "E266": Code(
-        "a window that cannot be closed by hand",
-        "`waterclock close TABLE@LABEL` closes the books of a window that has ended, where the condition of CLOSE WHEN "
-        "has closed_by_hand(), and those of the windows before it are closed. It is done once.",
+        "manual close not possible",
+        "`waterclock close TABLE@LABEL` cannot close this window. The condition of CLOSE WHEN must contain "
+        "closed_by_hand(), the window must have ended, and the preceding windows must be closed. A window can be "
+        "closed once.",
     ),
     "E268": Code(
-        "open windows that cannot be kept",
-        "OPTIONS (open_windows 'kept') makes a table beside one with CLOSE WHEN, of the windows that are begun and not "
-        "closed. They are made of what has come so far, so nothing that they read may wait for closed windows; and the "
-        "columns window_label and is_closed are ours there.",
+        "open windows not supported",
+        "The table cannot have open windows. OPTIONS (open_windows 'kept') creates a table next to one with CLOSE "
+        "WHEN, with the windows that have started and are not closed. They are made from the rows so far, so their "
+        "inputs must not wait for closed windows. The column names window_label and is_closed are reserved there.",
     ),
     "E269": Code(
-        "a batch that reads open windows",
-        "`spd_<table>` and `<table>_view` are for queries and notebooks. A batch is made of what is whole: of open "
-        "windows it would have to be made again at each boundary.",
+        "batch that reads open windows",
+        "A batch cannot read `spd_<table>` or `<table>_view`, which are for queries and notebooks. Batches read "
+        "complete windows. With open windows, the batch would have to run again at each boundary. Read the table "
+        "itself.",
     ),
     "E370": Code(
-        "MAX LATENESS of what is never closed",
-        "MAX LATENESS says for how long late rows open a window again whose books CLOSE WHEN has closed. Windows that "
-        "are not closed run again whenever what they read changes.",
+        "MAX LATENESS without CLOSE WHEN",
+        "MAX LATENESS is the time during which late rows reopen a window whose books CLOSE WHEN closed. Windows "
+        "without CLOSE WHEN run again whenever their inputs change, so the clause has no effect here.",
     ),
     "E371": Code(
-        "MAX LATENESS that cannot be kept",
-        "Which rows are late is told by the time of a row: the column that watermark() in CLOSE WHEN is asked of, or "
-        "the WATERMARK of what is read. Windows that late rows open again run again, which ON RESTATE REPORT forbids.",
+        "MAX LATENESS without a usable time",
+        "Late rows cannot be detected or cannot reopen their windows. They are detected by the time column of "
+        "watermark() in CLOSE WHEN, or of the WATERMARK of the input. Reopened windows run again, which ON RESTATE "
+        "REPORT forbids.",
     ),
 }

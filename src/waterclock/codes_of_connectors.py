@@ -8,397 +8,418 @@ from waterclock.errors import Code
 
 CONNECTIONS: Mapping[str, Code] = {
     "E313": Code(
-        "credentials that do not go together",
-        "A request to an API is authorized in one way: by a token, a key, a user with a password, or a client with a "
-        "secret for which tokens are had. What is secret is named, `auth.token SECRET 'api'`, and never written. Nor "
-        "does a receiver keep a header that says who may send.",
+        "conflicting credentials",
+        "The options mix several ways to authorize requests. An API request uses one of them: a token, a key, a user "
+        "with a password, or a client with a secret that obtains tokens. Refer to secrets by name, `auth.token SECRET "
+        "'api'`, and never write their values. A receiver does not store a header that contains credentials.",
     ),
     "E314": Code(
-        "an option that is not understood",
-        "The option is known, and what it says is not: an address, a rate, a format of times, a number too small.",
+        "invalid value of an API option",
+        "The value of the option is not valid. Examples are a wrong address, rate or time format, or a number that is "
+        "too small.",
     ),
     "E315": Code(
-        "pages that are not asked for so",
-        "Each way of paging has its own options: a page a number, an offset a place, a cursor or a link what the "
-        "answer names as next. A window needs the parameter of its start.",
+        "inconsistent paging options",
+        "The options do not fit the way of paging. Each way has its own: a page number, an offset, or a cursor or link "
+        "that the response returns as next. A window needs the parameter for its start.",
     ),
     "E316": Code(
-        "an order that is not kept",
-        "`APPEND ORDER BY` is said of a PUBLISH to a system that takes rows one after the other. `PER` names the "
-        "columns of what is ordered: without it, all rows are, and one request at a time is on its way.",
+        "invalid APPEND ORDER BY",
+        "The clause is not valid here. `APPEND ORDER BY` is only for a PUBLISH to a system that accepts rows one after "
+        "the other. `PER` names the columns of the groups that are ordered. Without it, all rows are ordered, and only "
+        "one request is sent at a time.",
     ),
 }
 CLUSTERS: Mapping[str, Code] = {
     "E322": Code(
-        "ways to log in to Kafka that do not go together",
-        "A user is shown by `mechanism`, with security sasl_plaintext or sasl_ssl; a certificate with its key, with "
-        "ssl or sasl_ssl. What is secret is named, `password SECRET 'bus'`, and never written.",
+        "conflicting Kafka login options",
+        "The login options do not fit the security of the connection. A user needs `mechanism` and security "
+        "sasl_plaintext or sasl_ssl. A certificate needs its key and security ssl or sasl_ssl. Refer to secrets by "
+        "name, `password SECRET 'bus'`, and never write their values.",
     ),
     "E323": Code(
-        "options of a topic that do not go together",
-        "Each format has its own options: `schema` is of avro; `raw` has a record's own columns, and `keep 'all'` "
-        "sends them as they were collected, and nothing beside them.",
+        "conflicting topic options",
+        "The options do not fit the format. `schema` is only for avro. `raw` has the columns of a Kafka record. `keep "
+        "'all'` sends records exactly as they were collected, and adds nothing to them.",
     ),
     "E324": Code(
-        "an option for Kafka that is not understood",
-        "The option is known, and what it says is not: an address, or a number that is too small or too large.",
+        "invalid value of a Kafka option",
+        "The value of the option is not valid. Examples are a wrong address, or a number that is too small or too "
+        "large.",
     ),
 }
 
 FOR_EACH: Mapping[str, Code] = {
     "E391": Code(
-        "a source that is not asked for each row",
-        "FOR EACH asks a source once for each row of a table, which connections of some types can be: an API is asked "
-        "for the details of an id. What a database holds is collected whole, or by a query, and joined.",
+        "FOR EACH not supported",
+        "The type of the connection does not support FOR EACH. FOR EACH sends one request for each row of a table, "
+        "such as an API request for the details of an id. Collect a database as a whole or with a query, and join it.",
     ),
     "E392": Code(
-        "a column to ask for that is not there",
-        "What is asked for a row of FOR EACH's table is said by its columns in braces, in the path or in a parameter: "
-        "`path 'users/{user_id}'`. At least one is named, each is a column of that table, and holds one value.",
+        "missing column in a FOR EACH request",
+        "The request does not name a valid column of the table of FOR EACH. Write at least one column in braces, in "
+        "the path or in a parameter: `path 'users/{user_id}'`. Each one must be a column of that table with a single "
+        "value.",
     ),
     "E393": Code(
-        "FOR EACH and what does not go with it",
-        "A collect FOR EACH row of a table has the windows of that table: a row belongs to the batch of the row that "
-        "it was asked for. No data time sorts it, no sign is awaited, and an answer tells no history.",
+        "clause not supported with FOR EACH",
+        "The clause does not work with FOR EACH. The windows are those of the table of FOR EACH: a response row "
+        "belongs to the batch of its request row. Rows are not sorted by a data time, the batch awaits no signal, and "
+        "a response contains no history.",
     ),
     "E394": Code(
-        "options of FOR EACH that do not go together",
-        "A request that asks for several rows needs to know which record answers for which, and lists the values of "
-        "one column; an answer that serves later labels cannot be that of one window.",
+        "conflicting FOR EACH options",
+        "The options of FOR EACH do not fit together. A request for several rows must define how records match them, "
+        "and it lists the values of one column. A response that is reused for later labels cannot depend on one "
+        "window.",
     ),
 }
 BY_CHANGES: Mapping[str, Code] = {
     "E325": Code(
-        "changes without a place",
-        "BY CHANGES takes what became of each row of a table from its log: MERGE keeps the last row of each key, "
-        "TEMPORAL all versions. A QUERY has no log.",
+        "BY CHANGES not possible here",
+        "BY CHANGES reads the changes of each row from the log of a table. It needs MERGE, which keeps the last row of "
+        "each key, or TEMPORAL, which keeps all versions. A QUERY has no log.",
     ),
     "E326": Code(
-        "another order than the log's",
-        "The changes of a key come in the order in which they were committed. ORDER BY would let a column decide that.",
+        "ORDER BY with BY CHANGES",
+        "Changes of a key are ordered by their commits in the log. ORDER BY would replace this order with that of a "
+        "column. Remove it.",
     ),
     "E327": Code(
-        "a time that deletes do not have",
-        "Of a row that was deleted a log tells the key, and when that was committed. So the time of a TEMPORAL "
-        "collected BY CHANGES is a column AS (_change.at), or the window's end.",
+        "time column missing in deletes",
+        "The time of a TEMPORAL table that is collected BY CHANGES cannot come from a column of the rows. For a "
+        "deleted row, the log contains only the key and the commit time. Use a column AS (_change.at), or the end of "
+        "the window.",
     ),
     "E328": Code(
-        "what no change tells",
-        "_change.op is what a change did, _change.at when it was committed, _change.lsn where in the log, _change.xid "
-        "by which transaction. A collect BY CHANGES has these, and nothing else.",
+        "unknown field of _change",
+        "The field does not exist, or the collect does not use BY CHANGES. The fields are _change.op (the operation), "
+        "_change.at (the commit time), _change.lsn (the log position) and _change.xid (the transaction).",
     ),
     "E329": Code(
-        "single changes left out",
-        "A change that is set aside or dropped leaves the table unlike its source, and no later change tells. Rules of "
-        "such a collect WARN, HOLD or FAIL; a TRANSFORM of it may QUARANTINE and DROP.",
+        "rule that removes changes",
+        "A rule of a collect BY CHANGES must not quarantine or drop changes. The table would differ from its source, "
+        "and no later change would correct it. Use WARN, HOLD or FAIL here, and QUARANTINE or DROP in a TRANSFORM of "
+        "the table.",
     ),
 }
 RECEIVER: Mapping[str, Code] = {
     "E330": Code(
-        "a stream without a name of its own",
-        "What senders POST to is /connection/stream: a stream's name has letters, digits, `_` and `-`, and there is "
-        "nothing to declare of it but the COLLECT.",
+        "invalid stream name",
+        "The name of the stream is not valid. Senders POST to /connection/stream. The name of a stream can contain "
+        "letters, digits, `_` and `-`. A stream has no declaration except its COLLECT.",
     ),
     "E331": Code(
-        "events that are not kept on a disk",
-        "Events are answered when they are on disk, and those who write them and who seals them tell each other by "
-        "locks of files. An object store has neither: the storage and the archive may lie there.",
+        "events not on a local disk",
+        "The folder for events must be on a disk. A request is acknowledged once its events are on disk, and the "
+        "receiver and the runner coordinate with file locks. An object store supports neither. The storage and the "
+        "archive can be in an object store.",
     ),
     "E332": Code(
-        "a limit on requests that is none",
-        "A request holds at least a byte, and no more than Spark reads as one row. The largest one can wait.",
+        "invalid request size limit",
+        "The limit must be at least one byte, and at most the size that Spark reads as one row.",
     ),
     "E333": Code(
-        "a token that everybody can read",
-        "What stands in a project's files is seen by all who see these. A token is named there, as a secret, and kept "
-        "elsewhere.",
+        "token in a project file",
+        "A token is written in a file of the project, so every reader of the file can see it. Refer to it by name, as "
+        "a secret, and store it elsewhere.",
     ),
 }
 OF_FILES: Mapping[str, Code] = {
     "E334": Code(
-        "options of files that are copied",
-        "`format 'raw'` takes files as they are and sends copies of them: nothing says how they are read or written. "
-        "`keep 'all'` is said of such copies alone.",
+        "format options for copied files",
+        "`format 'raw'` collects files unchanged and publishes copies of them, so options for reading or writing a "
+        "format do not apply. `keep 'all'` is only for such copies.",
     ),
     "E335": Code(
-        "an option of another form",
-        "The text of an option is read further: rows is a path, outer a list of paths with names, positions a list of "
-        "fields with their first and last character, range the first and the last cell of a part of a sheet.",
+        "malformed option value",
+        "The text of the option does not have the required form. The option `rows` is a path, and `outer` is a list of "
+        "paths with names. The option `positions` is a list of fields with their first and last character. The option "
+        "`range` is the first and the last cell of a part of a sheet.",
     ),
     "E336": Code(
-        "an outer without rows",
-        "`outer` names what the records of a JSON document take along of what encloses them. Where the records are, "
-        "`rows` says.",
+        "outer without rows",
+        "`outer` needs `rows`. `outer` adds values from the enclosing objects of a JSON document to its records, and "
+        "`rows` is the path of the records.",
     ),
     "E337": Code(
-        "a compression that a format has not",
-        "Files are published as csv, json, parquet, avro or excel, each with the compressions that its readers know.",
+        "unsupported compression",
+        "The format does not support this compression. Files are published as csv, json, parquet, avro or excel, each "
+        "with the compressions that its readers support.",
     ),
     "E338": Code(
-        "a kind of file that needs an option",
-        "An XML document does not say which of its elements are rows, and lines of fixed width do not say where their "
-        "fields are: `rows` and `positions` do.",
+        "missing option of a file format",
+        "An XML document needs `rows`, because it does not define which elements are rows. Lines of fixed width need "
+        "`positions`, because they do not define where fields start and end.",
     ),
     "E339": Code(
-        "a read or a write that is not for a notebook",
-        "wc.read reads what a source holds now, and wc.write brings a frame to a destination outside of the ledger: "
-        "not to what a PUBLISH of the flow writes, not where the environment does not publish, and by the modes that "
-        "the destination takes.",
+        "unsupported read or write in a notebook",
+        "The notebook cannot read or write here. With wc.read, it reads the current content of a source. With "
+        "wc.write, it writes a DataFrame to a destination, outside of the ledger. The destination must not be one that "
+        "a PUBLISH of the flow writes, and must support the mode. The environment must publish.",
     ),
 }
 OF_APIS: Mapping[str, Code] = {
     "E840": Code(
-        "an API that cannot be reached",
-        "Nobody answers at the connection's url, or the connection is refused. What was read before is kept, and the "
-        "next run goes on with it.",
+        "unreachable API",
+        "The url of the connection does not respond, or refuses the connection. Pages that were read earlier are kept, "
+        "and the next run continues with them.",
     ),
     "E841": Code(
-        "an API that is busy or fails",
-        "It answered 429 or 5xx, or not in time, as often as `tries` says, or asks to wait longer than `patience`. The "
-        "next run goes on where this one stopped; `rate` keeps below what is allowed.",
+        "API busy or failing",
+        "The API returned 429 or 5xx, or timed out, for all `tries`. Or it requested a longer wait than `patience` "
+        "allows. The next run continues where this one stopped. Use `rate` to stay below the limit of the API.",
     ),
     "E842": Code(
-        "an answer that cannot be read",
-        "It was cut off, is no JSON, is bigger than a page may be, or does not hold the records where `rows` says.",
+        "invalid API response",
+        "The response is truncated, is not JSON, exceeds the size limit of a page, or has no records at `rows`.",
     ),
     "E843": Code(
-        "pages that do not end",
-        "An API names a page as the next one that was read before, gives the same one over and over, or names one that "
-        "is not below the connection's url. Nothing was taken of it.",
+        "endless paging",
+        "The next page was read before, the API returns the same page repeatedly, or the page's address is not below "
+        "the url of the connection. No row was taken.",
     ),
     "E844": Code(
-        "an API that refuses our credentials",
-        "It answered 401 or 403, or there is no token to be had. Where the secret was changed meanwhile, run again.",
+        "credentials refused by an API",
+        "The API returned 401 or 403, or no token could be obtained. If the secret was changed meanwhile, run again.",
     ),
     "E845": Code(
-        "an API that refuses a request",
-        "It answered with a 4xx, which the same request would get again, or sends us elsewhere.",
+        "request refused by an API",
+        "The API returned a 4xx status, which the same request would get again, or a redirect to another address.",
     ),
     "E846": Code(
-        "a record that does not fit",
-        "A value is not of the type that is declared. The page that holds it is kept as it came: the error names it, "
-        "and the record's number in it.",
+        "type mismatch in a record",
+        "A value does not fit its declared type. The page with the record is kept unchanged. The error shows the page "
+        "and the number of the record.",
     ),
     "E847": Code(
-        "rows that an API refuses",
-        "It answered with a 4xx to a request that brought rows. The others were delivered and are not sent again: once "
-        "the table is mended, `retry` sends what was not accepted.",
+        "rows refused by an API",
+        "The API returned a 4xx status for a request with rows. The other rows were delivered and are not sent again. "
+        "Fix the table, then `retry` sends the refused rows.",
     ),
     "E848": Code(
-        "a delivery that stopped half-way",
-        "Some requests of a label were accepted, and then the API could not be reached or failed. The claim stays "
-        "open: the next run sends the rest, with the same idempotency keys.",
+        "interrupted delivery",
+        "The API accepted some requests of a label, and then failed or became unreachable. The claim stays open, and "
+        "the next run sends the remaining rows with the same idempotency keys.",
     ),
     "E849": Code(
-        "a delivery that cannot go on",
-        "What was sent of a claim is known, and what was to be sent is not: its slice is gone or was changed.",
+        "delivery not resumable",
+        "The requests that were sent for this claim are known, but the remaining ones are not. The slice of the claim "
+        "is missing or was changed.",
     ),
 }
 CONNECTORS_AT_WORK: Mapping[str, Code] = {
     "E850": Code(
-        "a range of a log that another label owns",
-        "Between the look at the end of a log and the claim, another runner gave what comes next to another label. The "
-        "log is looked at once more, so that nothing is taken twice.",
+        "log range owned by another label",
+        "Another runner assigned the next range of the log to another label before this claim. The log is checked "
+        "again, so that no record is collected twice.",
     ),
     "E851": Code(
-        "a gap between two labels of a log",
-        "Each label owns a range of the log, which begins where that of the label before ends. What the connector "
-        "gives next leaves something out or reads it twice. Nothing was read.",
+        "gap between two labels of a log",
+        "Each label owns a range of the log that starts at the end of the preceding label's range. The next range of "
+        "the connector leaves records out or repeats some. Nothing was read.",
     ),
     "E852": Code(
-        "records of a topic that are gone",
-        "The brokers dropped records, by retention or by hand, that no label has read yet, or that a label is made of. "
-        "The offsets are named. Nothing is passed over unless the collect says exactly that.",
+        "lost topic records",
+        "The brokers deleted records, by retention or by hand, that are not collected yet or that a label was made "
+        "from. The error shows the offsets. Records are never skipped, unless the collect allows exactly that.",
     ),
     "E853": Code(
-        "another topic under the same name",
-        "A topic was deleted and made anew, or lost partitions or records that were read already. The ids and offsets "
-        "are named. Nothing was read.",
+        "replaced or truncated topic",
+        "The topic was deleted and created again, or it lost partitions or records that were already read. The error "
+        "shows the ids and offsets. Nothing was read.",
     ),
     "E854": Code(
-        "a Kafka cluster that does not answer",
-        "No broker was reached in time, or a partition has none that leads it. What was begun is tried again, of the "
-        "same offsets or in the same transaction's place.",
+        "unreachable Kafka cluster",
+        "No broker responded in time, or a partition has no leader. The work is tried again with the same offsets, or "
+        "with the same transaction.",
     ),
     "E855": Code(
-        "a Kafka cluster that refuses",
-        "User, password, token or rights are not what the cluster asks for, or a record is larger than it takes.",
+        "request refused by a Kafka cluster",
+        "The cluster refused the user, the password, the token or the rights, or a record exceeds its size limit.",
     ),
     "E856": Code(
-        "a topic that is not there or does not fit",
-        "There is no such topic, or it lacks partitions or the rows lack columns that the options ask for.",
+        "missing or unsuitable topic",
+        "The topic does not exist. Or it does not have the partitions, or the rows do not have the columns, that the "
+        "options need.",
     ),
     "E857": Code(
-        "a record that cannot be read",
-        "A value is no text, no JSON object or no Avro of its schema, or the schema is not to be had. Partition and "
-        "offset are named. Format 'raw' takes every record as it is.",
+        "unreadable Kafka record",
+        "The value of a record is not text, not a JSON object or not Avro with its schema, or the schema is not "
+        "available. The error shows the partition and the offset. Format 'raw' accepts every record unchanged.",
     ),
     "E858": Code(
-        "another runner delivers to the topic",
-        "Kafka fences a producer when another one begins under its name. Nothing that the older one sent is shown.",
+        "concurrent delivery to the topic",
+        "Another runner delivers to the topic under the same name, so Kafka fenced this producer. Records of the "
+        "fenced producer are not visible.",
     ),
     "E859": Code(
-        "a delivery to Kafka of unknown outcome",
-        "The record of a publish is a group's offset, which Kafka forgets after some days without members. A claim "
-        "that is older is looked for in the topic itself, by the header `claim`. Where records of that time are gone, "
-        "or bear no such header, nobody knows, and it is not sent again by itself.",
+        "Kafka delivery with unknown outcome",
+        "It is not known whether an old claim was delivered. The record of a publish is the offset of a consumer "
+        "group, which Kafka forgets after some days without members. For older claims, Waterclock searches the topic "
+        "for the header `claim`. Here, records of that time are gone or do not have this header. The claim is not sent "
+        "again automatically.",
     ),
     "E864": Code(
-        "a certificate that is not accepted",
-        "The certificate of a Kafka broker does not stand (its authority, its time, its host's name), or ours does "
-        "not, or is missing; or its files cannot be read. No secret is shown.",
+        "rejected certificate",
+        "The certificate of a Kafka broker is not valid for its authority, time or host name. Or the client "
+        "certificate is missing or rejected, or its files cannot be read. Secrets are never shown.",
     ),
 }
 FOR_EACH_AT_WORK: Mapping[str, Code] = {
     "E868": Code(
-        "an answer to what was not asked",
-        "A request for several rows was answered with a record of none of them, or one that does not tell of which: an "
-        "API that does not know a parameter gives all it has. Nothing is taken of such an answer.",
+        "unexpected response to a batched request",
+        "The response to a request for several rows contains a record that matches none of these rows, or does not "
+        "show which one it matches. An API that ignores an unknown parameter returns all its records. No row of such a "
+        "response is taken.",
     ),
     "E869": Code(
-        "a row that the source does not know",
-        "The source answers 404 to what a row of FOR EACH's table names. `not_found 'skip'` says that this is no row; "
-        "what was answered so far is kept, and is not asked for again.",
+        "row unknown to the source",
+        "The source returned 404 for a row of the table of FOR EACH. With `not_found 'skip'` such a row produces no "
+        "rows. Responses so far are kept and are not requested again.",
     ),
 }
 CHANGES: Mapping[str, Code] = {
     "E860": Code(
-        "the log behind the last batch is gone",
-        "A replication slot keeps the log of the server until it was collected. It was dropped, moved on by somebody, "
-        "or had to let go of more than max_slot_wal_keep_size; its publication was dropped or altered; or the server "
-        "was restored, and its log is not the one that was read. What happened since the last batch cannot be read any "
-        "more; the table is taken whole once more where OPTIONS (snapshot) says so.",
+        "log after the last batch lost",
+        "The changes since the last batch are no longer in the log, so they cannot be read. A replication slot keeps "
+        "the log of the server until it is collected. The slot was dropped or advanced by another user, or exceeded "
+        "max_slot_wal_keep_size. Its publication may have been dropped or altered, or the server was restored and has "
+        "another log. With OPTIONS (snapshot), the table is collected once more as a whole.",
     ),
     "E861": Code(
-        "a server that is not set up for changes",
-        "It needs wal_level = logical, a free replication slot, a user with REPLICATION, and the right to make a "
-        "publication of the table, or wal2json, which newer servers must trust (output_plugin_libraries). A standby is "
-        "asked again until it is promoted.",
+        "server not configured for changes",
+        "The server needs wal_level = logical, a free replication slot and a user with REPLICATION. The user also "
+        "needs the right to create a publication of the table. Alternatively the server needs wal2json, which newer "
+        "servers must trust (output_plugin_libraries). A standby is tried again until it is promoted.",
     ),
     "E862": Code(
-        "a table whose changes are not told",
-        "The log tells of plain tables, by their primary key or, with REPLICA IDENTITY FULL, by all columns. The KEY "
-        "of the collect must be among these. Tables that inherit from it, and rows that are hidden from the user, are "
-        "in the snapshot and not in the log, or the other way round.",
+        "table not covered by the log",
+        "The log contains changes of plain tables, identified by the primary key or, with REPLICA IDENTITY FULL, by "
+        "all columns. The KEY of the collect must be among these columns. Inherited tables and rows hidden from the "
+        "user are in either the snapshot or the log, but not in both.",
     ),
     "E863": Code(
-        "a table that was altered beside its log",
-        "New columns with values, other types and names, columns made anew, or another table of the same name change "
-        "rows of which the log does not tell. Nor does it tell of rows that were changed while the table had no "
-        "identity, had another name or columns of other names, or was UNLOGGED. OPTIONS (snapshot) with a new text "
-        "takes the table whole with the next batch.",
+        "table altered outside its log",
+        "The table was altered in a way that the log does not contain. Examples are new columns with values, changed "
+        "types or names, columns that were created again, or another table with the same name. The log also has no "
+        "changes made while the table had no replica identity, had other table or column names, or was UNLOGGED. "
+        "OPTIONS (snapshot) with a new text collects the whole table with the next batch.",
     ),
     "E865": Code(
-        "a log that cannot be read", "The server's output plugin wrote something that is none of its messages."
+        "unreadable replication log", "The output plugin of the server sent data that is not one of its messages."
     ),
     "E866": Code(
-        "a slot that is being read", "A replication slot has one reader at a time: it is tried again until it is free."
+        "replication slot in use",
+        "Another process reads the replication slot, which allows one reader at a time. It is tried again until the "
+        "slot is free.",
     ),
     "E867": Code(
-        "a table that was emptied under its snapshot",
-        "A snapshot that was taken before a TRUNCATE, or before a table was rewritten, sees the table as it is after "
-        "it. So that the snapshot and the log do not contradict each other, it is taken anew.",
+        "table emptied during its snapshot",
+        "A TRUNCATE or a rewrite of the table happened during its snapshot. A snapshot that started earlier already "
+        "sees the table after that change. A new snapshot is taken, so that the snapshot and the log are consistent.",
     ),
 }
 RECEIVER_AT_WORK: Mapping[str, Code] = {
     "E870": Code(
-        "no events to receive",
-        "`receive` takes the streams that tables collect from, by connections of TYPE receiver. There are none.",
+        "no streams to receive",
+        "No table collects from a connection of TYPE receiver. `receive` accepts only the streams of such tables.",
     ),
     "E871": Code(
-        "a segment that was whole and is damaged",
-        "What was received lies in frames with checksums. One of them does not add up in a segment that its writer had "
-        "ended: the disk, or somebody, changed it. What stands before it was taken; the segment is kept beside.",
+        "damaged segment of events",
+        "A completed segment of received events is damaged: the checksum of one of its frames is wrong. The disk or "
+        "another process changed it. Events before the damage were taken, and the segment is kept separately.",
     ),
     "E872": Code(
-        "a disk that failed under events",
-        "After a failed sync nobody can tell what the disk holds: those whose requests waited were told to send them "
-        "again, and the receiver ended.",
+        "disk failure in the receiver",
+        "A sync to disk failed, so the content of the disk is unknown. The waiting senders were requested to send "
+        "their events again, and the receiver stopped.",
     ),
     "E873": Code(
-        "a door that is open to everybody",
-        "Who can reach the address could send events. Beyond this machine each connection has a token.",
+        "receiver without a token",
+        "The address is reachable from other machines, and a connection has no token. Every client that can reach the "
+        "address could send events. Configure a token for each connection.",
     ),
     "E874": Code(
-        "a folder of events that cannot be written",
-        "Before it listens, the receiver writes to the folder of each stream, so that it is not the first sender who "
-        "finds out.",
+        "event folder not writable",
+        "The receiver cannot write to the folder of a stream. It checks this before it listens, so that the problem is "
+        "found before the first request.",
     ),
 }
 MYSQL_AT_WORK: Mapping[str, Code] = {
     "E875": Code(
-        "a destination whose changes are not undone",
-        "The rows of a delivery and its record share a transaction. A table of MyISAM, Aria or MEMORY keeps what was "
-        "written to it when the transaction is undone, and what stands behind a view may be one. InnoDB holds all "
-        "together.",
+        "destination without transactions",
+        "A table of the destination does not support transactions. The rows of a delivery and its record must be in "
+        "the same transaction. A table of MyISAM, Aria or MEMORY keeps its rows when the transaction is rolled back. "
+        "The table of a view may be one of these. Use InnoDB for all of them.",
     ),
     "E876": Code(
-        "two keys that a destination takes for one",
-        "The type or the collation of a column says which texts are equal: to citext, to NOCASE and to most collations "
-        "of MariaDB capitals make no difference. A MERGE would put one row in place of another key's.",
+        "keys equal at the destination",
+        "The destination treats two different keys as equal. The type or collation of a column defines equality. For "
+        "citext, NOCASE and most collations of MariaDB, case makes no difference. A MERGE would overwrite the row of "
+        "one key with the row of the other.",
     ),
 }
 APIS_AT_WORK: Mapping[str, Code] = {
     "E877": Code(
-        "a request that would leave its API",
-        "A request goes to the scheme, host and port of the connection's url and below its path, as the credentials go "
-        "along. A value of a row, such as `..`, or a path leads elsewhere once a server decodes it. Nothing was sent.",
+        "request outside of the API",
+        "The request would leave the API, and it contains credentials. It must use the scheme, host and port of the "
+        "connection's url, and a path below its path. A path or a row value such as `..` leads elsewhere when a server "
+        "decodes it. Nothing was sent.",
     ),
     "E879": Code(
-        "an answer that is not kept as it came",
-        "What an API answered is kept page by page with its checksum, and a collect that goes on, or a batch that is "
-        "made again, reads it from there. A page is gone, or the disk or somebody changed it: its rows would be "
-        "missing.",
+        "damaged response archive",
+        "A stored page of API responses is missing, or the disk or another process changed it. Responses are stored "
+        "page by page with checksums. A continued collect and a repeated batch read them, so rows would be missing.",
     ),
 }
 FILES_AT_WORK: Mapping[str, Code] = {
     "E880": Code(
         "XML that declares entities",
-        "An XML document with entities of its own can grow without bounds as it is read, or bring in files of the "
-        "machine that reads it. It is refused before anything of it is read; data need none.",
+        "The XML document declares its own entities, which data never needs. Entities can grow without limit, or "
+        "include local files of the reading machine. The document is refused before it is read.",
     ),
     "E881": Code(
-        "a zip that leads elsewhere",
-        "A member of a zip bears a name that is absolute, goes up, or is a link: made to be written outside of where "
-        "it is unpacked. The zip is refused; members are never written by their names anyway.",
+        "zip with unsafe member names",
+        "The name of a zip member is absolute, contains a parent folder or is a link. Such a name targets a place "
+        "outside of the extraction folder. The zip is refused, although members are never written under their names.",
     ),
     "E882": Code(
-        "a zip that would grow too large",
-        "The members of a zip have more bytes together than `most_mb` allows, one is packed more densely than data "
-        "are, or there are too many. It is refused before it is unpacked. Excel's files are zips as well.",
+        "oversized zip",
+        "The zip has too many members, the members exceed `most_mb` in total, or a compression ratio is too high for "
+        "real data. It is refused before extraction. Excel files are zips too.",
     ),
     "E883": Code(
-        "a zip whose members cannot be read",
-        "A zip has no member that is wanted, one with a password, or one of a kind that is not read from a zip, such "
-        "as a zip within it. `member` says which of them are data.",
+        "zip without readable members",
+        "The zip has no matching member, or a member has a password. Or a member has a type that cannot be read from a "
+        "zip, such as a nested zip. `member` selects the data members.",
     ),
     "E884": Code(
-        "a part of a workbook that is not there",
-        "The sheet that is named is not in the workbook, it is empty, or the first row of what is read holds no names; "
-        "or a row holds a value in a column without a name, or a formula without its value. `sheet` and `range` say "
-        "what is data.",
+        "missing part of a workbook",
+        "The named sheet is not in the workbook or is empty, or the first row of the range has no column names. Or a "
+        "row has a value in an unnamed column, or a formula without its result. `sheet` and `range` select the data.",
     ),
     "E885": Code(
-        "merged cells among the data",
-        "One value stands for several cells of a sheet. A `range` leaves them out; with `merged 'fill'` each of the "
-        "cells has the value.",
+        "merged cells in the data",
+        "Several cells of the sheet are merged and share one value. Exclude them with `range`, or use `merged 'fill'`, "
+        "which gives the value to each cell.",
     ),
     "E886": Code(
-        "a file too large to be read whole",
-        "Excel's and Avro's files of a bucket are brought whole to one of Spark's workers, which bounds their size.",
+        "file too large for one worker",
+        "An Excel or Avro file in a bucket is loaded completely by one worker of Spark, and this file exceeds the "
+        "limit.",
     ),
     "E887": Code(
-        "no records where they are said to be",
-        "None of the documents of a file holds anything at the path that OPTIONS (rows '...') says.",
+        "no records at the given path", "No document of the file has a value at the path in OPTIONS (rows '...')."
     ),
     "E888": Code(
-        "a kind of file that needs a library",
-        "Avro is read and written by fastavro, Excel read by python-calamine and written by openpyxl: extras of "
-        "Waterclock, which the machines of a cluster's workers need too.",
+        "missing file format library",
+        "The format needs a library that is an extra of Waterclock. Avro uses fastavro; Excel uses python-calamine to "
+        "read and openpyxl to write. The workers of a cluster need them too.",
     ),
     "E889": Code(
-        "rows that a kind of file cannot hold",
-        "A sheet of Excel holds 1048576 rows and texts of 32767 signs, none of them control characters; Avro's names "
-        "are letters, digits and _. Nothing was delivered.",
+        "unsupported rows for a file format",
+        "An Excel sheet has at most 1048576 rows, and texts of at most 32767 characters without control characters. "
+        "Avro names consist of letters, digits and _. Nothing was delivered.",
     ),
 }

@@ -8,18 +8,18 @@ from waterclock.errors import Code
 
 LINEAGE: Mapping[str, Code] = {
     "E378": Code(
-        "the impact of a whole table",
-        "`lineage --impact` follows one column, written schema.table.column. What a whole table goes into is told "
-        "without --impact.",
+        "impact of a whole table",
+        "`lineage --impact` takes one column, written schema.table.column. For a whole table, use `lineage` without "
+        "--impact.",
     ),
     "E379": Code(
-        "events of lineage that go nowhere",
-        "The project has no [openlineage], its environment does not say openlineage = true, or the library "
+        "no destination for lineage events",
+        "The project has no [openlineage], or its environment does not set openlineage = true. Or the library "
         "openlineage-python, which is an extra of Waterclock, is not installed.",
     ),
     "E917": Code(
-        "an [openlineage] that cannot be read",
-        "It takes the address of a server as url, with a token if need be, or a file; and a namespace for all of the "
-        "project's jobs and tables.",
+        "invalid [openlineage] section",
+        "The section is not valid. [openlineage] accepts the url of a server, with a token if required, or a file. It "
+        "also accepts a namespace for all jobs and tables of the project.",
     ),
 }

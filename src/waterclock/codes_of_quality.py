@@ -8,154 +8,165 @@ from waterclock.errors import Code
 
 QUALITY: Mapping[str, Code] = {
     "E270": Code(
-        "a step that is never reached",
-        "ELSEs make a ladder: each step but the last says AT MOST how many broken rows it bears, and the next one is "
-        "for more. What goes beyond the last step fails. A limit stands behind an action.",
+        "unreachable ladder step",
+        "A step of the ladder can never apply. ELSE steps form a ladder: every step except the last one allows AT MOST "
+        "a number of broken rows, and the next step handles more. Beyond the last step the batch fails. A limit is "
+        "written after its action.",
     ),
     "E271": Code(
-        "a ladder in a wrong order",
-        "Rows are set aside or dropped while they are written, before anybody knows how many there will be: so that is "
-        "the first step or none. Each later step does more than the one before: WARN, HOLD, FAIL.",
+        "wrong order of ladder steps",
+        "QUARANTINE or DROP must be the first step of the ladder. Rows are quarantined or dropped during the write, "
+        "before their number is known. Later steps must be stricter than the preceding one: WARN, HOLD, FAIL.",
     ),
     "E272": Code(
-        "rows of a rule of the batch",
-        "A rule that holds an aggregate is true of the batch or not. It breaks no row that could be set aside, dropped "
-        "or counted: say what happens to the batch.",
+        "row action in a batch rule",
+        "A rule with an aggregate applies to the whole batch. It identifies no rows that could be quarantined, dropped "
+        "or counted. Use an action for the batch.",
     ),
-    "E273": Code("a limit that is none", "AT MOST takes a number of rows, or a share between 0 and 100 PERCENT."),
+    "E273": Code("invalid AT MOST limit", "AT MOST takes a number of rows, or a share between 0 and 100 PERCENT."),
     "E274": Code(
         "two ladders for one key",
-        "All KEY columns are one key, which is broken as a whole: what happens then is said once, or alike.",
+        "The KEY columns of a table have different ladders. All of them form one key, which is violated as a whole. "
+        "Declare the ladder once, or the same one for each column.",
     ),
     "E275": Code(
-        "more rules than can be marked",
-        "What a row breaks is kept as the bits of one number: a table that sets rows aside has up to 62 demands, "
-        "types, NOT NULL and KEY among them.",
+        "too many rules on a table",
+        "The table has more than 62 conditions on a row, including types, NOT NULL and KEY. A table that quarantines "
+        "rows stores the violations of a row as bits of one number. Combine rules with AND, or split them over two "
+        "tables.",
     ),
     "E276": Code(
-        "rows without a place",
-        "A row is set aside with the batch of its window. The column that puts rows into windows must be of its "
-        "type to do so; and a table that finds rows by their key takes none without one, not with a warning either.",
+        "invalid action for a required column",
+        "The action would keep or quarantine rows that have no place in the table. A quarantined row belongs to the "
+        "batch of its window, so the column that assigns windows must fit its type. A table that finds rows by key "
+        "accepts no row without one, not even with a warning.",
     ),
     "E280": Code(
-        "lines that nobody reads",
-        "EXPECT parsed() asks of each line of a collect's files whether it can be read as what the file is: a rule by "
-        "itself, of a COLLECT from a connection that has lines, said once.",
+        "invalid use of parsed()",
+        "EXPECT parsed() checks for each line of a collected file whether it can be parsed. It must be a rule of its "
+        "own, declared once, on a COLLECT from a connection with text lines.",
     ),
     "E281": Code(
-        "a reference that finds no parent",
-        "REFERENCES with an ELSE looks each row's parent up: by the parent's KEY, or by the columns named behind it, "
-        "one for each column that refers. Columns that refer to one table in one ROLE are one key together.",
+        "reference without a matching key",
+        "REFERENCES with an ELSE finds the parent of each row, and the columns of the parent do not match here. Use "
+        "the KEY of the parent, or name one parent column for each referring column. Columns that refer to one table "
+        "in one ROLE form one key.",
     ),
     "E282": Code(
         "two ladders for one reference",
-        "Columns that refer to one table in one ROLE find their parent together: what happens where there is none is "
-        "said once, or alike.",
+        "Columns that refer to one table in one ROLE have different ladders. They find their parent together. Declare "
+        "the ladder once, or the same one for each column.",
     ),
     "E283": Code(
-        "a reference of another type",
-        "A key is found by its value, and values of two types are alike only once one was turned into the other: in "
-        "silence, and not always as it was meant.",
+        "reference with a different type",
+        "The referring column and the parent key have different types. Spark would convert one of them silently, and "
+        "not always as intended. Declare the same type for both.",
     ),
     "E288": Code(
-        "one row of a key where none goes",
-        "KEY PAST ... and KEY ORDER BY ... say which row of a key stays. The others go, so they say where to: ELSE "
-        "DROP or ELSE QUARANTINE is their first step.",
+        "missing action for other rows of a key",
+        "KEY PAST ... and KEY ORDER BY ... select the row of a key that is kept. The other rows need a first step that "
+        "removes them: ELSE DROP or ELSE QUARANTINE.",
     ),
     "E289": Code(
-        "a key that looks back where no labels are made again",
-        "KEY PAST d asks the table's own slices of the time d up to the window's end. Where an earlier one is "
-        "restated, the later ones follow: that can be said of a PARTITIONED TRANSFORM.",
+        "KEY PAST not supported here",
+        "KEY PAST is only for a PARTITIONED TRANSFORM. KEY PAST d checks the table's own slices for the time d up to "
+        "the end of the window. If an earlier slice is restated, the later ones must follow.",
     ),
     "E296": Code(
-        "two orders of one key",
-        "A MERGE, and a TEMPORAL, finds rows by their key, and its ORDER BY says which of several counts. None of them "
-        "is too much.",
+        "KEY ORDER BY in a keyed table",
+        "A MERGE or TEMPORAL table already selects among the rows of a key with its own ORDER BY. No row is a "
+        "duplicate there. Remove the ORDER BY of the KEY.",
     ),
     "E297": Code(
-        "what no source tells of a row",
-        "In a COLLECT's columns _source.file is the file that a row came from, and _source.row where it is in it, from "
-        "1: the line of a text, the row of a sheet, or the row's number.",
+        "unknown field of _source",
+        "The field does not exist. In the columns of a COLLECT, _source.file is the file of a row. _source.row is its "
+        "position in the file, from 1: the line of a text, the row of a sheet, or the number of the row.",
     ),
     "E298": Code(
-        "rows that are made, not collected",
-        "_source tells where a collected row came from. A transform makes its rows of tables, and can name the columns "
-        "in which a COLLECT keeps it.",
+        "_source in a transform",
+        "Only a COLLECT has _source, which is the origin of a collected row. A transform makes its rows from tables. "
+        "Store _source in columns of the COLLECT, and use those columns here.",
     ),
     "E299": Code(
-        "a source that does not tell",
-        "Files tell of each row from which of them it came. A database tells no more of a row than its columns.",
+        "source without row origins",
+        "The connector does not provide this field of _source. Files provide the origin of each row. Rows of a "
+        "database have no information except their columns.",
     ),
     "E319": Code(
-        "HIDDEN where it cannot be",
-        "A HIDDEN column is stored with each row, comes to who names it, and is in no `*`. It is said once, of a "
-        "column of a COLLECT or a TRANSFORM, not of a key, and not of all of them. Lists of a PUBLISH and a VIEW say "
-        "what passes; a NATURAL JOIN goes by what a `*` brings.",
+        "invalid use of HIDDEN",
+        "HIDDEN is not allowed on this column. A HIDDEN column is stored with each row and read by name, but it is not "
+        "part of `*`. Declare it once, on a column of a COLLECT or a TRANSFORM that is not a key, and not on all "
+        "columns. PUBLISH and VIEW select columns with their own lists. A NATURAL JOIN uses the columns of `*`.",
     ),
     "E320": Code(
-        "a rule of an input where there is one side alone",
-        "EXPECT ... OF a table is asked of the rows that a TRANSFORM reads of it, before its query sees them. Rules of "
-        "a COLLECT are asked of what comes in already, those of a PUBLISH of what goes out; OVER asks what is made.",
+        "EXPECT ... OF outside of a TRANSFORM",
+        "The rule is not on a TRANSFORM, or combines OF with OVER. EXPECT ... OF a table checks the rows that a "
+        "TRANSFORM reads from it, before its query runs. Rules of a COLLECT already check incoming rows, and rules of "
+        "a PUBLISH check outgoing rows. OVER checks the result, so it cannot be combined with OF.",
     ),
     "E321": Code(
-        "a rule of what is not read",
-        "EXPECT ... OF a table is asked of the rows of its plain name in the query, itself or through views. It names "
-        "that table: no view, and none that is read by PAST, HISTORY, FLAT or another read function alone.",
+        "EXPECT ... OF an unread table",
+        "The rule names a table that the query does not read by its plain name. The query must read the table directly "
+        "or through views. The name must not be that of a view, or of a table that is read only by PAST, HISTORY, FLAT "
+        "or another read function.",
     ),
     "E293": Code(
-        "a measure that cannot be counted in passing",
-        "A MEASURE is an aggregate that Spark counts while the rows are written: no second pass over them. DISTINCT, "
-        "FILTER, WITHIN GROUP and windows need one. OFFLINE is a pass of its own, which takes all but windows.",
+        "unsupported MEASURE",
+        "The measure cannot be computed during the write. A MEASURE is an aggregate that Spark computes during the "
+        "write, without another pass over the rows. DISTINCT, FILTER, WITHIN GROUP and window functions need one. "
+        "OFFLINE runs a separate pass, which supports all of these except window functions.",
     ),
     "E294": Code(
-        "nothing to compare with",
-        "last_good(aggregate), usual(aggregate) and trend(aggregate, days) belong in an EXPECT of the batch: the "
-        "aggregate is counted of each batch while that is written, kept with it, and compared with what it came to in "
-        "batches before.",
+        "invalid comparison with earlier batches",
+        "The comparison is not valid here. last_good(aggregate), usual(aggregate) and trend(aggregate, days) are only "
+        "allowed in an EXPECT of the batch. The aggregate is computed and stored while a batch is written, and "
+        "compared with the values of earlier batches.",
     ),
     "E386": Code(
-        "a rule of what is not known",
-        "OVER TABLE of a PUBLISH asks what the destination will hold. Of one that is replaced in part the rest is "
-        "others', and none of it is known here.",
+        "OVER TABLE with REPLACE WHERE",
+        "OVER TABLE of a PUBLISH checks the resulting content of the destination. If only a part is replaced, the "
+        "other rows belong to others and are unknown here. Use OVER BATCH, or remove REPLACE WHERE.",
     ),
     "E390": Code(
-        "OFFLINE where it cannot be",
-        "MEASURE ... OFFLINE says how often one job counts all that is offline of a table: at most as often as its "
-        "windows come, and over whole windows, which are put together for each cadence. A PUBLISH has "
-        "no rows of its own.",
+        "invalid OFFLINE",
+        "OFFLINE is not valid here. MEASURE ... OFFLINE sets how often one job computes all offline measures of a "
+        "table. The interval must consist of whole windows of the table, so that each cadence can combine them. A "
+        "table has one such interval, and a PUBLISH has none, because it has no rows of its own.",
     ),
-    "E295": Code("a measure's name twice", "Each measure of a table has a name of its own; `rows` are counted anyway."),
+    "E295": Code(
+        "duplicate measure name",
+        "Two measures of the table have the same name. The name `rows` is reserved, because rows are always counted.",
+    ),
 }
 QUALITY_AT_WORK: Mapping[str, Code] = {
     "E387": Code(
-        "a destination whose rows are not known any more",
-        "A rule OVER TABLE of a PUBLISH by label asks all labels that were delivered, as they were staged. `maintain` "
-        "keeps those from when the rule is declared; what went before comes back by `recompute` of the publish.",
+        "unknown rows at the destination",
+        "A rule OVER TABLE of a PUBLISH by label checks all delivered labels in their staged form, and some are "
+        "missing. `maintain` keeps them from the time when the rule was declared. `recompute` of the publish restores "
+        "earlier ones.",
     ),
     "E755": Code(
-        "a batch that is held",
-        "An audit said HOLD: the batch is sealed, shown to nobody, and whatever reads it waits. `release` shows it as "
-        "it is, `retry` and `recompute` make it again, `skip` gives it up.",
+        "held batch",
+        "A rule with HOLD failed. The batch is sealed but invisible, and its readers wait. `release` makes it visible "
+        "unchanged, `retry` and `recompute` make it again, and `skip` discards it.",
     ),
     "E756": Code(
-        "a release that cannot be",
-        "A held batch is shown as it was sealed, once. That needs its slice, that nothing it had read has changed "
-        "since, and that it is held still and due: nobody made it again, and no later snapshot stands for it.",
+        "release not possible",
+        "The held batch can no longer be released. A release makes a batch visible once, as it was sealed. It needs "
+        "the slice and unchanged inputs. The batch must still be held and due: it was not made again, and no later "
+        "snapshot replaces it.",
     ),
     "E757": Code(
-        "a rule without an answer",
-        "A rule is TRUE of a row, or it is not; a division by zero or a cast of what is no number is neither, and "
-        "stops the batch. Functions such as try_divide and try_cast give NULL instead, which is not TRUE. So does a "
-        "rule that is no condition, as a bare number, or that calls what is no function.",
+        "rule without a result",
+        "The rule could not be evaluated for a row, so the batch stops. Causes are a division by zero, a cast of a "
+        "text that is not a number, or an unknown function. A rule that is not a condition, such as a number, also "
+        "fails. Functions such as try_divide and try_cast return NULL instead, which is not TRUE.",
     ),
 }
 QUALITY_COMMANDS: Mapping[str, Code] = {
-    "E440": Code(
-        "nothing is held",
-        "`release` is for batches that a rule holds back; none of the labels is one.",
-    ),
+    "E440": Code("no held batch", "None of the labels is held. `release` is only for batches that a rule holds."),
     "E441": Code(
-        "nothing was set aside",
-        "`replay` makes those batches again of which rows were set aside; none of the labels is one.",
+        "no quarantined rows",
+        "None of the labels has quarantined rows. `replay` makes batches with quarantined rows again.",
     ),
 }

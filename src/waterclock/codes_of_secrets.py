@@ -8,17 +8,16 @@ from waterclock.errors import Code
 
 SECRETS: Mapping[str, Code] = {
     "E920": Code(
-        "a keyring or a Vault that gives no secret",
-        "The keyring is locked or not there, or Vault does not answer, or refuses the login or the path. What it "
-        "answered is in no log. Where Vault is away the batch is tried again.",
+        "secret store without a result",
+        "The keyring is locked or missing, or Vault does not respond, or refuses the login or the path. The response "
+        "is never logged. If Vault is unreachable, the batch is tried again.",
     ),
     "E921": Code(
-        "the library of a secret store is not installed",
-        "The keyring and Vault are asked by libraries that are extras of Waterclock.",
+        "missing secret store library", "The keyring and Vault each need a library that is an extra of Waterclock."
     ),
     "E923": Code(
-        "a token that could be guessed",
-        "Whoever sends the token of the pages, of the receiver or of the metrics is let in. It has 20 characters or "
-        "more, as random as a program makes them.",
+        "weak token",
+        "A token for the pages, the receiver or the metrics gives access to every client that sends it. It must have "
+        "at least 20 random characters. Generate it with a program.",
     ),
 }

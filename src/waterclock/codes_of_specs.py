@@ -7,28 +7,46 @@ from collections.abc import Mapping
 from waterclock.errors import Code
 
 SPECS: Mapping[str, Code] = {
-    "E350": Code("no Gherkin", "A specification is a Feature with Scenarios, each of steps, as Cucumber reads them."),
+    "E350": Code(
+        "invalid Gherkin",
+        "The file is not valid Gherkin. A specification is a Feature with Scenarios that consist of steps, as in "
+        "Cucumber.",
+    ),
     "E351": Code(
-        "an unknown step",
-        "There are few steps, and every scenario is written with them. The error lists them, with the nearest.",
+        "unknown step", "The text is not one of the supported steps. The error lists the steps, the nearest one first."
     ),
     "E352": Code(
-        "a step and its table", "What is given and what is expected is a table of cells; other steps take none."
+        "missing or unexpected step table",
+        "Steps with given or expected rows need a table of cells. Other steps take none.",
     ),
-    "E354": Code("an unknown column in an example", "The columns of an example are columns of its table, each once."),
+    "E354": Code(
+        "unknown column in an example", "Every column of an example must be a column of its table, and can occur once."
+    ),
     "E355": Code(
-        "a cell that is no value of its type",
-        "Types are those of the table. Times are UTC where no offset is said; an empty cell and NULL are no value.",
+        "invalid cell value",
+        "The cell does not fit the type of its column. Times without an offset are UTC. An empty cell and NULL are "
+        "null.",
     ),
-    "E356": Code("steps out of order", "What is given comes first, then something runs, then something is expected."),
+    "E356": Code("wrong order of steps", "Given rows must come first, then a run, then expectations."),
     "E357": Code(
-        "a table that is not given",
-        "A specification reads no source: all that a table is made of is given, if only as empty.",
+        "table without given rows",
+        "The scenario does not give an input of the table. A specification reads no source, so every input must be "
+        "given, even as an empty table.",
     ),
-    "E358": Code("a key that is expected twice", "A key has one row in a table, so two can never be found."),
-    "E359": Code("a wrong type in an example", "A column whose type nothing declares can say it, as `seats:INT`."),
-    "E360": Code("no specifications", "Specifications are files *.feature in the project's folder specs/."),
-    "E361": Code("too many rows for an example", "An example is small: its rows are compared one by one."),
-    "E362": Code("a page that cannot be written", "The living document is one file, in a folder that is there."),
-    "E363": Code("an unknown rule", "What a table fails with or warns of is one of its rules, a column, or a code."),
+    "E358": Code("duplicate expected key", "The expectation contains the same key twice. A table has one row per key."),
+    "E359": Code(
+        "invalid type in an example",
+        "The type in the header of the example is not valid. A column without a declared type can have one there, such "
+        "as `seats:INT`.",
+    ),
+    "E360": Code("no specifications", "The project's folder specs/ has no *.feature files."),
+    "E361": Code("too many rows in an example", "The example is too large. Its rows are compared one by one."),
+    "E362": Code(
+        "specification page not writable",
+        "The living document is one file, in an existing folder. It could not be written.",
+    ),
+    "E363": Code(
+        "unknown rule",
+        "The table has no such rule. Failures and warnings of a table are identified by a rule, a column or a code.",
+    ),
 }

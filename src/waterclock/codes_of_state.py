@@ -8,46 +8,46 @@ from waterclock.errors import Code
 
 STATE: Mapping[str, Code] = {
     "E255": Code(
-        "a watermark of no time",
-        "WATERMARK names a column that holds instants, and says how far behind the newest of them rows may come. PER "
-        "names columns whose values are parts that are heard apart, in the slices of a PARTITIONED table.",
+        "invalid WATERMARK",
+        "WATERMARK needs a column with instants, and the maximum delay of rows behind the newest one. PER names "
+        "columns whose values are separate parts, each with its own progress, in the slices of a PARTITIONED table.",
     ),
     "E256": Code(
-        "no watermark",
-        "WATERMARK(u) and NEXT_WATERMARK(u) are how far u had come before a batch's window and after it. Where u is "
-        "made, a clause says by which column.",
+        "missing WATERMARK",
+        "The table u has no WATERMARK clause. WATERMARK(u) and NEXT_WATERMARK(u) are the progress of u before and "
+        "after the window of a batch. Declare WATERMARK with its column in the statement that makes u.",
     ),
     "E257": Code(
-        "a watermark of other rows",
-        "A watermark tells how far the rows have come that a batch is made of. That of a table which is none of those "
-        "that it is made of, directly or through others, says nothing of them.",
+        "WATERMARK of an unrelated table",
+        "The watermark belongs to a table that is not an input of this one, directly or indirectly. A watermark "
+        "measures the progress of input rows, so this one has no meaning here. Read the table, or name an input.",
     ),
     "E258": Code(
-        "a PAST that is too short",
-        "Rows are brought together that may lie so far apart in time, each match when its later row has come. What is "
-        "read back is at least that bound, one window, and as much as a watermark lets rows be late; else matches are "
-        "missed, and nobody would know.",
+        "PAST too short",
+        "PAST is shorter than the time between rows that the query joins. It must cover that time, one window, and the "
+        "delay that a watermark allows. Each match is made when its later row arrives. Otherwise matches would be "
+        "missed without an error.",
     ),
     "E259": Code(
-        "a rule that keeps state, said wrongly",
-        "wc.stateful names the table whose rows it takes, the table that keeps its state, the key, and the columns of "
-        "both its tables; below it stands a function of the key, the state's rows, the window's rows and the window.",
+        "invalid stateful rule",
+        "wc.stateful needs the input table, the table for its state, the key, and the columns of both its tables. It "
+        "decorates a function of the key, the rows of the state, the rows of the window, and the window.",
     ),
 }
 STATE_AT_WORK: Mapping[str, Code] = {
     "E715": Code(
-        "no time to tell a watermark by",
-        "The column that WATERMARK names is not among those that came, or holds no TIMESTAMP. A file's columns are "
-        "text until a type is declared.",
+        "unusable watermark column",
+        "The rows do not have the column of WATERMARK, or it is not a TIMESTAMP. Columns of files are text until a "
+        "type is declared.",
     ),
     "E717": Code(
-        "late rows that cannot be told",
-        "Which rows are late is told by the time of a row, a TIMESTAMP, which CLOSE WHEN or WATERMARK names. Why is "
-        "told by the column late_reason, which what is read has not.",
+        "late rows without time or reason",
+        "Late rows are found by a TIMESTAMP column, which CLOSE WHEN or WATERMARK names. The column late_reason "
+        "contains the reason. The input does not have one of them.",
     ),
     "E716": Code(
-        "a rule that gave other columns",
-        "The function below wc.stateful gives two lists of rows, those of the state and those that come out; each row "
-        "is a dict whose names are columns that were declared, with values of their types.",
+        "invalid result of a stateful rule",
+        "The function of wc.stateful must return two lists of rows: the state and the output. Each row is a dict of "
+        "declared column names, with values of their types.",
     ),
 }

@@ -8,14 +8,14 @@ from waterclock.errors import Code
 
 TRUST: Mapping[str, Code] = {
     "E930": Code(
-        "a project that another user can change",
-        "What a project declares runs with your rights. Its folder, waterclock.toml and the files that it reads must "
-        "belong to you or to root, and no other user may write to them. `waterclock trust FOLDER` makes an exception, "
-        "as does the variable WATERCLOCK_TRUST.",
+        "project writable by another user",
+        "Another user can change files of the project, and the project runs code with your rights. Its folder, "
+        "waterclock.toml and the files that it reads must belong to you or to root. No other user may have write "
+        "access. `waterclock trust FOLDER` or the variable WATERCLOCK_TRUST makes an exception.",
     ),
     "E931": Code(
-        "a folder that is not this user's alone",
-        "Files that several processes of a user share are in a folder that no other user can open. Another user owns "
-        "this path, or it is a link or a file.",
+        "folder not private",
+        "The path belongs to another user, or is a link or a file. Files that several processes of a user share must "
+        "be in a folder that only this user can open.",
     ),
 }

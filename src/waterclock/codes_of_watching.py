@@ -8,27 +8,28 @@ from waterclock.errors import Code
 
 WATCHING: Mapping[str, Code] = {
     "E277": Code(
-        "a deadline that cannot be kept",
-        "DEADLINE d says that a window is done d after its end. It is due at its end, or its DELAY later, and its "
-        "batch takes as long as RUNTIME says: both must fit. BY WATERMARK says that the watermark has passed the "
-        "window's end by then, which rows of windows behind it carry past it at the earliest.",
+        "impossible deadline",
+        "The deadline cannot be met. DEADLINE d requires a window to be done d after its end. Its batch is due at the "
+        "end or its DELAY later, and takes the time in RUNTIME; both must fit. BY WATERMARK requires the watermark to "
+        "pass the end of the window by then. At the earliest, rows of later windows advance it that far.",
     ),
     "E278": Code(
-        "RUNTIME without a deadline",
-        "RUNTIME d says how long a batch may take, so that it is done by its DEADLINE: the two are said together.",
+        "RUNTIME without DEADLINE",
+        "RUNTIME needs a DEADLINE. RUNTIME d is the expected duration of a batch, and is used to meet the DEADLINE. "
+        "Declare both.",
     ),
 }
 WATCHING_COMMANDS: Mapping[str, Code] = {
     "E919": Code(
-        "lag of some labels",
-        "`status --lag` tells how far tables are behind now, by their newest labels. Labels and columns of the grid "
-        "are chosen without it.",
+        "--lag with selected labels",
+        "`status --lag` measures the delay of tables up to now, by their newest labels. Options that select labels or "
+        "columns of the grid cannot be combined with it.",
     ),
 }
 WATCHING_BY_WATERMARK: Mapping[str, Code] = {
     "E922": Code(
-        "a deadline by a watermark that nothing tells",
-        "DEADLINE d BY WATERMARK says by when the rows of a table have come past a window's end, by their own time. "
-        "Its WATERMARK tells how far they have come, so the table says both.",
+        "DEADLINE BY WATERMARK without WATERMARK",
+        "DEADLINE d BY WATERMARK limits when the rows of a table, by their own time, must pass the end of a window. "
+        "The WATERMARK of the table measures that progress. Declare both.",
     ),
 }

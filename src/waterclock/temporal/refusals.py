@@ -6,76 +6,81 @@ from collections.abc import Mapping
 
 REFUSALS: Mapping[str, tuple[str, str]] = {
     "E301": (
-        "a column that is not there",
-        (
-            "A key, a time, an attribute or a column of sequence is named that the frame does not have. Names are "
-            "taken as they are spelt."
-        ),
+        "unknown column of a DataFrame",
+        ("A key, a time, an attribute or a sequence column is not in the DataFrame. Names are case-sensitive."),
     ),
     "E302": (
-        "a time without a zone",
+        "time without a zone",
         (
-            "Times are of type TIMESTAMP. A TIMESTAMP_NTZ, a DATE or a text is an instant only in a zone, and Spark "
-            "would take its session's in silence. `zone` says which one is meant."
+            "The column is not of type TIMESTAMP. A TIMESTAMP_NTZ, a DATE or a text is an instant only in a zone, and "
+            "Spark would silently use its session's zone. Pass `zone`."
         ),
     ),
     "E303": (
-        "a type that cannot be compared",
-        ("Spark can neither order nor compare maps, variants and intervals, so nobody can say whether one changed."),
+        "non-comparable type",
+        (
+            "Spark can neither order nor compare maps, variants and intervals, so changes in such a column cannot be "
+            "detected."
+        ),
     ),
     "E304": (
-        "a row without key or time",
+        "row without key or time",
         (
-            "Such a row has no place in a history, nor has one whose time is no time (`soon`), lies before the year 1, "
-            "or at or after the open end, 9999-12-31: a version would end before it begins. It is left out only where "
-            "somebody counts it: with `counts`; else the query stops."
+            "The row has no valid key or time, so it has no place in a history. Invalid times are texts such as "
+            "`soon`, and times before the year 1. Times at or after the open end 9999-12-31 are also invalid, because "
+            "a version would end before it begins. Such rows are left out if `counts` is passed; otherwise the query "
+            "fails."
         ),
     ),
     "E305": (
-        "keys that do not pair",
-        ("A key is one or more columns. Those of child and parent are as many, and of the same types, pair by pair."),
+        "mismatched keys",
+        (
+            "The keys of child and parent do not match. They need the same number of columns, and each pair of columns "
+            "needs the same type."
+        ),
     ),
     "E306": (
-        "a frame that is not temporal",
+        "not a temporal DataFrame",
         (
-            "A temporal frame has its key and the columns rec_eff_time, rec_exp_time (both TIMESTAMP) and "
-            "rec_is_current, as `compute_temporal` gives them."
+            "A temporal DataFrame needs its key and the columns rec_eff_time, rec_exp_time (both TIMESTAMP) and "
+            "rec_is_current. `compute_temporal` returns such a DataFrame."
         ),
     ),
     "E307": (
-        "a role used twice",
-        ("The columns of that role are there already. Each role of a parent has its own name."),
+        "role used twice",
+        ("The columns of this role already exist. Give each role of a parent a unique name."),
     ),
     "E308": (
-        "names that clash",
+        "duplicate temporal column",
         (
-            "A column would be there twice. Names differ by more than their case, and those of the record belong to "
-            "the temporal functions."
+            "A column would exist twice. Names must differ by more than case, and the names of record columns are "
+            "reserved for the temporal functions."
         ),
     ),
     "E309": (
-        "periods that overlap",
+        "overlapping periods",
         (
-            "At any time a key has one version at most, and a period ends after it starts. `compute_temporal` makes "
-            "such periods from raw rows."
+            "A key has at most one version at any time, and a period ends after it starts. The periods here overlap or "
+            "are empty. `compute_temporal` makes valid periods from raw rows."
         ),
     ),
     "E310": (
-        "an unknown choice",
-        ("An argument takes one of a few words, or the name of a zone. The near ones are named."),
+        "unknown argument value",
+        ("The argument accepts one of a few words, or the name of a zone. The error lists the nearest ones."),
     ),
     "E311": (
-        "sources of different types",
+        "sources with different types",
         (
-            "A column of several sources has one type in all of them. Spark would turn one into the other in silence, "
-            "and times through the zone of its session."
+            "A column has different types in several sources. Spark would convert them silently, and times with the "
+            "zone of its session. Use one type in all sources."
         ),
     ),
     "E312": (
-        "counts of another result",
+        "reused Counts",
         (
-            "Counts belong to one result of one function: a second one would hide the first. Those of compute_temporal "
-            "alone have the numbers by which joins are planned."
+            "The Counts object was used for another result, or does not have the requested numbers. Counts belong to "
+            "one result of one function: a second result would hide the first. Only those of compute_temporal have the "
+            "numbers for planning joins."
         ),
     ),
 }
