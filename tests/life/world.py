@@ -10,7 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.runner_name import runner_name
 from waterclock.engine.upkeep import maintain
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
@@ -87,8 +88,12 @@ class World:
         if killed_after:
             self._run_and_kill(today, killed_after)
         if runners > 1:
+            # each by a name of its own, as processes have: by it a runner's files are known
+            each = [
+                replace(self.tiny, settings=replace(self.tiny.settings, runner=runner_name())) for _ in range(runners)
+            ]
             with ThreadPoolExecutor(runners) as pool:
-                list(pool.map(lambda _: self.tiny.run(day(today)), range(runners)))
+                list(pool.map(lambda tiny: tiny.run(day(today)), each))
         if strike is not None:
             with striking(strike):
                 self.tiny.run(day(today))

@@ -156,17 +156,17 @@ def test_on_a_phone_the_drawer_is_a_sheet_above_which_the_batch_is_seen(
 
 
 @pytest.mark.parametrize(
-    ("address", "columns"),
+    ("project", "address", "columns"),
     [
-        ("quality", ["Rule", "Broken since"]),
-        ("runs", ["Outcome", "Took"]),
-        ("lag", ["Behind", "Late"]),
+        ("measured", "quality", ["Rule", "Broken since"]),
+        ("shown", "runs", ["Outcome", "Took"]),
+        ("measured", "lag", ["Behind", "Late"]),
     ],
 )
 def test_on_a_phone_what_matters_of_a_table_is_seen_without_scrolling(
-    measured: str, opened: Callable[..., Page], address: str, columns: list[str]
+    request: pytest.FixtureRequest, opened: Callable[..., Page], project: str, address: str, columns: list[str]
 ) -> None:
-    page = opened(f"{measured}{address}", size=(390, 844))
+    page = opened(f"{request.getfixturevalue(project)}{address}", size=(390, 844))
     for name in columns:
         at = box_of(page.get_by_role("columnheader", name=name, exact=True))
         assert 0 <= at["x"] <= at["x"] + at["width"] <= 390
