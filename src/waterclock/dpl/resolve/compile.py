@@ -194,10 +194,8 @@ class _Compiler:
             return
         known = len(self.errors)
         draft.query = queries.of_statement(statement)
-        if (
-            statement.clause(KEEPS_LATE) is not None
-        ):  # the table whose late rows it keeps reads the same, and reports it
-            del self.errors[known:]
+        if statement.clause(KEEPS_LATE) is not None:
+            del self.errors[known:]  # the table whose late rows it keeps has the same query, and reports its errors
         draft.is_incomplete = statement.name in queries.incomplete
         if draft.query is None:
             self._has_query(statement)
