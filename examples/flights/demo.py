@@ -128,19 +128,19 @@ def suggest(project: Path, last: date) -> None:
     where = f"--project {_short(project)}"
     say("Try next")
     for what, command in (
-        ("who made this batch, from what, when", f"./bin/waterclock audit marts.delays@{begin:%Y%m%d%H%M00} {where}"),
+        ("the inputs, code and times of a batch", f"./bin/waterclock audit marts.delays@{begin:%Y%m%d%H%M00} {where}"),
         (
-            "what would run a day later, and why",
+            "the batches that are due a day later, and why",
             f"./bin/waterclock plan --now {end + timedelta(days=1):%Y-%m-%dT%H:%MZ} {where}",
         ),
         ("every batch, as a table", f'./bin/waterclock query "SELECT * FROM waterclock.batches" {where}'),
-        ("what flows into what", f"./bin/waterclock lineage marts.delays {where}"),
+        ("the lineage of a table", f"./bin/waterclock lineage marts.delays {where}"),
         ("the same in a browser", f"./bin/waterclock ui --now {end:%Y-%m-%dT%H:%MZ} {where}"),
         ("the next days", _again(project)),
     ):
         print(f"  {command}\n      {what}")
     published = " and ".join(_short(project / "data" / name) for name in ("reports.sqlite", "out"))
-    print(f"  What was published lies in {published}.")
+    print(f"  The published data is in {published}.")
 
 
 def waterclock(command: str, *arguments: str, project: Path) -> int:

@@ -62,7 +62,9 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
     print_pauses(to, plan, zone)
     to.print(_sum(outcome, plan, zone, seconds), soft_wrap=True)
     if any(batch.status is Status.FAILED for batch in plan.batches):
-        to.print(Text("once it is mended, `waterclock retry` makes what failed and what that blocks", style="quiet"))
+        to.print(
+            Text("after the fix, `waterclock retry` makes the failed batches and those that they block", style="quiet")
+        )
     if any(batch.status is Status.HELD for batch in plan.batches):
         to.print(Text("`waterclock status` shows what is held, why, and the ways on", style="quiet"))
 

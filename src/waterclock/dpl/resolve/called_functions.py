@@ -61,7 +61,7 @@ def _unknown(node: Any, said: Expression | QuerySaid, known: frozenset[str]) -> 
     return _span_of(node, said).refuse(
         "E286",
         f"unknown function {node.name}",
-        why="neither Spark has it nor Waterclock, and no CREATE FUNCTION makes it",
+        why="neither Spark nor Waterclock has it, and no CREATE FUNCTION declares it",
         fix=did_you_mean(
             node.name.lower(),
             known - _OF_RULES - _OF_READS,
