@@ -243,13 +243,13 @@ def marks(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
 
 def counting(counted: Counted) -> None:
     """Let each query of a look, and each claim, be counted by itself."""
-    asked: Callable[..., Any] = closing._asked  # noqa: SLF001
+    asked: Callable[..., Any] = closing._evaluate_condition  # noqa: SLF001
     carried: Callable[..., Any] = retry.carry_out_with_retries
 
     def looked(work: Any, books: Any, closes: Any, pairs: Any) -> Any:
         with counted.of(f"look at {books.table.name}"):
             found = asked(work, books, closes, pairs)
-        bounds = [closing._bound(books, read, pair) for read in books.reads for pair in pairs]  # noqa: SLF001
+        bounds = [closing._bind_read(books, read, pair) for read in books.open_ended_reads for pair in pairs]  # noqa: SLF001
         seen, least = sum((it.high - it.low) // SIX for it in bounds), min(it.low for it in bounds)
         told_ = f"{len(pairs)} boundaries of {len({it.window for it in pairs})} windows, which see {seen} slices"
         print(f"  a look at {told_} of {(max(it.high for it in bounds) - least) // SIX}", file=sys.stderr)
@@ -259,7 +259,7 @@ def counting(counted: Counted) -> None:
         with counted.of(group.table):
             return carried(work, group, now)
 
-    closing._asked = looked  # noqa: SLF001
+    closing._evaluate_condition = looked  # noqa: SLF001
     retry.carry_out_with_retries = made
 
 

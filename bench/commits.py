@@ -19,7 +19,7 @@ from measure import grid, ratio
 
 from tests.slices import hour, identity, new_table, rows_of, sealed
 from waterclock.storage.commit.pointers import commit_slices
-from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import label_of
 
@@ -46,7 +46,7 @@ def ours(files: int, commits: int) -> tuple[float, float]:
         folder = grown(Path(root), files)
         slices = new_slices(folder, files, commits)
         begun = time.process_time()
-        with opened(folder) as table:
+        with open_table(folder) as table:
             table.has_claim(NEW)
             assert len(table.files) == files
         looked = time.process_time()

@@ -42,10 +42,10 @@ class Clocked(SilentListener):
         self._begun: dict[int, Cost] = {}
         self.batches: list[Batch] = []
 
-    def started(self, group: Group) -> None:
+    def on_group_start(self, group: Group) -> None:
         self._begun[id(group)] = now(self._spark)
 
-    def finished(self, report: GroupReport) -> None:
+    def on_group_finish(self, report: GroupReport) -> None:
         if report.error is not None:
             sys.exit(report.error.render())
         cost = now(self._spark) - self._begun.pop(id(report.group))

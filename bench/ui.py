@@ -35,7 +35,7 @@ from tests.chromium import browsing
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import open_project
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import serving
+from waterclock.ui.serving import serve_pages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -131,7 +131,7 @@ def every_page(folder: Path, rounds: int) -> Iterator[list[str]]:
 
 @contextmanager
 def served(folder: Path, now: str) -> Iterator[str]:
-    with serving(LiveProject(folder, now=now), "127.0.0.1", 0) as found:
+    with serve_pages(LiveProject(folder, now=now), "127.0.0.1", 0) as found:
         TOKENS[root := found.address.rstrip("/")] = found.guard.token
         yield root
 

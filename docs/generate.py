@@ -30,7 +30,7 @@ from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.connectors.waterclock.connector import CAPABILITIES as WATERCLOCK
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.operations.json import JSON_VERSION
-from waterclock.ui.openapi import PARAMETERS, described
+from waterclock.ui.openapi import PARAMETERS, describe_api
 
 DOCS = Path(__file__).resolve().parent
 MADE = "*Made from the code by `python docs/generate.py`.*"
@@ -429,7 +429,7 @@ def _kind(option: Option) -> str:
 
 def json_page() -> str:
     """What the pages of `waterclock ui` take and tell as JSON."""
-    told = described()
+    told = describe_api()
     lines = [
         "# JSON of the pages",
         "",

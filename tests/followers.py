@@ -11,7 +11,7 @@ from tests.postgres import Server, server
 from waterclock.connectors.change_collector import ChangeRequest
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.following import Following, confirm
-from waterclock.connectors.postgres.slots import Slot, begun
+from waterclock.connectors.postgres.slots import Slot, create_slot
 from waterclock.connectors.postgres.table_facts import facts_of
 from waterclock.flow.changes import MISSING, OP
 from waterclock.flow.declarations import Column, Columns, Place, Unit
@@ -68,13 +68,15 @@ class Follower:
     def begin(self) -> None:
         """Take the table whole, as the first batch does."""
         slot = Slot(f"waterclock_{self.schema}", self.plugin)
-        with begun(self.database, "t", slot, f'"{self.schema}".t') as start, ExitStack() as held:
-            connection = held.enter_context(self.database.reading("t", snapshot=start.snapshot))
+        with create_slot(self.database, "t", slot, f'"{self.schema}".t') as start, ExitStack() as held:
+            connection = held.enter_context(self.database.open_for_reading("t", snapshot=start.snapshot))
             there, matched = self.following._columns(connection)
             del there
-            self.noted = self.following._noted(connection, slot, facts_of(connection, self.unit), matched, None)
+            self.noted = self.following._build_source_state(
+                connection, slot, facts_of(connection, self.unit), matched, None
+            )
             place = self.following._place()
-            self.noted |= self.following._reached(start.position, start.at, place)
+            self.noted |= self.following._build_position(start.position, start.at, place)
             self.held = self.rows(connection)
 
     def rows(self, connection: Any) -> dict[Any, dict[str, Any]]:

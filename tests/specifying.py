@@ -17,7 +17,7 @@ from waterclock.specs.reading import script_of
 from waterclock.specs.running import in_order
 from waterclock.specs.schemas import Extras, Schema
 from waterclock.specs.script import Script
-from waterclock.specs.typed_rows import Typed, typed
+from waterclock.specs.typed_rows import Typed, convert_rows
 
 FLOW = """
 COLLECT raw.orders PARTITIONED (id BIGINT KEY, customer INT, amount DECIMAL(10,2) EXPECT (amount >= 0) AS not_negative,
@@ -88,7 +88,7 @@ def script(project: Project, steps: str) -> Script:
 
 def typed_script(project: Project, steps: str) -> Typed:
     """Read the steps and rows of one scenario that is right."""
-    found, errors = typed(script(project, steps), schemas_of(project))
+    found, errors = convert_rows(script(project, steps), schemas_of(project))
     assert errors == ()
     assert found is not None
     return found
@@ -116,5 +116,5 @@ def wrong(project: Project, text: str, file: str = "specs/a.feature") -> list[Wa
         one, more = script_of(each, project.flow)
         gathered.extend(more)
         if one is not None:
-            gathered.extend(typed(one, schemas_of(project))[1])
+            gathered.extend(convert_rows(one, schemas_of(project))[1])
     return in_order(gathered)

@@ -18,7 +18,7 @@ from rich.terminal_theme import MONOKAI
 
 from waterclock.cli.views.status import print_status, see
 from waterclock.cli.views.theme import theme
-from waterclock.operations.opening import reading
+from waterclock.operations.opening import open_read_only
 
 HERE = Path(__file__).resolve().parent
 WIDTH = 80
@@ -30,7 +30,7 @@ def drawing(project: Path, now: str, title: str) -> str:
         file=io.StringIO(), record=True, width=WIDTH, theme=theme("dark"), force_terminal=True,
         color_system="truecolor", highlight=False,
     )  # fmt: skip
-    with reading(project, None, now) as at:
+    with open_read_only(project, None, now) as at:
         print_status(console, see(at, None, None, None, WIDTH), at.zone)
     template = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     return console.export_svg(title=title, theme=MONOKAI, code_format=template, unique_id="grid")

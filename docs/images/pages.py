@@ -21,7 +21,7 @@ from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 from waterclock.storage.lake import Lake
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import Served, serving
+from waterclock.ui.serving import Served, serve_pages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -42,7 +42,7 @@ def main() -> None:
         shop.fill(until=stocks.NOW)
         first, second = made_anew(shop)
         live = LiveProject(shop.folder, now=f"{stocks.NOW:%Y-%m-%dT%H:%MZ}")
-        with serving(live, "127.0.0.1", 0) as served, sync_playwright() as playwright:
+        with serve_pages(live, "127.0.0.1", 0) as served, sync_playwright() as playwright:
             chromium = shutil.which("chromium") or shutil.which("chromium-browser")
             browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
 
@@ -67,7 +67,7 @@ def main() -> None:
             take("table", f"/tables/{TABLE}{held}", 760)
             sold = sales.make(Path(folder) / "sales")
             sold.live()
-            with serving(LiveProject(sold.folder, now=sales.NOW), "127.0.0.1", 0) as measured:
+            with serve_pages(LiveProject(sold.folder, now=sales.NOW), "127.0.0.1", 0) as measured:
                 take("quality", "/tables/raw.sales/quality", 1150, of=measured)
 
 

@@ -37,11 +37,11 @@ def has_password(address: str) -> bool:
 def hide_credentials(line: str) -> str:
     """Return a line of a project's file with its credentials replaced by stars; its length does not change."""
     for pattern in (_QUOTED, _OF_USER, _BARE):
-        line = pattern.sub(_starred, line)
+        line = pattern.sub(_mask_match, line)
     return line
 
 
-def _starred(match: re.Match[str]) -> str:
+def _mask_match(match: re.Match[str]) -> str:
     start, end = match.span("value")
     begin = match.start()
     whole = match[0]

@@ -15,7 +15,7 @@ def fault(point: str) -> None:
 
 
 @contextmanager
-def striking(strike: Callable[[str], None]) -> Iterator[None]:
+def inject_faults(strike: Callable[[str], None]) -> Iterator[None]:
     """Call `strike` with the name of every point passed within the block; for tests only."""
     _installed.append(strike)
     try:

@@ -71,10 +71,10 @@ def path_below(path: str, folder: Path) -> str | None:
 
 def readable(path: Path, size: int | None = None) -> Path | IO[bytes]:
     """Return a source for Arrow to read: the path on this machine, else the file, `opened` with its size if known."""
-    return opened(path, size) if is_remote(path) else path
+    return open_for_reading(path, size) if is_remote(path) else path
 
 
-def opened(path: str | Path, size: int | None = None) -> IO[bytes]:
+def open_for_reading(path: str | Path, size: int | None = None) -> IO[bytes]:
     """Open a file for reading; an object is fetched only as far as it is read, in steps of a mebibyte or more.
 
     A known `size` of an object saves a request; a missing object then fails when it is read.
@@ -85,11 +85,11 @@ def opened(path: str | Path, size: int | None = None) -> IO[bytes]:
 
 def writable(path: Path) -> AbstractContextManager[Path | IO[bytes]]:
     """Return a target for Arrow to write: the path on this machine, else a file that appears once it is complete."""
-    return written(path) if is_remote(path) else nullcontext(path)
+    return open_for_writing(path) if is_remote(path) else nullcontext(path)
 
 
 @contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
+def open_for_writing(path: Path) -> Iterator[IO[bytes]]:
     """Write a file, replacing an existing one, and flush it to disk; an object appears complete or not at all."""
     store = store_of(path)
     if store is not None:
@@ -259,7 +259,7 @@ def copy_file(path: Path, target: Path) -> None:
     if store is not None and store is store_of(target):
         objects.copy_within(store, _key(store, path), _key(store, target))
         return
-    with opened(path) as source, written(target) as sink:
+    with open_for_reading(path) as source, open_for_writing(target) as sink:
         shutil.copyfileobj(source, sink, _CHUNK)
 
 
@@ -289,7 +289,7 @@ def put_file_if_absent(path: str | Path, target: Path, size: int | None = None) 
 def _copy_between(path: str | Path, target: Path, store: Store | None) -> bool:
     if store is None:
         return _copy(path, target)
-    with opened(path) as source:
+    with open_for_reading(path) as source:
         size = source.seek(0, os.SEEK_END)  # the size of the content that is read, not of a listing
         source.seek(0)
         return objects.put_file_if_absent(store, _key(store, target), source, size)
@@ -334,7 +334,7 @@ def _copy(path: str | Path, target: Path) -> bool:
     found = look(path)
     aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
-        with opened(path) as source, written(aside) as sink:
+        with open_for_reading(path) as source, open_for_writing(aside) as sink:
             shutil.copyfileobj(source, sink, _CHUNK)
         changed = found.changed.timestamp()
         os.utime(aside, (changed, changed))
@@ -352,7 +352,7 @@ def is_same_content(one: str | Path, other: str | Path) -> bool:
         return Path(one).samefile(other) or filecmp.cmp(one, other, shallow=False)
     if look(one).size != look(other).size:
         return False
-    with opened(one) as first, opened(other) as second:
+    with open_for_reading(one) as first, open_for_reading(other) as second:
         while chunk := first.read(_CHUNK):
             if chunk != second.read(len(chunk)):
                 return False

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, cast
 
 from waterclock.errors import WaterclockError
-from waterclock.object_stores import Store, asking
+from waterclock.object_stores import Store, translate_store_errors
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -51,7 +51,7 @@ def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
     where = f"{store.bucket}/{key}"
     # leaving it by an error leaves the upload unfinished
     with (
-        asking(where),
+        translate_store_errors(where),
         obstore.open_writer(store.objects, key, buffer_size=_PART, max_concurrency=_PARTS_AT_ONCE) as to,
     ):
         parts = _Parts(to)
@@ -64,7 +64,7 @@ def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
             parts.is_over = True
 
 
-def changed(where: str) -> WaterclockError:
+def object_changed_error(where: str) -> WaterclockError:
     """Return the error for an object that was replaced while it was read."""
     return WaterclockError(
         "E807",
@@ -80,7 +80,7 @@ def about(store: Store, key: str) -> ObjectMeta:
     """Return an object's metadata, such as its size and last change."""
     import obstore
 
-    with asking(f"{store.bucket}/{key}"):
+    with translate_store_errors(f"{store.bucket}/{key}"):
         return obstore.head(store.objects, key)
 
 
@@ -97,7 +97,7 @@ def content_of(store: Store, key: str) -> bytes:
     """Return the content of an object."""
     import obstore
 
-    with asking(f"{store.bucket}/{key}"):
+    with translate_store_errors(f"{store.bucket}/{key}"):
         return bytes(obstore.get(store.objects, key).bytes())
 
 
@@ -111,7 +111,7 @@ def put_if_absent(store: Store, key: str, content: bytes) -> bool:
     from obstore.exceptions import AlreadyExistsError
 
     try:
-        with asking(f"{store.bucket}/{key}"):
+        with translate_store_errors(f"{store.bucket}/{key}"):
             _in_turn(lambda: obstore.put(store.objects, key, content, mode="create"))
     except AlreadyExistsError:
         return about(store, key)["size"] == len(content) and content_of(store, key) == content
@@ -135,7 +135,7 @@ def remove(store: Store, keys: Sequence[str]) -> None:
     """Remove objects, as far as they exist."""
     import obstore
 
-    with asking(store.bucket):
+    with translate_store_errors(store.bucket):
         try:
             obstore.delete(store.objects, keys)
         except Exception as error:
@@ -156,7 +156,7 @@ def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str
     head = f"{key}/" if key else ""
     after = begin[:-1].rstrip(".")  # the offset excludes exactly this name; `.` alone is invalid
     offset = {"offset": f"{head}{after}"} if after else {}
-    with asking(f"{store.bucket}/{key}"):
+    with translate_store_errors(f"{store.bucket}/{key}"):
         chunk: Sequence[ObjectMeta]
         for chunk in obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **offset):
             for each in chunk:
@@ -173,7 +173,7 @@ def folders_in(store: Store, key: str) -> list[str]:
     """Return the names of the folders in a folder."""
     import obstore
 
-    with asking(f"{store.bucket}/{key}"):
+    with translate_store_errors(f"{store.bucket}/{key}"):
         found = obstore.list_with_delimiter(store.objects, key or None)["common_prefixes"]
     return [each.rstrip("/").rpartition("/")[2] for each in found]
 
@@ -183,7 +183,7 @@ def copy_within(store: Store, key: str, target: str) -> None:
     import obstore
 
     try:
-        with asking(f"{store.bucket}/{target}"):
+        with translate_store_errors(f"{store.bucket}/{target}"):
             obstore.copy(store.objects, key, target)
     except WaterclockError:
         if about(store, key)["size"] <= _COPIED_SOON:
@@ -197,19 +197,19 @@ def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
     import obstore
     from obstore.exceptions import AlreadyExistsError
 
-    if size > _copied_there(store):
+    if size > _max_copy_size(store):
         with open_object(store, key) as source:
             return put_file_if_absent(store, target, source, size)
     objects = store.objects if size <= _COPIED_SOON else store.patient_objects
     try:
-        with asking(f"{store.bucket}/{target}"):
+        with translate_store_errors(f"{store.bucket}/{target}"):
             _in_turn(lambda: obstore.copy(objects, key, target, overwrite=False))
     except AlreadyExistsError:
         return False
     return True
 
 
-def _copied_there(store: Store) -> int:
+def _max_copy_size(store: Store) -> int:
     """Return the largest size that a store itself can copy to an absent path."""
     return _COPIED_BY_S3 if store.scheme == "s3" else _COPIED_SOON
 
@@ -229,7 +229,7 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
     try:
         with written_object(store, aside) as sink:
             shutil.copyfileobj(source, sink, _PART)
-        if size <= _copied_there(store):
+        if size <= _max_copy_size(store):
             return copy_if_absent(store, aside, key, size)
         if is_there(store, key):
             return False
@@ -303,12 +303,12 @@ class _Ranges(io.RawIOBase):
         if self._tag is not None:
             options["if_match"] = self._tag
         try:
-            with asking(where):
+            with translate_store_errors(where):
                 found = obstore.get(self._store.objects, self._key, options=options)
                 self._tag = self._tag or found.meta["e_tag"]
                 return found.bytes()
         except PreconditionError as error:
-            raise changed(where) from error
+            raise object_changed_error(where) from error
 
 
 class _Parts(io.RawIOBase):

@@ -210,7 +210,7 @@ def delta_options(folder: str) -> dict[str, str] | None:
 
 
 @contextmanager
-def asking(where: str | Path) -> Iterator[None]:
+def translate_store_errors(where: str | Path) -> Iterator[None]:
     """Convert the errors of an object store within the block to E609, except for missing files.
 
     Raises  E609 where the store cannot be reached; transient where it did not answer
@@ -240,7 +240,7 @@ def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
 
 
 def _refusal(error: BaseException, text: str, where: str) -> WaterclockError:
-    message = _told(text)
+    message = _extract_message(text)
     if "NoSuchBucket" in text:
         return _unreachable(where, "it has no such bucket", "create the bucket, or mend the URL")
     if _NO_CREDENTIALS in text:
@@ -291,7 +291,7 @@ def _is_of_a_store(error: BaseException, text: str) -> bool:
     return isinstance(error, BaseError) and not isinstance(error, AlreadyExistsError | PreconditionError)
 
 
-def _told(text: str) -> str:
+def _extract_message(text: str) -> str:
     """Return a store's own message, without the addresses, signatures and retries around it."""
     found = _TOLD.search(text)
     return found[1].strip() if found else text.partition("\n")[0].rpartition(" - ")[2].strip(" :")

@@ -10,9 +10,9 @@ _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a
 
 def printable(text: str) -> str:
     r"""Return a text with escapes for characters that control a terminal: `\x1b[2J` in a name is shown, not run."""
-    return _OBEYED.sub(_escaped, text)
+    return _OBEYED.sub(_escape_match, text)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

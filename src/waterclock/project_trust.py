@@ -58,12 +58,14 @@ def require_trusted_subfolder(folder: Path, root: Path) -> None:
 def trusted_folders() -> tuple[Path, ...]:
     """Return the folders that the user trusts, those of the variable first."""
     said = os.environ.get(VARIABLE, "").split(os.pathsep)
-    return tuple(dict.fromkeys(Path(each).resolve() for each in (*said, *_listed()) if Path(each).is_absolute()))
+    return tuple(
+        dict.fromkeys(Path(each).resolve() for each in (*said, *_read_list_lines()) if Path(each).is_absolute())
+    )
 
 
 def trust_folder(folder: Path) -> bool:
     """Add a folder to the user's list. Return False if it is listed already."""
-    listed = [*_listed()]
+    listed = [*_read_list_lines()]
     if str(folder) in listed:
         return False
     _write([*listed, str(folder)])
@@ -72,7 +74,7 @@ def trust_folder(folder: Path) -> bool:
 
 def distrust_folder(folder: Path) -> bool:
     """Remove a folder from the user's list. Return False if it is not listed."""
-    listed = [*_listed()]
+    listed = [*_read_list_lines()]
     if str(folder) not in listed:
         return False
     _write([each for each in listed if each != str(folder)])
@@ -84,7 +86,7 @@ def list_file() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "waterclock" / "trusted-folders"
 
 
-def _listed() -> Iterator[str]:
+def _read_list_lines() -> Iterator[str]:
     """Yield the lines of the user's list.
 
     Raises  E930 where another user can change the list

@@ -31,7 +31,7 @@ def in_keyring(service: str, name: str) -> str | None:
         import keyring
         from keyring.errors import KeyringError
     except ImportError as error:
-        raise _not_installed("keyring", error) from error
+        raise _missing_library_error("keyring", error) from error
     try:
         return keyring.get_password(service, name)
     except KeyringError as error:
@@ -61,7 +61,7 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
         import hvac
         import requests
     except ImportError as error:
-        raise _not_installed("vault", error) from error
+        raise _missing_library_error("vault", error) from error
     path, _, key = _full(place, name).rpartition("/")
     if not path:
         raise _refusal(
@@ -86,7 +86,7 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
         raise _away(place, name, error) from error
     except hvac.exceptions.VaultError as error:
         mend = "see that the login, its policy and the path are right"
-        raise _refusal(place, name, _said(error), mend) from error
+        raise _refusal(place, name, _format_error(error), mend) from error
     value = kept.get(key)
     if value is None:
         return None
@@ -117,14 +117,14 @@ def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac
         namespace=place.namespace,
     )
     if place.auth == "approle":
-        role = _required(place, name, "role")
+        role = _require_setting(place, name, "role")
         secret_id = at_hand(place.secret_id) if place.secret_id else None
         client.auth.approle.login(role, secret_id, mount_point=place.auth_mount or "approle")
     elif place.auth == "kubernetes":
-        role, account = _required(place, name, "role"), _SERVICE_ACCOUNT.read_text(encoding="utf-8")
+        role, account = _require_setting(place, name, "role"), _SERVICE_ACCOUNT.read_text(encoding="utf-8")
         client.auth.kubernetes.login(role, account, mount_point=place.auth_mount or "kubernetes")
     elif place.auth == "certificate":
-        _required(place, name, "certificate")
+        _require_setting(place, name, "certificate")
         certificate, key = str(place.certificate), str(place.key)
         client.auth.cert.login(
             place.role or "", cert_pem=certificate, key_pem=key, mount_point=place.auth_mount or "cert"
@@ -137,7 +137,7 @@ def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac
     return client
 
 
-def _required(place: VaultPlace, name: str, key: str) -> str:
+def _require_setting(place: VaultPlace, name: str, key: str) -> str:
     value = getattr(place, key)
     if value is None:
         raise _refusal(place, name, f"auth {place.auth} needs a {key}", f"write {key} = '…' beside auth")
@@ -151,7 +151,7 @@ def _read(client: hvac.Client, place: VaultPlace, path: str) -> dict[str, Any]:
     return dict(answer["data"]["data"])
 
 
-def _said(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     """Return a server's message in one line. hvac's text contains the request, but no value."""
     errors = getattr(error, "errors", None)
     return "; ".join(map(str, errors)) if errors else " ".join(str(error).split()) or type(error).__name__
@@ -172,7 +172,7 @@ def _refusal(place: VaultPlace, name: str, why: str, fix: str) -> WaterclockErro
     return WaterclockError("E920", "Vault does not give the secret", where=name, why=f"{place.url}: {why}", fix=fix)
 
 
-def _not_installed(extra: str, error: ImportError) -> WaterclockError:
+def _missing_library_error(extra: str, error: ImportError) -> WaterclockError:
     return WaterclockError(
         "E921",
         f"secrets of {'the keyring' if extra == 'keyring' else 'Vault'} need a library that is not installed",

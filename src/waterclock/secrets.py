@@ -94,14 +94,14 @@ class Secrets:
 
             value = in_vault(self.places.vault, name, self._required_at_hand)
         if value is None:
-            raise self.unresolved(name)
+            raise self.unresolved_error(name)
         return value
 
     def value_of(self, said: T | Secret) -> T | str:
         """Return the value of a setting, or of the secret that it names. Raises as `read`."""
         return self.read(said.name) if isinstance(said, Secret) else said
 
-    def unresolved(self, name: str) -> WaterclockError:
+    def unresolved_error(self, name: str) -> WaterclockError:
         """Return the error for a secret that is missing in all places."""
         looked = [f"the variable {variable_of(name)}", f"the file {self.places.folder.name}/{name}"]
         if self.places.keyring is not None:
@@ -129,7 +129,7 @@ class Secrets:
     def _required_at_hand(self, name: str) -> str:
         value = self._at_hand(name)
         if value is None:
-            raise Secrets(SecretPlaces(self.places.folder), self.environ).unresolved(name)
+            raise Secrets(SecretPlaces(self.places.folder), self.environ).unresolved_error(name)
         return value
 
     def _file(self, name: str) -> Path | None:

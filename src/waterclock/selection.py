@@ -161,7 +161,7 @@ def select(flow: Flow, *texts: str) -> Selection:
     Raises  E510 for an invalid selection, E511 for a name, pattern or tag that matches nothing, with the nearest names,
             E512 and E514 as `parse_labels`
     """
-    meant, taken = _parsed(" ".join(texts))
+    meant, taken = _parse_items(" ".join(texts))
     labels: dict[str, Labels] = {}
     found = set() if meant else set(flow.tables)
     for item in meant:
@@ -176,7 +176,7 @@ def select(flow: Flow, *texts: str) -> Selection:
     return Selection(kept, {name: labels[name] for name in kept if name in labels})
 
 
-def _parsed(text: str) -> tuple[list[_Item], list[_Item]]:
+def _parse_items(text: str) -> tuple[list[_Item], list[_Item]]:
     """Parse a text into the selected items and those removed by `except`."""
     meant: list[_Item] = []
     taken: list[_Item] = []

@@ -18,14 +18,14 @@ _DECIMAL_WITHIN = re.compile(
 )
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Quote a column's name so that Spark reads it as one name."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def ddl_of(columns: Iterable[tuple[str, str]]) -> str:
     """Return names and types as a schema in DDL."""
-    return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
+    return ", ".join(f"{quote_name(name)} {kind}" for name, kind in columns)
 
 
 def column_name(name: str) -> str:
@@ -49,7 +49,7 @@ def decimal_of(type_text: str) -> tuple[int, int] | None:
     return (int(found[1] or 10), int(found[2] or 0)) if found else None
 
 
-def parsed(text: str, type_text: str) -> str:
+def cast_text(text: str, type_text: str) -> str:
     """Return SQL that parses a text as a type: NULL if it is invalid, or has more digits than the type.
 
     Spark would round digits beyond a DECIMAL's scale; trailing zeros there are ignored.
@@ -79,7 +79,7 @@ def read_within(type_text: str) -> str:
     return _DECIMAL_WITHIN.sub(whole, type_text)
 
 
-def narrowed(value: str, type_text: str) -> str:
+def narrow_value(value: str, type_text: str) -> str:
     """Return SQL that casts a value read as `read_within` to the type itself, or NULL if a DECIMAL would be rounded."""
     narrow = f"try_cast({value} AS {type_text})"
     return f"CASE WHEN try_cast({narrow} AS {read_within(type_text)}) <=> {value} THEN {narrow} END"

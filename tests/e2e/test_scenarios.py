@@ -396,7 +396,7 @@ def test_scenario_s_permanent_errors_are_tried_once_and_passing_ones_again(tiny:
     with tiny.ledger() as ledger:
         assert len(ledger.past.audit("a.b", day(1)).attempts) == 1
 
-    from waterclock.faults import striking
+    from waterclock.faults import inject_faults
 
     strikes = iter([True])
 
@@ -405,7 +405,7 @@ def test_scenario_s_permanent_errors_are_tried_once_and_passing_ones_again(tiny:
             raise ConnectionError("connection reset by the test")
 
     tiny.source("orders", ORDERS, [(1, 1, "2020-01-02 12:00:00")])
-    with striking(once):
+    with inject_faults(once):
         again = tiny.run(day(3), only=["shop.orders"])
     assert not again.failed, described(again)
     with tiny.ledger() as ledger:

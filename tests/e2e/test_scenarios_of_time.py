@@ -11,7 +11,7 @@ import pytest
 from tests.tiny import Tiny, day, described, labels
 from tests.unit.cli.conftest import ask
 from waterclock.engine.run_settings import RunSettings
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ def test_scenario_x2_a_day_whose_hour_changes_while_it_is_made_is_made_once_more
 
     change(100)
     hours.heard.finished_.clear()
-    with striking(once):
+    with inject_faults(once):
         hours.run(day(4), only=["web.days"])
     assert order(hours, "web.days") == labels(3, 3)
     assert hours.rows("SELECT visitors FROM web.days ORDER BY timelabel") == [(24,), (24,), (1023,)]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tests.tiny import TOML, Heard, Tiny, described
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import open_session
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +85,7 @@ def main(folder: str, form: str, point: str, table: str, now: str, *, toml: str 
     settings = RunSettings(threads=2, attempts=1, lease=LEASE, who="a test")
     tiny = Tiny(root, spark, toml=toml, heard=killing, settings=settings)
     wait_for_leases(tiny)
-    with striking(killing.pass_by):
+    with inject_faults(killing.pass_by):
         outcome = tiny.run(datetime.fromisoformat(now))
     sys.stderr.write(f"{point} of {table} was not passed: {outcome.done} done, {described(outcome)}, {killing.said_}\n")
     if form == "group":

@@ -21,7 +21,7 @@ from tests.tiny import Tiny, day, described, evening, labels
 from waterclock.engine.runner import RunOutcome
 from waterclock.engine.spark.session import Sessions
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,7 +140,7 @@ def test_rows_that_no_window_will_ever_take_are_told_of(tiny: Tiny) -> None:
         ("web.visits", "set aside, rows without a data time: 2"),
     }
     with tiny.ledger() as ledger:
-        said = ledger.past.warned(["shop.orders", "web.visits"])
+        said = ledger.past.row_warnings(["shop.orders", "web.visits"])
     assert {batch: len(texts) for batch, texts in said.items()} == {
         ("shop.orders", day(2)): 2,
         ("web.visits", day(2)): 1,
@@ -224,7 +224,7 @@ def test_a_full_disk_in_the_stage_leaves_nothing_visible_and_is_made_good(tiny: 
         if point == "written":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "part-00000.parquet")
 
-    with striking(fill):
+    with inject_faults(fill):
         error = the_error(tiny.run(day(2)))
     assert (error.code, error.transient) == ("E711", True)
     assert f"shop.orders@{labels(1)[0]}" in error.render()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.flow import DAYS, prepare, standing
 from tests.tiny import Heard, Tiny, day, described
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +62,7 @@ class Striking(Passing):
 def run_all(tiny: Tiny, heard: Passing) -> None:
     tiny.heard = heard
     prepare(tiny)
-    with striking(heard.pass_by):
+    with inject_faults(heard.pass_by):
         for now in SCHEDULE:
             outcome = tiny.run(now)
             for _ in range(LOOKS):

@@ -25,7 +25,7 @@ from tests.postgres import server
 from tests.stores import fresh_bucket
 from tests.tiny import TOML, Tiny, day, described
 from waterclock.engine.run_settings import RunSettings
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.object_stores import delta_options, is_remote
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import table_exists
@@ -238,7 +238,7 @@ def test_a_server_that_goes_away_in_the_middle_of_a_run_loses_and_doubles_nothin
             outages[0].start()
 
     try:
-        with striking(strike):
+        with inject_faults(strike):
             outcome = site.tiny.run(NOW)
     finally:
         outages[0].join()

@@ -17,7 +17,7 @@ from tests.faults.killing import session_there
 from tests.life.world import LEASE
 from tests.tiny import Tiny
 from waterclock.engine.run_settings import RunSettings
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 
 
 def main(folder: str, now: str, after: str) -> None:
@@ -33,7 +33,7 @@ def main(folder: str, now: str, after: str) -> None:
 
     settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
     tiny = Tiny(Path(folder), session_there(), toml=None, settings=settings)
-    with striking(pass_by):
+    with inject_faults(pass_by):
         tiny.run(datetime.fromisoformat(now))
     os._exit(0)  # the JVM is another's: nothing of it is to be closed
 

@@ -32,7 +32,7 @@ from waterclock.engine.runner_name import runner_name
 from waterclock.engine.upkeep import maintain
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.timelabel.label import label_of
 
@@ -95,7 +95,7 @@ class World:
             with ThreadPoolExecutor(runners) as pool:
                 list(pool.map(lambda tiny: tiny.run(day(today)), each))
         if strike is not None:
-            with striking(strike):
+            with inject_faults(strike):
                 self.tiny.run(day(today))
         for _ in range(20):
             outcome = self.tiny.run(day(today))

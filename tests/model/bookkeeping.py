@@ -148,7 +148,7 @@ class Bookkeeper:
         holds = (
             {pair: self._holds(books.table, pair.window, pair.boundary) for pair in pairs} if closes.is_asked else {}
         )
-        return books, books.found(pairs, holds), holds
+        return books, books.collect_closings(pairs, holds), holds
 
     def _holds(self, table: Table, window: Window, boundary: datetime) -> bool:
         assert table.closes is not None
@@ -209,7 +209,7 @@ class Bookkeeper:
         for books in self.planner.books(snapshot, now):
             assert not books.pairs(), f"{books.table.name}: left to look at"
             first, closes = books.first_open(), books.table.closes
-            limit = None if first is None else books.settled_up_to(first)
+            limit = None if first is None else books.find_settled_boundary(first)
             if first is None or limit is None or closes is None:
                 continue
             before = self._before(books.table, first) or first.end

@@ -202,7 +202,7 @@ class Life:
         """Write down what one look found."""
         if self.held:
             books, holds = self.held.pop(self.random.randrange(len(self.held)))
-            told = [(window.start, closing) for window, closing in books.found(books.pairs(), holds)]
+            told = [(window.start, closing) for window, closing in books.collect_closings(books.pairs(), holds)]
             self.ledger.decisions.close_books("t", told, who="test")
 
     def holds(self, s: datetime, boundary: datetime) -> bool:

@@ -234,7 +234,7 @@ class Driver:
 
     def end_following(self) -> None:
         """Take back the requests to follow of what need not, as a run does at its end."""
-        for name, labels in self.planner.followed(self.snapshot()).items():
+        for name, labels in self.planner.find_labels_to_follow(self.snapshot()).items():
             self.ledger.decisions.end_following(name, labels, who="test")
 
     def pass_time(self) -> None:
@@ -342,7 +342,7 @@ class Driver:
         """Ask, as `recompute` does, that the older states which rest on a batch follow it."""
         asking: dict[tuple[str, str], Collection[datetime]] = {(verb, name): [label]}
         asked = self.ledger.reads.snapshot(self.flow, asking=asking)
-        resting = self.planner.resting(asked, self.now, {name: [label]})
+        resting = self.planner.find_dependent_labels(asked, self.now, {name: [label]})
         asking |= {(FOLLOW, other): labels for other, labels in resting.items()}
         assert asked.with_following(resting) == self.ledger.reads.snapshot(self.flow, asking=asking)
         for other, labels in resting.items():

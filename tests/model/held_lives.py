@@ -273,7 +273,7 @@ class Life:
         is_release, is_asked = group.verb == RELEASE, False
         label = group.batches[0].label
         if is_release:
-            sealed = self.ledger.reads.held(name).get(label)
+            sealed = self.ledger.reads.held_labels(name).get(label)
             is_asked = self.snapshot().of(name).requested.get(label) == RELEASE
             if group.batches[0].reason == TO_BE_RELEASED and not is_asked:
                 return
@@ -399,7 +399,7 @@ class Life:
         for name in self.flow.tables:
             seen = {it.label: it.claim for it in self.ledger.reads.slices(name, BEGINNING, FOREVER)}
             assert seen == {label: claim for (of, label), claim in self.shown_by.items() if of == name}, name
-            held = {(name, label): claim for label, claim in self.ledger.reads.held(name).items()}
+            held = {(name, label): claim for label, claim in self.ledger.reads.held_labels(name).items()}
             assert held == {it: no for it, no in self.held.items() if it[0] == name and it not in claimed}, name
         for key, made in self.lake.items():
             assert sorted(made.came) == sorted((*made.stay, *made.aside, *[DROPPED] * made.dropped)), key

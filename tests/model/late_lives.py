@@ -26,7 +26,7 @@ from waterclock.flow.late_rows import CAME_EARLY, CAME_LATE, NO_TIME, LateRows
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.closings import Books, by_hand
-from waterclock.planner.late_rows import closed_by, early_from, made_again, may_open
+from waterclock.planner.late_rows import early_from, find_closed_windows, find_remakeable_windows, may_open
 from waterclock.planner.plan import Batch, Group, ReadScope, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -160,7 +160,7 @@ class Life:
             self.ledger.keeping.drop_windows("web.u", before, 1, who="test")
 
     def _again(self, of: Table, windows: Iterable[Window]) -> tuple[Window, ...]:
-        return made_again(of, self.flow, {"web.u": (EVE, self.dropped)}, windows)
+        return find_remakeable_windows(of, self.flow, {"web.u": (EVE, self.dropped)}, windows)
 
     def recompute(self) -> None:
         done = sorted(key for key in self.lake if key[0] not in SOURCES)
@@ -263,7 +263,7 @@ class Life:
             for books, pairs in found:
                 name = books.table.name
                 holds = {pair: self._holds(name, pair.window, pair.boundary) for pair in pairs}
-                told = [(window.start, closing) for window, closing in books.found(pairs, holds)]
+                told = [(window.start, closing) for window, closing in books.collect_closings(pairs, holds)]
                 late = late_tables(self.flow, name)
                 self.ledger.decisions.close_books(name, told, late_tables=late, who="test")
 
@@ -393,7 +393,7 @@ class Life:
     def _too_late(self, late: LateRows, flight: Flight) -> dict[datetime, tuple[Any, ...]]:
         """Do what `engine.batch.late_rows` does: open windows again, then tell what none takes."""
         of, labels = self.flow.tables[late.of], list(flight.rows)
-        since = self.ledger.reads.closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
+        since = self.ledger.reads.read_closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
         ticks: dict[datetime, datetime] = {}
         for batch in flight.group.batches:
             for window in self._again(of, may_open(of, late, since, batch.label)):
@@ -403,11 +403,14 @@ class Life:
         if ticks:
             others = late_tables(self.flow, of.name)
             self.ledger.decisions.reopen(of.name, ticks, late_tables=others, keep=labels, who="test", why="late rows")
-        since = self.ledger.reads.closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
+        since = self.ledger.reads.read_closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
         made: dict[datetime, tuple[Any, ...]] = {}
         for batch in flight.group.batches:
             begins = batch.begins or BEGINNING
-            closed, early = closed_by(of, late, since, batch.label, begins), early_from(of, late, batch.label, begins)
+            closed, early = (
+                find_closed_windows(of, late, since, batch.label, begins),
+                early_from(of, late, batch.label, begins),
+            )
             told: list[Late] = []
             for _, (at, id_) in flight.rows[batch.label]:
                 if at is None:

@@ -148,7 +148,7 @@ class Life:
             for books, pairs in found:
                 name = books.table.name
                 holds = {pair: self._holds(name, pair.window, pair.boundary, slices) for pair in pairs}
-                told = [(window.start, closing) for window, closing in books.found(pairs, holds)]
+                told = [(window.start, closing) for window, closing in books.collect_closings(pairs, holds)]
                 self.ledger.decisions.close_books(name, told, who="test")
 
     def _holds(self, name: str, window: Window, boundary: datetime, slices: Slices) -> bool:

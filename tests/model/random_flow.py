@@ -207,7 +207,7 @@ def _choosing(random: Random, table: Table, tables: dict[str, Table]) -> Table:
 
 def _delayed(table: Table) -> Table:
     """Let a table wait for as long behind its windows as UNTIL reads."""
-    spans = [read.span.elapsed() for read in table.reads if read.kind is ReadKind.UNTIL and read.span is not None]
+    spans = [read.span.to_timedelta() for read in table.reads if read.kind is ReadKind.UNTIL and read.span is not None]
     return replace(table, cadence=replace(table.cadence, delay=max([table.cadence.delay, *spans])))
 
 
@@ -261,4 +261,4 @@ def _hours_of(cadence: Cadence) -> float:
 
 
 def _hours(span: Duration) -> float:
-    return span.elapsed() / timedelta(hours=1)
+    return span.to_timedelta() / timedelta(hours=1)

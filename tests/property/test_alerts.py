@@ -118,7 +118,7 @@ class World:
     def _is_quiet(self, target: str, alert: Alert) -> bool:
         own = [rule for rule in self.alerting.rules if target in rule.targets]
         meant = [rule for rule in own if is_meant(rule, alert.trouble)] or own
-        return all(rule.quiet is not None and rule.quiet.holds_at(self.now) for rule in meant)
+        return all(rule.quiet is not None and rule.quiet.is_quiet_at(self.now) for rule in meant)
 
     def quieten(self) -> None:
         """Let all be mended, and days go by in which everybody can be reached."""

@@ -18,8 +18,8 @@ import pytest
 
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.facts import RECOMPUTE
-from waterclock.cli.actions.release import released
-from waterclock.operations.opening import reading
+from waterclock.cli.actions.release import release_batches
+from waterclock.operations.opening import open_read_only
 from waterclock.operations.replaying import labels_set_aside
 from waterclock.planner.plan import RECOLLECT
 from waterclock.timelabel.label import instant_of
@@ -155,7 +155,7 @@ class World:
         )
 
     def _replay(self) -> None:
-        with reading(self.tiny.root, None, None) as at:
+        with open_read_only(self.tiny.root, None, None) as at:
             found = labels_set_aside(at, "shop.some", None).get("shop.some", ())
         with self.tiny.ledger() as ledger:
             if found:
@@ -168,7 +168,7 @@ class World:
     def _release(self) -> None:
         for at in self._in("held"):
             [label] = [it for number in self.source if day(number) == at for it in labels(number)]
-            done = released(self.tiny.root, None, f"shop.some@{label}", "fine", None, yes=True, is_json=False)
+            done = release_batches(self.tiny.root, None, f"shop.some@{label}", "fine", None, yes=True, is_json=False)
             assert done in {0, 1}
 
     def _in(self, *states: str) -> list[datetime]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from waterclock.flow.choices import Action
 from waterclock.flow.ladders import SETS_ASIDE, Ladder, Rung, outcome
-from waterclock.storage.slices.sieve import DROPPED, SET_ASIDE, STAYS, Mesh, Sieve, counted
+from waterclock.storage.slices.sieve import DROPPED, SET_ASIDE, STAYS, Mesh, Sieve, count_broken_rules
 
 FATES = st.sampled_from([STAYS, SET_ASIDE, DROPPED])
 
@@ -36,7 +36,7 @@ def test_what_came_is_in_the_table_set_aside_or_dropped(fates: list[int], data: 
         mask = sum(1 << at for at, bad in enumerate(breaks) if bad)
         if mask:
             masks[mask] += 1
-    found = counted(sieve, masks, stayed)
+    found = count_broken_rules(sieve, masks, stayed)
     assert found.rows == len(rows) == stayed + found.aside + found.dropped
     assert (found.aside, found.dropped) == (aside, dropped)
     assert Counter(found.broken) == broken

@@ -99,15 +99,18 @@ class World:
                     "shop.orders",
                     *sorted([label, *map(number, look.again)]),
                     restates="changed" if look.again or label in self.held else None,
-                    seen=look.seen,
+                    seen=look.seen_claims,
                 )
             except ClaimRefused as refused:
                 if refused.code == "E828":
                     continue
                 return  # another has it
             break
-        past, seen = [number(piece) for piece in look.again], {of: self.made_by[number_of(of)] for of in look.seen}
-        assert seen == look.seen, "nobody has made a past window since the look"
+        past, seen = (
+            [number(piece) for piece in look.again],
+            {of: self.made_by[number_of(of)] for of in look.seen_claims},
+        )
+        assert seen == look.seen_claims, "nobody has made a past window since the look"
         yield
         read = {of: self.there(of) for of in (label, *past)}
         yield

@@ -143,7 +143,7 @@ def make_and_compare(driver: Driver, oracle: Oracle) -> None:
     tick = driver.random.choice(ends)
     driver.make(to_make(driver.flow, ticks, tables, tick))
     behind = driver.behind()
-    for name, (low, high) in ticks.kept(tables, tick).items():
+    for name, (low, high) in ticks.find_kept_intervals(tables, tick).items():
         table = driver.flow.tables[name]
         windows = [w for w in oracle.due(table) if low <= w.start < high and not table.is_snapshot]
         for window in windows:

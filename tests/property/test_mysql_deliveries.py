@@ -10,7 +10,7 @@ import pytest
 
 from tests.systems import MysqlDatabase
 from waterclock.connectors.delivering import Delivery
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
 from waterclock.testing.deliveries import Slices, row
 
@@ -60,7 +60,7 @@ def test_deliveries_come_to_what_they_say(seed: int, kind: str, tmp_path: Path) 
 
     def deliver(made: Delivery) -> None:
         while True:
-            with suppress(Struck), striking(strike):
+            with suppress(Struck), inject_faults(strike):
                 deliverer.deliver(database.unit, [made])
                 return
 

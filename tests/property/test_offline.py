@@ -81,7 +81,7 @@ class World:
 
     def check(self, last: int) -> None:
         with self.tiny.ledger() as ledger:
-            looked = ledger.offline.looks()["shop.sent"]
+            looked = ledger.offline.newest_runs()["shop.sent"]
             labels = [*ledger.past.rows("measures")]
             spans = [*ledger.past.rows("measured_spans")]
         assert (looked.error, looked.looked_at) == (None, day(last + 1)), self.steps

@@ -9,7 +9,7 @@ import pytest
 
 from tests.model.open_windows import EVE, SLOT, TABLES, Life, flow_in
 from waterclock.engine.query.ticks import AsOf, Moment, Questions
-from waterclock.engine.query.view_rows import shown_now
+from waterclock.engine.query.view_rows import find_shown_windows
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.timelabel.label import label_of
@@ -49,7 +49,7 @@ def test_a_view_shows_each_window_once_as_of_every_tick(flow: Flow, seed: int) -
     life.catch_up()
     ask(life, counts)
     for table in TABLES:
-        shown = shown_now(flow, life.ledger, life.now, table)
+        shown = find_shown_windows(flow, life.ledger, life.now, table)
         assert (table, shown.boundary) == (table, life.newest_state(table))
         assert life.shown(table, shown, life.now, None) == life.expected_now(table, shown)
     assert counts["answered"] > counts["refused"] / 6, counts
@@ -87,7 +87,7 @@ def check(life: Life, names: list[str], moment: Moment) -> None:
 def hold_now(life: Life) -> None:
     """Hold what is shown now against what is there, while tables rest, fail and follow: each window, once."""
     for table, (length, _) in TABLES.items():
-        shown = shown_now(life.flow, life.ledger, life.now, table)
+        shown = find_shown_windows(life.flow, life.ledger, life.now, table)
         if shown.boundary is None:
             continue
         done, windows = life.slices(None, table).keys(), {window.start for window in shown.windows}

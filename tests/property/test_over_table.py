@@ -16,7 +16,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.batches.records import warnings_of
-from waterclock.cli.actions.release import released
+from waterclock.cli.actions.release import release_batches
 from waterclock.planner.plan import RECOLLECT
 from waterclock.timelabel.label import instant_of, label_of
 from waterclock.timelabel.window import Window
@@ -205,12 +205,14 @@ class Held:
     def step(self) -> None:
         """Show what is held, give it up, or let a day come, or come anew."""
         with self.tiny.ledger() as ledger:
-            held = sorted(ledger.reads.held("core.kept"))
+            held = sorted(ledger.reads.held_labels("core.kept"))
         if held and self.random.random() < 0.5:
             label = self.random.choice(held)
             if self.random.random() < 0.6:
                 which = f"core.kept@{label_of(label)}"
-                released(self.tiny.root, None, which, "it may", f"2020-01-{self.now:02d}", yes=True, is_json=False)
+                release_batches(
+                    self.tiny.root, None, which, "it may", f"2020-01-{self.now:02d}", yes=True, is_json=False
+                )
                 self.shown[label.day] = self.source[label.day]
                 self.steps.append(f"{label.day} released")
                 self.check()

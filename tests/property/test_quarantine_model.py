@@ -19,8 +19,8 @@ import pytest
 
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.facts import RECOMPUTE
-from waterclock.cli.actions.release import released
-from waterclock.operations.opening import reading
+from waterclock.cli.actions.release import release_batches
+from waterclock.operations.opening import open_read_only
 from waterclock.operations.replaying import labels_set_aside
 from waterclock.planner.plan import RECOLLECT
 from waterclock.timelabel.label import instant_of, label_of
@@ -186,7 +186,7 @@ class World:
         self._recollect(number, known, RECOMPUTE)
 
     def _replay(self, *_: object) -> None:
-        with reading(self.tiny.root, None, None) as at:
+        with open_read_only(self.tiny.root, None, None) as at:
             found = labels_set_aside(at, "shop.orders", None).get("shop.orders", ())
             meant = [
                 it for it, known in self.days.items() if known.shown and known.shown.aside and known.code != self.rules
@@ -199,7 +199,7 @@ class World:
         if known.held is None:
             return
         assert (
-            released(
+            release_batches(
                 self.tiny.root, None, f"shop.orders@{labels(number)[0]}", "it is right", None, yes=True, is_json=False
             )
             == 0

@@ -75,14 +75,14 @@ class Toy:
     def looks(self, chance: random.Random, act: object) -> set[int]:
         """Bind all tables as `query` does, something else happening in between, and return of which sets they are."""
         while True:
-            before = self.ledger.keeping.rebuilding()
+            before = self.ledger.keeping.current_rebuilding()
             known = {record.name: record.head_version for record in self.ledger.reads.tables()}
             found = set()
             for name in NAMES:
                 found.add(self._of(name, before, known))
                 if chance.random() < 0.5 and callable(act):
                     act()
-            if is_of_one_set(before, self.ledger.keeping.rebuilding()):
+            if is_of_one_set(before, self.ledger.keeping.current_rebuilding()):
                 return found
 
     def _of(self, name: str, seen: Rebuilding | None, known: dict[str, int]) -> int:
@@ -106,8 +106,8 @@ def test_no_reader_ever_sees_a_mixed_set(seed: int) -> None:
         def act() -> None:
             nonlocal token, was_held, landed, moved
             clock[0] += timedelta(seconds=chance.choice((0, 1, 3, 15)))
-            known = ledger.keeping.rebuilding()
-            holds = known is not None and known.holds(clock[0])
+            known = ledger.keeping.current_rebuilding()
+            holds = known is not None and known.is_blocking(clock[0])
             step = chance.choice(("land", "begin", "renew", "move", "kill", "carry on"))
             if step == "land":
                 done = toy.land()
@@ -138,4 +138,4 @@ def test_no_reader_ever_sees_a_mixed_set(seed: int) -> None:
             act()
             assert len(toy.looks(chance, act)) == 1
         for label in range(toy.day):  # nothing is lost: what was recorded is there after any number of sets
-            assert ledger.reads.covered("raw.a").covers_instant(START + timedelta(days=label))
+            assert ledger.reads.covered_windows("raw.a").covers_instant(START + timedelta(days=label))

@@ -13,7 +13,7 @@ from waterclock.connectors.windowing import file_key_of
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import path_below
 from waterclock.object_files import remove
-from waterclock.object_stores import Store, asking, refusal_of
+from waterclock.object_stores import Store, refusal_of, translate_store_errors
 
 ASKED = "Generic S3 error: Error performing GET http://127.0.0.1:1/lake?list-type=2 in 1ms"
 ANSWER = f"{ASKED} - Server returned non-2xx status code: "
@@ -89,7 +89,7 @@ def test_an_object_that_a_listing_cannot_name_is_named(told: str, where: str) ->
 )
 def test_what_callers_tell_apart_passes_as_it_is(error: Exception) -> None:
     assert refusal_of(error, "s3://lake/new") is None
-    with pytest.raises(type(error)) as raised, asking("s3://lake/new"):
+    with pytest.raises(type(error)) as raised, translate_store_errors("s3://lake/new"):
         raise error
     assert raised.value is error
 

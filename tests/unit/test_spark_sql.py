@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.spark_sql import column_name, decimal_of, illegal_signs, literal_path, parsed, read_within
+from waterclock.spark_sql import cast_text, column_name, decimal_of, illegal_signs, literal_path, read_within
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_decimals_within_a_type_are_read_with_all_digits(type_text: str, read: s
 
 
 def test_other_types_are_cast_alone() -> None:
-    assert parsed("`a`", "INT") == "try_cast(`a` AS INT)"
+    assert cast_text("`a`", "INT") == "try_cast(`a` AS INT)"
 
 
 def test_signs_that_no_column_has_are_told_each_once() -> None:

@@ -85,21 +85,21 @@ class CheckInput:
     logs: Sequence[HeldLog] = ()
 
 
-def found_at(looked: CheckInput) -> AlertInput:
+def build_alert_input(looked: CheckInput) -> AlertInput:
     """Return the current root causes, and a function for batches of known causes that are not fixed yet."""
     troubles = _together(
         (
-            *_stopped(looked),
-            *_refused(looked),
+            *_find_stops(looked),
+            *_find_refusals(looked),
             *_silent(looked),
             *_empty(looked),
             *_held_logs(looked.logs),
             *late_troubles(looked.flow, looked.deadlines),
-            *_warned_now(looked),
+            *_find_current_warnings(looked),
         )
     )
     standing = {trouble.key for trouble in troubles}
-    passed = [trouble for trouble in _together(_warned_before(looked)) if trouble.key not in standing]
+    passed = [trouble for trouble in _together(_find_past_warnings(looked)) if trouble.key not in standing]
     return AlertInput(troubles, passed, _Unsettled(looked, troubles))
 
 
@@ -157,10 +157,10 @@ def _together(troubles: Iterable[RootCause]) -> list[RootCause]:
     alike: dict[str, list[RootCause]] = {}
     for trouble in troubles:
         alike.setdefault(trouble.key, []).append(trouble)
-    return [_merged(each) if len(each) > 1 else each[0] for each in alike.values()]
+    return [_merge_causes(each) if len(each) > 1 else each[0] for each in alike.values()]
 
 
-def _merged(alike: Sequence[RootCause]) -> RootCause:
+def _merge_causes(alike: Sequence[RootCause]) -> RootCause:
     """Return the first of some causes with the batches of all, and the batches that wait for these."""
     batches: dict[str, set[datetime]] = {}
     blocks: Counter[str] = Counter()
@@ -171,7 +171,7 @@ def _merged(alike: Sequence[RootCause]) -> RootCause:
     return replace(alike[0], batches={name: frozenset(labels) for name, labels in batches.items()}, blocks=dict(blocks))
 
 
-def _stopped(looked: CheckInput) -> Iterable[RootCause]:
+def _find_stops(looked: CheckInput) -> Iterable[RootCause]:
     blocked: dict[tuple[str, datetime], Counter[str]] = {}
     for batch in looked.plan.batches:
         if batch.status is Status.BLOCKED and batch.causes:
@@ -199,7 +199,7 @@ def _of_batch(looked: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> Ro
     )
 
 
-def _refused(looked: CheckInput) -> Iterable[RootCause]:
+def _find_refusals(looked: CheckInput) -> Iterable[RootCause]:
     for refused in looked.refused:
         error = refused.error
         kind = TroubleKind.DAMAGED if error.code in _DAMAGE else TroubleKind.STOPPED
@@ -211,7 +211,7 @@ def _refused(looked: CheckInput) -> Iterable[RootCause]:
             code=error.code,
             why=(error.why or "")[:LONGEST],
             fix=(error.fix or "")[:LONGEST],
-            blocks=_waiting_for(looked, refused.table),
+            blocks=_count_waiting_batches(looked, refused.table),
             of_run=True,
         )
 
@@ -224,7 +224,7 @@ def _silent(looked: CheckInput) -> Iterable[RootCause]:
             what=f"{silent.source} {silent.behind}",
             batches={silent.table: frozenset({silent.label})},
             fix=f"look whether {silent.source} is still filled; `waterclock plan {silent.table}` says what is awaited",
-            blocks=_waiting_for(looked, silent.table),
+            blocks=_count_waiting_batches(looked, silent.table),
             of_run=True,
         )
 
@@ -245,9 +245,9 @@ def _empty(looked: CheckInput) -> Iterable[RootCause]:
 
 def _held_logs(logs: Iterable[HeldLog]) -> Iterable[RootCause]:
     """Yield the logs beyond their limits, or lost, the largest first: one cause for each source."""
-    for log in sorted(logs, key=lambda each: -each.held):
+    for log in sorted(logs, key=lambda each: -each.held_bytes):
         if log.is_troubled:
-            kind = TroubleKind.HOLDING if log.stands is Stands.SAFE else TroubleKind.LOSING
+            kind = TroubleKind.HOLDING if log.condition is Stands.SAFE else TroubleKind.LOSING
             yield RootCause(
                 key=cause_key(kind, log.connection),
                 kind=kind,
@@ -257,7 +257,7 @@ def _held_logs(logs: Iterable[HeldLog]) -> Iterable[RootCause]:
             )
 
 
-def _waiting_for(looked: CheckInput, table: str) -> Mapping[str, int]:
+def _count_waiting_batches(looked: CheckInput, table: str) -> Mapping[str, int]:
     """Count by table the batches that wait for one that is not claimed."""
     return Counter(
         batch.table
@@ -266,12 +266,12 @@ def _waiting_for(looked: CheckInput, table: str) -> Mapping[str, int]:
     )
 
 
-def _warned_now(looked: CheckInput) -> Iterable[RootCause]:
+def _find_current_warnings(looked: CheckInput) -> Iterable[RootCause]:
     for warned in looked.newest.values():
         yield from _of_warned(warned)
 
 
-def _warned_before(looked: CheckInput) -> Iterable[RootCause]:
+def _find_past_warnings(looked: CheckInput) -> Iterable[RootCause]:
     for warned in looked.warned:
         yield from _of_warned(warned)
 

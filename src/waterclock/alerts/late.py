@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from waterclock.batches.alerts import LONGEST, RootCause, TroubleKind, cause_key
 from waterclock.flow.declarations import Flow
-from waterclock.operations.deadline_words import gathered, stand_words
+from waterclock.operations.deadline_words import group_due_windows, stand_words
 from waterclock.operations.deadlines import Due, Stand
 from waterclock.operations.ways import with_upstream
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
@@ -22,7 +22,7 @@ def late_troubles(flow: Flow, found: Sequence[Due]) -> Iterator[RootCause]:
     Batches of all tables that wait for a stopped batch are one cause, named by that batch. Batches that are merely slow
     are reported for the most upstream of the late tables; the late tables downstream count as blocked.
     """
-    groups = gathered(found)
+    groups = group_due_windows(found)
     slow = [alike for alike in groups if alike[0].stand is not Stand.LONG and alike[0].root.status not in _IS_STOPPED]
     behind = _behind(flow, slow)
     blocks: dict[str, Counter[str]] = {}

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.alerts.causes import CheckInput, RefusedBatch, SilentSource, found_at
+from waterclock.alerts.causes import CheckInput, RefusedBatch, SilentSource, build_alert_input
 from waterclock.alerts.sending import Lost, SendResult, send
 from waterclock.alerts.telling import decide
 from waterclock.alerts.wording import Words
@@ -58,14 +58,16 @@ def tell(
     """
     come = AlertsNow()
     for _ in range(_TRIES):
-        kept = _kept(project, ledger, look(), now, said)
+        kept = _record_check(project, ledger, look(), now, said)
         if kept is not None:
             come = kept
             break
     return LookOutcome(come, send(ledger, project.alerts, Secrets.of(project.secrets)))
 
 
-def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, said: RunSaid) -> AlertsNow | None:
+def _record_check(
+    project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, said: RunSaid
+) -> AlertsNow | None:
     """Record the result of a check in the ledger. Return None if another process has checked newer state meanwhile."""
     words = Words(project.name, project.env, project.flow)
     since = ledger.alerts.warned_since_look(snapshot.sequence, list(_warned_tables(ledger)))
@@ -78,7 +80,7 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
     empty = silences(project.flow, ledger.past, project.flow.tables)
     gone = [record.name for record in ledger.reads.tables() if record.name not in project.flow.tables]
     logs = held_logs(project.flow, ledger.past, project.flow.tables, gone)
-    found = found_at(
+    found = build_alert_input(
         CheckInput(
             project.flow,
             snapshot,
@@ -94,11 +96,11 @@ def _kept(project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datet
         )
     )
 
-    def decided(known: KnownAlerts, at: datetime) -> AlertsNow:
+    def decide_alerts(known: KnownAlerts, at: datetime) -> AlertsNow:
         made = decide(known, found, project.alerts, at)
         return AlertsNow(made.changed, tuple((each.target, words.body(each, at)) for each in made.messages))
 
-    return ledger.alerts.record_look(decided, since=since.since, up_to=snapshot.sequence)
+    return ledger.alerts.record_look(decide_alerts, since=since.since, up_to=snapshot.sequence)
 
 
 def _warned_tables(ledger: Ledger) -> Iterator[str]:
@@ -118,7 +120,7 @@ def tell_after(work: Workplace, outcome: RunOutcome, only: Sequence[str] | None,
     of_run: frozenset[str] | None = frozenset(project.flow.tables if only is None else only)
     if is_of_some or outcome.was_stopped:  # causes that the run did not reach remain open
         of_run = None if outcome.was_stopped else frozenset()
-    said = RunSaid(of_run, tuple(_refused(outcome)), tuple(_silent(project.flow, outcome)))
+    said = RunSaid(of_run, tuple(_list_refused_batches(outcome)), tuple(_silent(project.flow, outcome)))
     _tell(work, outcome.plan.now, said)
 
 
@@ -145,7 +147,7 @@ def lost_words(lost: Lost) -> str:
     return f"target {lost.target} was not reached ({lost.why}); what it is to be told waits, and is sent later"
 
 
-def _refused(outcome: RunOutcome) -> Iterator[RefusedBatch]:
+def _list_refused_batches(outcome: RunOutcome) -> Iterator[RefusedBatch]:
     for table, report in outcome.unclaimed.items():
         if report.error is not None:
             yield RefusedBatch(table, frozenset(batch.label for batch in report.group.batches), report.error)

@@ -40,7 +40,7 @@ def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> SendResult:
     target that does not answer, and nothing for it until the next attempt.
     """
     sent, lost = 0, []
-    waiting = {message.target for message in ledger.alerts.outgoing()}
+    waiting = {message.target for message in ledger.alerts.outgoing_messages()}
     for name, target in alerting.targets.items():
         for _ in range(_MOST if name in waiting else 0):
             message = ledger.alerts.take_message(name, LEASE)

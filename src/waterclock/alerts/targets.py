@@ -47,7 +47,7 @@ def target_errors(targets: Iterable[Target], secrets: Secrets) -> list[Watercloc
     """Return all errors that prevent the use of targets with the installed packages, each with its place."""
     errors = []
     for target in targets:
-        unresolved = [error for said in (target.address, target.token) if (error := _unresolved(said, secrets))]
+        unresolved = [error for said in (target.address, target.token) if (error := _find_secret_error(said, secrets))]
         try:
             if not unresolved:
                 check_target(target, secrets)
@@ -57,8 +57,8 @@ def target_errors(targets: Iterable[Target], secrets: Secrets) -> list[Watercloc
     return errors
 
 
-def _unresolved(said: str | Secret | None, secrets: Secrets) -> WaterclockError | None:
-    return secrets.unresolved(said.name) if isinstance(said, Secret) and not secrets.has(said.name) else None
+def _find_secret_error(said: str | Secret | None, secrets: Secrets) -> WaterclockError | None:
+    return secrets.unresolved_error(said.name) if isinstance(said, Secret) and not secrets.has(said.name) else None
 
 
 def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:

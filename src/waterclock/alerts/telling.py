@@ -43,20 +43,20 @@ class Decision:
 def decide(known: KnownAlerts, found: AlertInput, alerting: Alerting, now: datetime) -> Decision:
     """Update the alerts with the found causes, and decide on the messages for each target."""
     before = {alert.number: alert for alert in known.alerts}
-    alerts = {alert.number: alert for alert in _followed(known, found, now)}
+    alerts = {alert.number: alert for alert in _update_alerts(known, found, now)}
     messages: list[Message] = []
     for target in alerting.targets:
         rules = tuple(rule for rule in alerting.rules if target in rule.targets)
         due = _due(alerts.values(), target, rules, now, is_lost=target in known.waiting)
-        for message in _bundled(target, due, _slots(known.recent.get(target, ()), now)):
+        for message in _bundle_messages(target, due, _slots(known.recent.get(target, ()), now)):
             messages.append(message)
             for telling, alert in message.alerts:
-                alerts[alert.number] = _noted(alerts[alert.number], target, telling, now)
-    ended = (_finished(alert, alerting) for alert in alerts.values())
+                alerts[alert.number] = _record_notification(alerts[alert.number], target, telling, now)
+    ended = (_mark_finished(alert, alerting) for alert in alerts.values())
     return Decision(tuple(alert for alert in ended if alert != before.get(alert.number)), tuple(messages))
 
 
-def _followed(known: KnownAlerts, found: AlertInput, now: datetime) -> Iterator[Alert]:
+def _update_alerts(known: KnownAlerts, found: AlertInput, now: datetime) -> Iterator[Alert]:
     """Yield the current alerts: known ones that continue or are over, new ones, and those that came and went."""
     standing = {trouble.key: trouble for trouble in found.troubles}
     number = known.next_number
@@ -90,9 +90,9 @@ def _due(
         told = alert.told.get(target)
         meant = [rule for rule in rules if is_meant(rule, alert.trouble)]
         heard = meant or ([] if told is None else rules)  # a target that got the alert also gets its end
-        if not any(rule.quiet is None or not rule.quiet.holds_at(now) for rule in heard):
+        if not any(rule.quiet is None or not rule.quiet.is_quiet_at(now) for rule in heard):
             continue
-        telling = _telling(alert, told, _repeat(meant), now)
+        telling = _choose_telling(alert, told, _repeat(meant), now)
         if telling is not None and not (telling is Telling.REPEATED and is_lost):
             due.append((telling, alert))
     return sorted(due, key=lambda each: (each[0].is_of_end, each[1].trouble.severity.rank, each[1].number))
@@ -103,7 +103,7 @@ def is_meant(rule: AlertRule, trouble: RootCause) -> bool:
     return trouble.severity.rank <= rule.severity.rank and ("" in trouble.tables or bool(trouble.tables & rule.tables))
 
 
-def _telling(alert: Alert, told: Notification | None, repeat: timedelta | None, now: datetime) -> Telling | None:
+def _choose_telling(alert: Alert, told: Notification | None, repeat: timedelta | None, now: datetime) -> Telling | None:
     if told is None:
         return Telling.FIRING if alert.is_open else Telling.PASSED
     if not alert.is_open:
@@ -123,14 +123,14 @@ def _slots(recent: Collection[datetime], now: datetime) -> int:
     return 1 if now - max(newest) >= APART else 0
 
 
-def _bundled(target: str, due: Sequence[tuple[Telling, Alert]], slots: int) -> list[Message]:
+def _bundle_messages(target: str, due: Sequence[tuple[Telling, Alert]], slots: int) -> list[Message]:
     """Make one message per alert, or a single one if that would be too many."""
     if not due or slots <= 0:
         return []
     return [Message(target, (each,)) for each in due] if len(due) <= slots else [Message(target, tuple(due))]
 
 
-def _noted(alert: Alert, target: str, telling: Telling, now: datetime) -> Alert:
+def _record_notification(alert: Alert, target: str, telling: Telling, now: datetime) -> Alert:
     told = alert.told.get(target)
     is_end = telling.is_of_end
     noted = (
@@ -143,7 +143,7 @@ def _with(told: Mapping[str, Notification], target: str, noted: Notification) ->
     return {**told, target: noted}
 
 
-def _finished(alert: Alert, alerting: Alerting) -> Alert:
+def _mark_finished(alert: Alert, alerting: Alerting) -> Alert:
     """Mark a resolved alert as finished, once no target needs a message about it any more."""
     if alert.is_open or any(_waits(alert, target, alerting.rules) for target in alerting.targets):
         return alert

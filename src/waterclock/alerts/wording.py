@@ -63,7 +63,7 @@ class Words:
         return f"[{self.project}] {', '.join(said)}"
 
     def _text(self, message: Message, now: datetime) -> str:
-        told = [self.told(telling, alert, now) for telling, alert in message.alerts[:_MOST_TOLD]]
+        told = [self.full_text(telling, alert, now) for telling, alert in message.alerts[:_MOST_TOLD]]
         rest = message.alerts[_MOST_TOLD:]
         lines = [f"{_MARKS[telling]}{self.line(alert.trouble)}" for telling, alert in rest[:_MOST_LINES]]
         if more := len(rest) - _MOST_LINES:
@@ -72,7 +72,7 @@ class Words:
 
     def line(self, trouble: RootCause) -> str:
         """Return one line that describes the problem and its place."""
-        return f"{self.where(trouble)} {_VERBS[trouble.kind]}: {trouble.what}{_coded(trouble)}".strip()
+        return f"{self.where(trouble)} {_VERBS[trouble.kind]}: {trouble.what}{_format_code(trouble)}".strip()
 
     def where(self, trouble: RootCause) -> str:
         """Return the batches that a cause stopped: of many the first, and the count of the others."""
@@ -86,7 +86,7 @@ class Words:
             first += f" ({count_words(len(labels), 'batch', 'batches')})"
         return first if len(names) == 1 else f"{first} and {count_words(len(names) - 1, 'more table')}"
 
-    def told(self, telling: Telling, alert: Alert, now: datetime) -> str:
+    def full_text(self, telling: Telling, alert: Alert, now: datetime) -> str:
         """Return the full text of one alert."""
         trouble = alert.trouble
         since = seconds_words((now - alert.opened).total_seconds())
@@ -133,7 +133,7 @@ class Words:
             "tables": sorted(trouble.batches),
             "labels": _labels(trouble.batches),
             "blocks": dict(trouble.blocks),
-            "text": self.told(telling, alert, now),
+            "text": self.full_text(telling, alert, now),
             "opened": _instant(alert.opened),
             "resolved": None if alert.resolved is None else _instant(alert.resolved),
         }
@@ -159,7 +159,7 @@ def test_alert(text: str, now: datetime) -> Mapping[str, Any]:
     }
 
 
-def _coded(trouble: RootCause) -> str:
+def _format_code(trouble: RootCause) -> str:
     return f" ({trouble.code})" if trouble.code else ""
 
 

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.errors import WaterclockError
 from waterclock.flow.column_types import type_of
-from waterclock.flow.compatibility import CompatibilityViolation, SchemaColumn, TableSchema, broken_by
+from waterclock.flow.compatibility import CompatibilityViolation, SchemaColumn, TableSchema, find_violations
 from waterclock.flow.declarations import Column, Table
 from waterclock.timelabel.label import label_of
 
@@ -33,7 +33,7 @@ def broken_promises(
     if table.compatible is None:
         return []
     kept = sorted((each for each in versions if each.side is Side.TABLE), key=lambda each: -each.number)
-    broken = broken_by(table.compatible, table_schema(columns), [table_schema(each.columns) for each in kept])
+    broken = find_violations(table.compatible, table_schema(columns), [table_schema(each.columns) for each in kept])
     newest = {(each.misfit, each.reads_old): each for each in reversed(broken)}  # report the newest of several
     return [(each, _refusal(table, each, kept[each.back], code)) for each in reversed(newest.values())]
 

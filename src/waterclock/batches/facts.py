@@ -315,7 +315,7 @@ class History:
     tables: Mapping[str, TableHistory]
 
 
-def releasing(before: str | None) -> str:
+def build_release_request(before: str | None) -> str:
     """Return a request to release a batch that keeps an earlier request, such as to recollect it."""
     if before is None or is_release(before):
         return before or RELEASE
@@ -345,13 +345,13 @@ def content_sums(text: str) -> tuple[int, int]:
     return int(high, 16), int(low, 16)
 
 
-def missing_of(noted: Iterable[Mapping[str, str]]) -> tuple[Missing, ...]:
+def parse_missing_inputs(noted: Iterable[Mapping[str, str]]) -> tuple[Missing, ...]:
     """Build the missing inputs of a batch from the dictionaries that `Missing.to_dict` returned."""
     instant = datetime.fromisoformat
     return tuple(Missing(it["table"], instant(it["low"]), instant(it["high"])) for it in noted)
 
 
-def lacking(missing: Collection[Missing]) -> str:
+def describe_missing_inputs(missing: Collection[Missing]) -> str:
     """Return a text that lists the missing inputs of a batch."""
     said = [f"{it.table} {label_of(it.low)}..{label_of(it.high)}" for it in missing]
     more = f" and {len(said) - _TOLD} more" if len(said) > _TOLD else ""

@@ -35,7 +35,7 @@ class FormerNames:
             return request
         by_folder = {folder: name for name, folder in self.folders.items()}
         inputs = {
-            label: tuple(_said(it, by_folder.get(it.location) or self._of(it)) for it in of_label)
+            label: tuple(_rename_read(it, by_folder.get(it.location) or self._of(it)) for it in of_label)
             for label, of_label in request.inputs.items()
         }
         return replace(request, table=table, code=self.code(request.code, own), inputs=inputs)
@@ -51,7 +51,7 @@ def folder_of(table: str) -> str:
     return f"tables/{table.replace('.', '/')}"
 
 
-def renamed_in(text: str, names: Mapping[str, str]) -> str:
+def replace_table_names(text: str, names: Mapping[str, str]) -> str:
     """Return a text with whole table names replaced by other names. Two names may be swapped.
 
     Cost: one pass over the text, however many names there are.
@@ -59,5 +59,9 @@ def renamed_in(text: str, names: Mapping[str, str]) -> str:
     return _NAMED_WHOLE.sub(lambda found: names.get(found[0], found[0]), text)
 
 
-def _said(read: Input, table: str) -> Input:
-    return read if read.table == table else replace(read, table=table, read=renamed_in(read.read, {read.table: table}))
+def _rename_read(read: Input, table: str) -> Input:
+    return (
+        read
+        if read.table == table
+        else replace(read, table=table, read=replace_table_names(read.read, {read.table: table}))
+    )

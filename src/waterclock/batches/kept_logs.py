@@ -37,12 +37,12 @@ class RetainedLog:
     behind: int = 0
     most: int | None = None
 
-    def noted(self, name: str) -> dict[str, Any]:
+    def to_entry(self, name: str) -> dict[str, Any]:
         """Return the entry that the ledger stores."""
         return {"name": name, "stands": self.stands.value, "held": self.held, "behind": self.behind, "most": self.most}
 
 
-def kept_of(noted: Mapping[str, Any]) -> RetainedLog:
+def parse_retained_log(noted: Mapping[str, Any]) -> RetainedLog:
     """Build the state from the ledger's entry."""
     return RetainedLog(Stands(noted["stands"]), int(noted["held"]), int(noted["behind"]), noted["most"])
 

@@ -36,6 +36,6 @@ class LinkFacts:
     sequence: int = -1
 
     @property
-    def begins(self) -> datetime | None:
+    def oldest_instant(self) -> datetime | None:
         """The oldest instant for which the upstream table has data; None before its first batch."""
         return next((low for low, _ in self.past.covered), None)

@@ -30,12 +30,12 @@ class Rebuilding:
     is_done: bool = False
     standing: str | None = None
 
-    def holds(self, now: datetime) -> bool:
+    def is_blocking(self, now: datetime) -> bool:
         """Return whether all claims are blocked at `now`."""
         return self.is_moving or (self.until >= now and not self.is_done)
 
     @property
-    def stands(self) -> str | None:
+    def current_token(self) -> str | None:
         """The token of the set that was moved in last."""
         return self.token if self.is_done else self.standing
 
@@ -68,4 +68,4 @@ def is_of_one_set(before: Rebuilding | None, after: Rebuilding | None) -> bool:
 
 
 def _set_of(known: Rebuilding | None) -> tuple[str | None, bool]:
-    return (None, False) if known is None else (known.stands, known.is_moving)
+    return (None, False) if known is None else (known.current_token, known.is_moving)

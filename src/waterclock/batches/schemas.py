@@ -45,7 +45,7 @@ def in_force(versions: Iterable[SchemaVersion], side: Side, label: datetime) -> 
     return max(known, key=lambda each: (each.label, each.number), default=None)
 
 
-def known_as(
+def find_matching_version(
     versions: Sequence[SchemaVersion], side: Side, label: datetime, columns: Mapping[str, str]
 ) -> SchemaVersion | None:
     """Return the version with these columns: that of the label, or the newest. Return None if the columns are new.

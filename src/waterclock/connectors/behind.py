@@ -54,7 +54,7 @@ def whole(delivery: Delivery) -> Delivery:
     return replace(delivery, is_from_partitioned=False, mode=Mode.REPLACE)
 
 
-def kept_since(unit: Unit, now: datetime) -> datetime:
+def compute_retention_start(unit: Unit, now: datetime) -> datetime:
     """Return the instant since which replaced versions are kept."""
     return parse_duration(str(unit.options.get("keep", _KEPT))).before(now, "UTC")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.destination_refusals import cascading
+from waterclock.connectors.destination_refusals import cascade_error
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 
@@ -46,4 +46,4 @@ def refuse_cascades(
     for each in references:
         same = " AND ".join(f"r.{own} = t.{its}" for own, its in zip(each.columns, each.referred, strict=True))
         if first_of(f"SELECT 1 FROM {each.table} AS r JOIN ({rows}) AS t ON {same} LIMIT 1", values):
-            raise cascading(unit, delivery, each.name, each.rule, fix)
+            raise cascade_error(unit, delivery, each.name, each.rule, fix)

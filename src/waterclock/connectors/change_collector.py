@@ -92,6 +92,6 @@ class ChangeCollector(Collector, Protocol):
 class LogKeeper(ChangeCollector, Protocol):
     """A source of changes that can report how much of its log it keeps for each collect."""
 
-    def kept(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
+    def find_retained_logs(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
         """Return the state of the log that is kept under each name. Cost: one query, whatever the number of names."""
         ...

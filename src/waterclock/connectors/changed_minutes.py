@@ -60,7 +60,7 @@ class ChangedIn:
         limits = tuple(sorted({self._count(bound) for bound in bounds.values() if bound is not None}))
         tick = _DAY if self.change.kind == "date" else timedelta(seconds=1)
         counting = Counting(windows, datetime.now(UTC))
-        for minute, above, rows, total, unsaid, last in self.ask(self._asked(bounds, limits)):
+        for minute, above, rows, total, unsaid, last in self.ask(self._build_aggregation(bounds, limits)):
             at = self._instant(int(minute), self.by_window)
             place = bisect_right(starts, at) - 1
             if place < 0 or at >= windows[place].end:
@@ -70,9 +70,9 @@ class ChangedIn:
                 rows, total, last = 0, 0, None  # noqa: PLW2901 - they are below the bound of their window
             newest = None if last is None else self._instant(int(last), self.change)
             counting.add(starts[place], int(rows), int(total or 0), int(unsaid), newest, tick)
-        return counting.done()
+        return counting.to_tallies()
 
-    def _asked(self, bounds: Bounds, limits: tuple[int, ...]) -> MinuteAggregation:
+    def _build_aggregation(self, bounds: Bounds, limits: tuple[int, ...]) -> MinuteAggregation:
         step = _MINUTE // (EPOCH_UNITS[self.times.epoch] if self.by_window.is_number else _MICROSECOND)
         oldest = min((bound for bound in bounds.values() if bound is not None), default=None)
         # for an index; a day wider, as local times do not ascend where a clock is set back: the limits are exact

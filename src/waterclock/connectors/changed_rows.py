@@ -58,7 +58,7 @@ def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], 
         known += [newest for newest in (_instant(mark.of_all, "newest"),) if newest]
     there = tally(bounds)
     newest = max([*known, *([there.newest] if there.newest else [])], default=None)
-    bound = None if newest is None else _bound(newest, unit, zone)
+    bound = None if newest is None else _subtract_change_slack(newest, unit, zone)
     changed = {
         start: _why(request.change_column, there.last.get(start))
         for start, mark in request.marks.items()
@@ -125,13 +125,13 @@ class Counting:
             if last <= self._clock < last + tick:
                 self._unended.add(start)
 
-    def done(self) -> Tallies:
+    def to_tallies(self) -> Tallies:
         """Return the accumulated tallies."""
         tallies = {at: (it[0], it[1], it[2]) for at, it in self._of.items()}
         return Tallies(tallies, self._last, self._newest, frozenset(self._unended))
 
 
-def _bound(newest: datetime, unit: Unit, zone: str) -> datetime:
+def _subtract_change_slack(newest: datetime, unit: Unit, zone: str) -> datetime:
     """Subtract the possible delay of a change, plus a day near a change of the zone's clock, where times repeat."""
     rules = nominal_zone(zone)
     is_set = len({at.astimezone(rules).utcoffset() for at in (newest - _DAY, newest, newest + _DAY)}) > 1

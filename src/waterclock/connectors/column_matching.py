@@ -55,14 +55,14 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Mat
     for column in (column for column in columns.named if column.tells is None):
         _, source = by_lower.pop(column.name.lower(), (None, None))
         if source is not None:
-            taken.append(_taken(source, column.name, column.type, columns))
+            taken.append(_take_column(source, column.name, column.type, columns))
         elif not may_go(column, columns):
             missing.append(column.name)
     if missing:
-        raise _lost(missing, clean, where)
+        raise _missing_columns_error(missing, clean, where)
     rest = [(name, column) for name, column in clean.items() if name.lower() in by_lower]
     if columns.is_open:
-        taken.extend(_taken(column, name, None, columns) for name, column in rest)
+        taken.extend(_take_column(column, name, None, columns) for name, column in rest)
         return Matched(tuple(taken), ())
     return Matched(tuple(taken), tuple(column.name for _, column in rest))
 
@@ -80,7 +80,7 @@ def misfit(taken: Taken, value: str, where: str) -> WaterclockError:
     )
 
 
-def seen_of(found: Iterable[SourceColumn]) -> dict[str, str]:
+def map_column_types(found: Iterable[SourceColumn]) -> dict[str, str]:
     """Return the columns of a source with their types, in its order."""
     return {column.name: column.type or "STRING" for column in found}
 
@@ -93,7 +93,7 @@ def may_go(column: Column, columns: Columns) -> bool:
     return columns.on_change not in {None, OnSchemaChange.FAIL} and not is_needed
 
 
-def _taken(source: SourceColumn, name: str, declared: str | None, columns: Columns) -> Taken:
+def _take_column(source: SourceColumn, name: str, declared: str | None, columns: Columns) -> Taken:
     is_text = columns.on_change is OnSchemaChange.TEXT and (source.type or "").upper() != "BINARY"
     said = declared or ("STRING" if is_text else None)
     return Taken(source.name, name, said or source.type or "STRING", is_typed=said is not None)
@@ -128,7 +128,7 @@ def _clean(found: Iterable[SourceColumn], where: str) -> dict[str, SourceColumn]
     return clean
 
 
-def _lost(missing: Sequence[str], clean: Iterable[str], where: str) -> WaterclockError:
+def _missing_columns_error(missing: Sequence[str], clean: Iterable[str], where: str) -> WaterclockError:
     known = list(clean)
     plural = "s" if len(missing) > 1 else ""
     return WaterclockError(

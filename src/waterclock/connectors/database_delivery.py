@@ -36,11 +36,13 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         """Deliver the slices of one claim, as documented in `Deliverer`."""
 
     @abstractmethod
-    def _reading(self, where: str) -> AbstractContextManager[_Connection]:
+    def _open_for_reading(self, where: str) -> AbstractContextManager[_Connection]:
         """Open for reading, in one transaction."""
 
     @abstractmethod
-    def _writing(self, where: str, *, called: tuple[str, int] | None = None) -> AbstractContextManager[_Connection]:
+    def _open_for_writing(
+        self, where: str, *, called: tuple[str, int] | None = None
+    ) -> AbstractContextManager[_Connection]:
         """Open for writing, in a transaction that commits if the block succeeds; `called` is project and claim."""
 
     @abstractmethod
@@ -67,7 +69,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     def _names_there(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
         """Return the SQL names of the table's columns, by their names in lower case; empty if there is no table."""
 
-    def _missing(self) -> str | None:
+    def _find_missing_database(self) -> str | None:
         """Return a message if the database itself does not exist, and a delivery would create it."""
         return None
 
@@ -77,13 +79,13 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
     def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
         """Drop the tables of labels behind the unit's view; return their number."""
-        with self._writing(str(unit)) as connection:
+        with self._open_for_writing(str(unit)) as connection:
             self._prepare(connection, project, publish)
             return drop_labels(self._tables(connection), unit, project, publish, labels)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Write the claim's row without rows of data, unless it exists."""
-        with self._writing(str(unit)) as connection:
+        with self._open_for_writing(str(unit)) as connection:
             self._prepare(connection, project, publish)
             return self._record(connection).kill(project, publish, claim)
 
@@ -96,30 +98,30 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         """Return the newest delivery of the newest label."""
         return self._read(unit, lambda connection: self._record(connection).newest(project, publish))
 
-    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+    def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Check the claim's rows of `waterclock_deliveries`, the table, and the newest label's rows in it."""
-        missing = self._missing()
+        missing = self._find_missing_database()
         if missing:
             return missing
 
         def ask(connection: _Connection) -> str | None:
             there = self._names_there(connection, unit)
-            return self._record(connection).lost(unit, self._table_of(unit), project, publish, claim, there)
+            return self._record(connection).find_loss(unit, self._table_of(unit), project, publish, claim, there)
 
         return self._read(unit, ask, otherwise=no_record(claim))
 
     def _clean(self, unit: Unit, delivery: Delivery) -> None:
         """Drop expired versions; one that a reader has locked is dropped by a later delivery."""
         if is_behind(unit) and not delivery.is_by_label:
-            with suppress(WaterclockError), self._writing(str(unit)) as connection:
+            with suppress(WaterclockError), self._open_for_writing(str(unit)) as connection:
                 drop_old_versions(self._tables(connection), unit, delivery.project, delivery.publish)
 
     def _read(
         self, unit: Unit, ask: Callable[[_Connection], _Told | None], *, otherwise: _Told | None = None
     ) -> _Told | None:
-        if self._missing():
+        if self._find_missing_database():
             return otherwise
-        with self._reading(str(unit)) as connection:
+        with self._open_for_reading(str(unit)) as connection:
             return ask(connection) if self._has_record(connection) else otherwise
 
 
@@ -147,7 +149,7 @@ class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connecti
         """
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         first = deliveries[0]
-        with self._writing(where, called=(first.project, first.claim)) as connection:
+        with self._open_for_writing(where, called=(first.project, first.claim)) as connection:
             self._prepare(connection, first.project, first.publish)
             stands = self._record(connection).find(first.project, first.claim)
             if stands:

@@ -118,7 +118,7 @@ class Deliverer(Protocol):
         """Return the delivery of the newest label, None before the first."""
         ...
 
-    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+    def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Return a short text that describes the missing part of a claim's delivery; None if it is intact.
 
         Checked are the record, and the parts that can be checked at a cost independent of the destination's size: the

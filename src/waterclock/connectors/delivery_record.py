@@ -41,7 +41,7 @@ class DeliveryRecord:
     def find(self, project: str, claim: int) -> tuple[Delivered, ...]:
         """Return the outcomes of a claim, in the order of its labels."""
         sql = f"{_READ} WHERE project = {self.place} AND claim = {self.place} ORDER BY label"
-        return tuple(map(_delivered, self.execute(sql, (project, claim)).fetchall()))
+        return tuple(map(_parse_delivered, self.execute(sql, (project, claim)).fetchall()))
 
     def newest(self, project: str, publish: str) -> Delivered | None:
         """Return the newest delivery of the newest label that a publish delivered."""
@@ -49,7 +49,7 @@ class DeliveryRecord:
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
         sql = f"{_READ} WHERE {which} ORDER BY label DESC, claim DESC LIMIT 1"
         row = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchone()
-        return _delivered(row) if row else None
+        return _parse_delivered(row) if row else None
 
     def put(self, delivery: Delivery, delivered: Delivered) -> None:
         """Write the outcome of a delivery."""
@@ -65,7 +65,7 @@ class DeliveryRecord:
         self._insert(project, claim, publish, "", DeliveryOutcome.KILLED.value, "", 0, 0, "")
         return Delivered(claim, DeliveryOutcome.KILLED, "", 0)
 
-    def lost(
+    def find_loss(
         self, unit: Unit, table: str, project: str, publish: str, claim: int, there: Mapping[str, str]
     ) -> str | None:
         """Return a text that describes the missing part of a claim's delivery; None if it is intact.
@@ -88,10 +88,11 @@ class DeliveryRecord:
         if outcome == DeliveryOutcome.OLDER.value:
             return None
         if mode == Mode.APPEND.value and TIMELABEL in there:
-            counted = f"SELECT count(*) FROM {self._said(table)} WHERE {self._said(there[TIMELABEL])} = {self.place}"
+            name, label = self._escape_percent(table), self._escape_percent(there[TIMELABEL])
+            counted = f"SELECT count(*) FROM {name} WHERE {label} = {self.place}"
             rows = self.execute(counted, (label,)).fetchone()[0]
             return None if rows == brought else f"{unit.path} holds {rows} rows of {label}, {brought} were delivered"
-        holds_some = self.execute(f"SELECT 1 FROM {self._said(table)} LIMIT 1", ()).fetchone()
+        holds_some = self.execute(f"SELECT 1 FROM {self._escape_percent(table)} LIMIT 1", ()).fetchone()
         return None if holds_some or not brought else f"the table {unit.path} is empty"
 
     def other_project(self, delivery: Delivery) -> str | None:
@@ -120,7 +121,7 @@ class DeliveryRecord:
         rows = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchall()
         return [(claim, delivered) for claim, delivered in rows]
 
-    def _said(self, name: str) -> str:
+    def _escape_percent(self, name: str) -> str:
         """Escape a name for a statement with values: some drivers treat a percent sign as a placeholder."""
         return name.replace("%", "%%") if self.place == "%s" else name
 
@@ -134,6 +135,6 @@ def no_record(claim: int) -> str:
     return f"{DELIVERIES} has no row of claim {claim}"
 
 
-def _delivered(row: Sequence[Any]) -> Delivered:
+def _parse_delivered(row: Sequence[Any]) -> Delivered:
     claim, outcome, label, rows, deleted, note = row
     return Delivered(claim, DeliveryOutcome(outcome), label, rows, deleted, note, is_repeat=True)

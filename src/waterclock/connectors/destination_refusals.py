@@ -18,7 +18,7 @@ def foreign_rows(unit: Unit, delivery: Delivery, *, of: str | None) -> Watercloc
     )
 
 
-def cascading(unit: Unit, delivery: Delivery, table: str, rule: str, fix: str) -> WaterclockError:
+def cascade_error(unit: Unit, delivery: Delivery, table: str, rule: str, fix: str) -> WaterclockError:
     """Build the error for a table whose rows refer to those that a delivery replaces, and would change with them."""
     return WaterclockError(
         "E820",

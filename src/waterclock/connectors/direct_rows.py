@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from waterclock.connectors.worker_errors import carrying
+from waterclock.connectors.worker_errors import encode_errors
 from waterclock.spark_sql import ddl_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def by_workers(
     def batches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                with carrying():
+                with encode_errors():
                     yield from read(parts[number])
 
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(batches, ddl_of(fields))

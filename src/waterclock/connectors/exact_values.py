@@ -154,13 +154,13 @@ def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
             return None
     elif pa.types.is_floating(kind) or _is_text(kind):
         texts = values.cast(pa.string())
-        if len(empty := _matching(texts, r"^\s*$")):
+        if len(empty := _filter_matching(texts, r"^\s*$")):
             return empty[0].as_py(), "takes an empty text for a number"
-        values = texts if places < 0 else _matching(texts, rf"\.[0-9]{{{places}}}[0-9]*[1-9]|[0-9.][eE]")
+        values = texts if places < 0 else _filter_matching(texts, rf"\.[0-9]{{{places}}}[0-9]*[1-9]|[0-9.][eE]")
     elif not pa.types.is_integer(kind) or places >= 0:
         return None
     cut = (value for value in pc.unique(values).to_pylist() if _has_more_places(value, places))
-    return next(((value, f"keeps {_counted(places)}") for value in cut), None)
+    return next(((value, f"keeps {_describe_places(places)}") for value in cut), None)
 
 
 def _is_cast(values: pa.Array, kind: pa.DataType) -> bool:
@@ -184,7 +184,7 @@ def _has_more_places(value: Any, places: int) -> bool:
     return scaled != scaled.to_integral_value()
 
 
-def _counted(places: int) -> str:
+def _describe_places(places: int) -> str:
     if places < 0:
         return f"multiples of {10**-places}"
     return "whole numbers" if places == 0 else f"{places} digit{'' if places == 1 else 's'} behind the point"
@@ -206,7 +206,7 @@ def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
     elif pa.types.is_floating(kind):
         return _narrower(values, why) if pa.types.is_float64(kind) and bits == 24 else None
     elif _is_text(kind):
-        values = _matching(values, rf"[0-9.]{{{_DIGITS_OF[bits] + 1},}}|[0-9.][eE]")
+        values = _filter_matching(values, rf"[0-9.]{{{_DIGITS_OF[bits] + 1},}}|[0-9.][eE]")
     else:
         return None
     bent = (value for value in pc.unique(values).to_pylist() if not _is_float(value, bits))
@@ -255,7 +255,7 @@ def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return values.drop_null()[0].as_py(), f"takes a number for {_TAKEN_FOR[into.holds]}"
     pattern = _WHOLE_OR_FRACTION if into.holds is Holds.TIME else _FRACTION  # 20130228 is a date, but 7 is not a time
-    if _is_text(kind) and into.holds is not Holds.INTERVAL and len(found := _matching(values, pattern)):
+    if _is_text(kind) and into.holds is not Holds.INTERVAL and len(found := _filter_matching(values, pattern)):
         return found[0].as_py(), f"takes a number for {_TAKEN_FOR[into.holds]}"
     return None
 
@@ -277,7 +277,7 @@ def _time(values: pa.Array, into: StoredColumn) -> _Found | None:
         return values.drop_null()[0].as_py().isoformat(), "keeps no date"
     if not _is_text(values.type):
         return None
-    dated = _matching(values, _DATE)
+    dated = _filter_matching(values, _DATE)
     if len(dated):
         return dated[0].as_py(), "keeps no date"
     return _clock_text(values, places, has_zone=into.has_zone)
@@ -292,7 +292,7 @@ def _date(values: pa.Array, into: StoredColumn) -> _Found | None:
         return _beside(values, _DAY, why)
     if not _is_text(values.type):
         return None
-    for value in _matching(values, r"[0-9]:[0-9]|[0-9]T[0-9]").to_pylist():
+    for value in _filter_matching(values, r"[0-9]:[0-9]|[0-9]T[0-9]").to_pylist():
         if any(re.search("[1-9]", clock) for clock in _CLOCK.findall(value)) or re.search(_OFFSET, value):
             return value, why
     return None
@@ -305,15 +305,15 @@ def _interval(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 def _clock_text(values: pa.Array, places: int, *, has_zone: bool) -> _Found | None:
     """Return the first time text with more second digits than are kept, or with an offset that is not kept."""
-    found = _matching(values, rf"[.,][0-9]{{{places}}}[0-9]*[1-9]")
+    found = _filter_matching(values, rf"[.,][0-9]{{{places}}}[0-9]*[1-9]")
     if len(found):
         return found[0].as_py(), _of_second(places)
     if has_zone:
         return None
-    offset = _matching(values, _OFFSET)
+    offset = _filter_matching(values, _OFFSET)
     if len(offset):
         return offset[0].as_py(), "keeps no zone"
-    for value in _matching(values, r":[0-9.]+\s*[A-Za-z]{2,}").to_pylist():
+    for value in _filter_matching(values, r":[0-9.]+\s*[A-Za-z]{2,}").to_pylist():
         if (zone := _ZONE.search(value)) and zone[1].lower() not in _OF_UTC:
             return value, "keeps no zone"
     return None
@@ -368,7 +368,7 @@ def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
             big = (value for value in pc.unique(values).to_pylist() if value is not None and abs(value) >= _MOST_WHOLE)
             return next(((value, "keeps whole numbers of 64 bits") for value in big), None)
         return _float(values, into) if pa.types.is_decimal(values.type) or into.bits else None
-    for value in pc.unique(_matching(values, _NUMBER)).to_pylist():
+    for value in pc.unique(_filter_matching(values, _NUMBER)).to_pylist():
         if value not in _texts_of(value, is_float=into.bits is not None):
             return value, "makes a number of a text that looks like one"
     return None
@@ -384,7 +384,7 @@ def _texts_of(value: str, *, is_float: bool) -> Iterable[str]:
         yield repr(float(number))
 
 
-def _matching(values: pa.Array, pattern: str) -> pa.Array:
+def _filter_matching(values: pa.Array, pattern: str) -> pa.Array:
     import pyarrow.compute as pc
 
     return values.filter(pc.match_substring_regex(values, pattern).fill_null(False))  # noqa: FBT003 - Arrow's

@@ -173,11 +173,11 @@ class ChangedWindows:
     of_window: Mapping[datetime, Any] = field(default_factory=dict)
 
 
-def _nothing() -> Mapping[str, int]:
+def _return_no_counts() -> Mapping[str, int]:
     return {}
 
 
-def nothing_held() -> None:
+def do_nothing() -> None:
     """Do nothing: the default `close` of a read that keeps nothing open."""
 
 
@@ -204,16 +204,16 @@ class Collected:
     """
 
     frame: DataFrame
-    set_aside: Callable[[], Mapping[str, int]] = _nothing
+    set_aside: Callable[[], Mapping[str, int]] = _return_no_counts
     left_out: tuple[str, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict)
     is_empty: bool = False
-    close: Callable[[], None] = nothing_held
+    close: Callable[[], None] = do_nothing
     seen: Mapping[str, str] = field(default_factory=dict)
     seen_by_label: Mapping[datetime, Mapping[str, str]] = field(default_factory=dict)
     may_lack: bool = False
     notes: tuple[str, ...] = ()
-    require_unchanged: Callable[[], None] = nothing_held
+    require_unchanged: Callable[[], None] = do_nothing
     values: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -325,7 +325,7 @@ class Sealing(ArrivalCollector, Protocol):
         """
         ...
 
-    def waiting(self, unit: Unit) -> Waiting:
+    def find_pending(self, unit: Unit) -> Waiting:
         """Return the data that is stored and not collected yet, without side effects. Cost: a listing."""
         ...
 

@@ -39,14 +39,14 @@ def rows_of(delivery: Delivery, dialect: Dialect, spelt: Mapping[str, str] | Non
     def column_of(term: Term) -> tuple[str, str]:
         name = str(term.value).lower()
         if name not in kinds:
-            raise _refused(delivery, f"{term.value} is no column that is published")
-        return dialect.quoted((spelt or {}).get(name, _spelling(delivery, name))), kinds[name]
+            raise _condition_error(delivery, f"{term.value} is no column that is published")
+        return dialect.quoted((spelt or {}).get(name, _find_spelling(delivery, name))), kinds[name]
 
-    def written(term: Term) -> str:
+    def render_term(term: Term) -> str:
         if term.op in {"and", "or"}:
-            return "(" + f" {term.op.upper()} ".join(map(written, term.parts)) + ")"
+            return "(" + f" {term.op.upper()} ".join(map(render_term, term.parts)) + ")"
         if term.op == "not":
-            return f"(NOT {written(term.parts[0])})"
+            return f"(NOT {render_term(term.parts[0])})"
         column, kind = column_of(term.parts[0])
         if term.op == "null":
             return f"({column} IS NULL)"
@@ -55,7 +55,7 @@ def rows_of(delivery: Delivery, dialect: Dialect, spelt: Mapping[str, str] | Non
         values.append(dialect.value(value))
         return f"({dialect.text.format(column) if isinstance(value, str) else column} {term.op} {dialect.place})"
 
-    return written(delivery.where.term), values
+    return render_term(delivery.where.term), values
 
 
 def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
@@ -88,7 +88,7 @@ def number_or_text(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else int(value) if isinstance(value, bool) else value
 
 
-def _spelling(delivery: Delivery, name: str) -> str:
+def _find_spelling(delivery: Delivery, name: str) -> str:
     return next(column for column, _ in delivery.columns if column.lower() == name)
 
 
@@ -101,10 +101,10 @@ def _require_kind(delivery: Delivery, column: str, kind: str, value: Any) -> Non
         else kind.startswith(_NUMBERS)
     )
     if not is_right:
-        raise _refused(delivery, f"{column} is {kind.upper()}, and is compared with {value!r}")
+        raise _condition_error(delivery, f"{column} is {kind.upper()}, and is compared with {value!r}")
 
 
-def _refused(delivery: Delivery, why: str) -> WaterclockError:
+def _condition_error(delivery: Delivery, why: str) -> WaterclockError:
     return WaterclockError(
         "E830",
         f"the condition of {delivery.publish} cannot be asked of its destination",

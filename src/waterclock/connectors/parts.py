@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Protocol
 
-from waterclock.connectors.behind import Columns, kept_since, part_name, part_of, written_twice
+from waterclock.connectors.behind import Columns, compute_retention_start, part_name, part_of, written_twice
 from waterclock.connectors.delivering import Delivery
 from waterclock.flow.declarations import Unit
 
@@ -74,7 +74,7 @@ def drop_labels(tables: ViewTables, unit: Unit, project: str, publish: str, labe
 
 def drop_old_versions(tables: ViewTables, unit: Unit, project: str, publish: str) -> None:
     """Drop the versions that were replaced longer ago than they are kept."""
-    since = kept_since(unit, datetime.now(UTC))
+    since = compute_retention_start(unit, datetime.now(UTC))
     for (claim, _), (_, replaced) in pairwise(tables.versions(project, publish)):
         if replaced < since:
             tables.drop(part_of(unit, part_name(unit, claim=claim)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from waterclock.errors import WaterclockError
 
 
-def not_let_in(connection: str, where: str, why: str) -> WaterclockError:
+def login_error(connection: str, where: str, why: str) -> WaterclockError:
     """Build the error for a user, password, certificate or host that the server does not accept."""
     return WaterclockError(
         "E810",

@@ -35,14 +35,14 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
             with pq.ParquetFile(readable(path)) as file:
                 lacking = [name for name in names if name not in file.schema_arrow.names]
                 if lacking:
-                    raise _lost(path, f"it has no column {', '.join(lacking)}")
+                    raise _unreadable_slice_error(path, f"it has no column {', '.join(lacking)}")
                 for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(names)):
                     yield batch.select(list(names))
         except (OSError, pa.ArrowInvalid) as error:
-            raise _lost(path, str(error)) from error
+            raise _unreadable_slice_error(path, str(error)) from error
 
 
-def labelled(batches: Iterator[pa.RecordBatch], label: str) -> Iterator[pa.RecordBatch]:
+def add_timelabel(batches: Iterator[pa.RecordBatch], label: str) -> Iterator[pa.RecordBatch]:
     """Add the column `timelabel` after the columns of each batch."""
     import pyarrow as pa
 
@@ -50,7 +50,7 @@ def labelled(batches: Iterator[pa.RecordBatch], label: str) -> Iterator[pa.Recor
         yield batch.append_column(TIMELABEL, pa.repeat(pa.scalar(label), batch.num_rows))
 
 
-def _lost(path: Path, why: str) -> WaterclockError:
+def _unreadable_slice_error(path: Path, why: str) -> WaterclockError:
     return WaterclockError(
         "E822",
         f"the sealed slice {path.name} cannot be delivered",

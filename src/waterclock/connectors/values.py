@@ -104,7 +104,7 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
             return pa.array(values, type=wanted)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             convert = _exact(wanted)
-    converted = [None if value is None else _converted(convert, value) for value in values]
+    converted = [None if value is None else _convert_value(convert, value) for value in values]
     try:
         return pa.array(converted, type=wanted)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
@@ -185,7 +185,7 @@ def _in_utc(value: datetime, times: Times) -> datetime:
     return aware.astimezone(UTC)
 
 
-def _converted(convert: Callable[[Any], Any], value: object) -> Any:
+def _convert_value(convert: Callable[[Any], Any], value: object) -> Any:
     try:
         converted = convert(value)
     except (ValueError, TypeError, ArithmeticError, InvalidOperation):

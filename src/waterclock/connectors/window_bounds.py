@@ -50,12 +50,13 @@ def within(name: str, by_window: WindowFilter, times: Times) -> str:
     """Return the condition that limits the rows the database reads; `name` is the column in SQL."""
     start, end = by_window.windows[0].start, by_window.windows[-1].end
     if not by_window.is_local:
-        return f"{name} >= {bound_of(start, by_window.kind, times)} AND {name} < {bound_of(end, by_window.kind, times)}"
+        first, last = (format_time_literal(bound, by_window.kind, times) for bound in (start, end))
+        return f"{name} >= {first} AND {name} < {last}"
     low, high = local_bounds(start, end, times.zone)
     return f"{name} >= {local_literal(low)} AND {name} < {local_literal(high)}"
 
 
-def bound_of(at: datetime, kind: str, times: Times) -> str:
+def format_time_literal(at: datetime, kind: str, times: Times) -> str:
     """Format an instant as a literal of a column's type."""
     if kind.startswith("int"):
         return str(-(-(at - EPOCH) // EPOCH_UNITS[times.epoch]))

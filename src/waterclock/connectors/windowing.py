@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.object_stores import is_remote
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 
@@ -41,7 +41,7 @@ def sorted_into_windows(
     start, end = literal(windows[0].start), literal(windows[-1].end)
     kept = frame.observe(observation, counted).where(f"{TIME} >= {start} AND {TIME} < {end}")
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
-    names = [quoted(name) for name in frame.columns if name not in (TIME, FILE_KEY)]
+    names = [quote_name(name) for name in frame.columns if name not in (TIME, FILE_KEY)]
     labelled = kept.selectExpr(*names, f"{label_by(TIME, windows, has_gaps=has_gaps)} AS {TIMELABEL}")
     if has_gaps:
         labelled = labelled.where(f"{TIMELABEL} IS NOT NULL")

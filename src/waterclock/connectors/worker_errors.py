@@ -13,7 +13,7 @@ _MARK = "waterclock-error:"
 
 
 @contextmanager
-def carrying() -> Iterator[None]:
+def encode_errors() -> Iterator[None]:
     """Convert a Waterclock error to one whose text contains all of it, because only the text reaches the driver."""
     try:
         yield
@@ -21,7 +21,7 @@ def carrying() -> Iterator[None]:
         raise RuntimeError(_MARK + json.dumps(error.to_dict())) from error
 
 
-def carried(error: BaseException) -> WaterclockError | None:
+def decode_error(error: BaseException) -> WaterclockError | None:
     """Return the Waterclock error of a worker from an error of Spark; None if it contains none."""
     found = re.search(re.escape(_MARK) + r"(\{.*\})", str(error))
     return WaterclockError(**json.loads(found[1])) if found else None

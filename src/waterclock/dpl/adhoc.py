@@ -9,7 +9,7 @@ from itertools import pairwise
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.builtins import STRINGS, arguments
-from waterclock.dpl.query.hidden_columns import hiding_of
+from waterclock.dpl.query.hidden_columns import compute_hiding
 from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
 from waterclock.dpl.query.references import find_references
 from waterclock.dpl.query.spark_functions import CALLS_OF_CODE, MOST_ARGUMENTS
@@ -59,7 +59,9 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     errors.extend(_unknown(table, flow, known) for table in found.tables if not _is_plain_and_known(table, known))
     if errors:
         raise ProjectErrors(errors)
-    hiding = hiding_of(source, statements[0].tokens, found, lambda table: _hidden(table.name, flow, shown))
+    hiding = compute_hiding(
+        source, statements[0].tokens, found, lambda table: _find_hidden_columns(table.name, flow, shown)
+    )
     if hiding.errors:
         raise ProjectErrors(hiding.errors)
     references = tuple(
@@ -80,10 +82,10 @@ def tables_of(query: Query) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _hidden(name: str, flow: Flow, shown: Mapping[str, str]) -> tuple[str, ...]:
+def _find_hidden_columns(name: str, flow: Flow, shown: Mapping[str, str]) -> tuple[str, ...]:
     """Return the HIDDEN columns of a table, also for its view with open windows and for its held rows."""
     of = name if name in flow.tables else shown.get(name, name.removesuffix(HELD))
-    return flow.tables[of].hidden if of in flow.tables and name not in flow.views else ()
+    return flow.tables[of].hidden_columns if of in flow.tables and name not in flow.views else ()
 
 
 def _is_plain_and_known(table: FoundTable, known: Collection[str]) -> bool:

@@ -56,7 +56,7 @@ def _digest(parts: Iterable[str]) -> bytes:
     return digest.digest()
 
 
-def remembered(root: Path, env: str, key: bytes) -> CachedProject | None:
+def read_cached_project(root: Path, env: str, key: bytes) -> CachedProject | None:
     """Return the cached project with this `key`; None if there is none."""
     with suppress(Exception):  # if the cached file cannot be read, the project is compiled from its files
         with _path(root, env).open("rb") as file:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.cache import CachedProject, digest_of, key_of, remember, remembered
+from waterclock.dpl.cache import CachedProject, digest_of, key_of, read_cached_project, remember
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project_files import read_project_file, read_sources, undecodable
 from waterclock.errors import ProjectErrors, WaterclockError
@@ -76,7 +76,7 @@ class Project:
         """This machine's own folder: the storage, or `.waterclock/<env>` in the project for a remote storage."""
         return self.root / WORK / self.env if is_remote(self.storage) else Path(self.storage)
 
-    def placing(self, place: Place, error: WaterclockError) -> WaterclockError:
+    def locate_error(self, place: Place, error: WaterclockError) -> WaterclockError:
         """Add a statement's place and source line to an error that was found outside of the statements."""
         from waterclock.dpl.syntax.source_text import SourceText
 
@@ -84,7 +84,7 @@ class Project:
         if place.file not in self.sources:
             return error
         source = SourceText(place.file, self.sources[place.file])
-        return source.span(source.offset(place)).placing(error)
+        return source.span(source.offset(place)).locate_error(error)
 
 
 def load_project(
@@ -125,12 +125,12 @@ def check_project(
                 fix="run waterclock init, or give the project's folder",
             ),
         )
-    with _uncollected():
+    with _pause_garbage_collection():
         return _check(root, env or os.environ.get(_ENV), capabilities, known)
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _pause_garbage_collection() -> Iterator[None]:
     """Disable the garbage collector: loading creates only objects that stay, and scanning them costs a third."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -155,19 +155,19 @@ def _check(
         return None, (error,)
     # not cached: a flow checked against `known` columns, and one with Python files, whose run may depend on anything
     key = key_of(root, env or "", text, capabilities) if known is None else b""
-    project = _remembered(root, env or "", key) if key else None
+    project = _load_cached(root, env or "", key) if key else None
     if project is not None:
         return project, ()
     project, patterns, errors = _read_anew(root, text, env, capabilities, known)
     if project is not None and key and not any(name.endswith(".py") for name in project.sources):
         kept = CachedProject(patterns, digest_of(project.sources), replace(project, sources={}))
         remember(root, env or "", key, kept, len(project.flow.tables))
-    return project, _sorted(errors)
+    return project, _sort_errors(errors)
 
 
-def _remembered(root: Path, env: str, key: bytes) -> Project | None:
+def _load_cached(root: Path, env: str, key: bytes) -> Project | None:
     """Return the cached project; None if its files have changed or a secret is missing."""
-    kept = remembered(root, env, key)
+    kept = read_cached_project(root, env, key)
     if kept is None or not isinstance(kept.project, Project):
         return None
     sources, errors = read_sources(root, kept.patterns)
@@ -196,14 +196,14 @@ def _read_anew(
     config, errors = read_config(text, env=env)
     if config is None:
         return None, (), errors
-    errors += _unfit(_located(root, config.environment.storage), config)
+    errors += _unfit(_resolve_location(root, config.environment.storage), config)
     errors += secret_place_errors(config)
-    errors += _unresolved(root, config)
+    errors += _check_ledger_secret(root, config)
     sources, wrong = read_sources(root, config.files)
     errors += wrong or ([] if sources else [_empty(config)])
     if not sources:  # without statements, all further errors would only be consequences
         return None, (), errors
-    flow = _compiled(root, config, sources, capabilities, known, errors)
+    flow = _compile(root, config, sources, capabilities, known, errors)
     errors += shared_variable_errors(config, flow.connections.values() if flow is not None else ())
     alerts = Alerting()
     if config.alerts and flow is not None:
@@ -220,7 +220,7 @@ def _read_anew(
     return replace(_project(root, config, flow, sources), alerts=alerts, openlineage=openlineage), config.files, []
 
 
-def _compiled(
+def _compile(
     root: Path,
     config: Config,
     sources: Mapping[str, str],
@@ -271,7 +271,7 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
 
 def addresses(root: Path, config: Config) -> tuple[str, str | Secret]:
     """Return the locations of a project's storage and ledger, for the environment that `config` was read for."""
-    storage = _located(root, config.environment.storage)
+    storage = _resolve_location(root, config.environment.storage)
     return storage, _ledger(root, config.env, config.environment.ledger, storage)
 
 
@@ -291,7 +291,7 @@ def _conf_text(value: str | float) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _located(root: Path, location: str) -> str:
+def _resolve_location(root: Path, location: str) -> str:
     """Return a URL unchanged, and a path as a path below the project's root."""
     return location if is_remote(location) else str(root / location)
 
@@ -305,7 +305,7 @@ def _unfit(storage: str, config: Config) -> list[WaterclockError]:
         return _unreachable(storage, config)
     found = _NO_PATH_OF_DELTA.search(storage)
     if found is None:
-        return _unasked(config)
+        return _check_folder_options(config)
     return [
         config.place(("env", config.env, "storage")).refuse(
             "E242",
@@ -322,15 +322,16 @@ def _unreachable(storage: str, config: Config) -> list[WaterclockError]:
     try:
         bucket_of(storage)
     except WaterclockError as error:
-        errors.append(config.place(("env", config.env, "storage")).placing(error))
+        errors.append(config.place(("env", config.env, "storage")).locate_error(error))
     unknown = config.environment.storage_options.keys() - set(options_of(storage))
     errors.extend(
-        config.place(("env", config.env, "storage_options", name)).placing(no_option(name, storage)) for name in unknown
+        config.place(("env", config.env, "storage_options", name)).locate_error(no_option(name, storage))
+        for name in unknown
     )
     return errors
 
 
-def _unasked(config: Config) -> list[WaterclockError]:
+def _check_folder_options(config: Config) -> list[WaterclockError]:
     """Return an error for storage options of a storage that is a local folder."""
     if not config.environment.storage_options:
         return []
@@ -344,14 +345,14 @@ def _unasked(config: Config) -> list[WaterclockError]:
     ]
 
 
-def _unresolved(root: Path, config: Config) -> list[WaterclockError]:
+def _check_ledger_secret(root: Path, config: Config) -> list[WaterclockError]:
     """Return an error for a ledger whose URL is a secret that cannot be resolved."""
     from waterclock.dpl.resolve.secret_places import secret_places
 
     said, secrets = config.environment.ledger, Secrets.of(secret_places(root, config))
     if said is None or isinstance(said, str) or secrets.has(said.secret):
         return []
-    return [config.place(("env", config.env, "ledger")).placing(secrets.unresolved(said.secret))]
+    return [config.place(("env", config.env, "ledger")).locate_error(secrets.unresolved_error(said.secret))]
 
 
 def _ledger(root: Path, env: str, said: str | SecretSaid | None, storage: str) -> str | Secret:
@@ -397,7 +398,7 @@ def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], li
     return load_python(path, root=root, variables=config.variables)
 
 
-def _sorted(errors: list[WaterclockError]) -> tuple[WaterclockError, ...]:
+def _sort_errors(errors: list[WaterclockError]) -> tuple[WaterclockError, ...]:
     """Sort errors by file, line and column, and drop duplicates."""
     unique = {(error.code, error.where, error.what): error for error in errors}
     return tuple(sorted(unique.values(), key=_position))

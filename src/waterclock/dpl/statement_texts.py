@@ -25,11 +25,11 @@ def statement_texts(flow: Flow, sources: Mapping[str, str]) -> dict[str, str]:
     for file, firsts in starts.items():
         lines = sources.get(file, "").split("\n")  # split as places are counted: a form feed does not end a line
         for first, following in pairwise([*sorted(firsts), len(lines) + 1]):
-            texts[file, first] = _trimmed(lines[first - 1 : max(first, following) - 1])
+            texts[file, first] = _trim_trailing_comments(lines[first - 1 : max(first, following) - 1])
     return {name: texts[table.place.file, table.place.line] for name, table in flow.tables.items()}
 
 
-def _trimmed(lines: list[str]) -> str:
+def _trim_trailing_comments(lines: list[str]) -> str:
     end = len(lines)
     while end and (begin := _begin_of_remark(lines, end)) < end:
         end = begin

@@ -22,7 +22,7 @@ class CodeLineages:
         self._shown: set[tuple[str, str, object]] = set()
         self._lock = threading.Lock()
 
-    def looks_of(self, function: PythonFunction) -> CodeLooks:
+    def analyse(self, function: PythonFunction) -> CodeLooks:
         """Return the results of analysing a function's code.
 
         Cost: a parse of its file and of the modules that it imports, once per fingerprint.

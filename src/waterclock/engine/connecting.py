@@ -20,7 +20,7 @@ from waterclock.engine.spark.settings import settings_of
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.ledger.store.places import place_of, shown
+from waterclock.ledger.store.places import place_of, redact_url_text
 from waterclock.object_stores import is_remote
 from waterclock.storage.lake import require_latch
 
@@ -44,18 +44,18 @@ def probes(project: Project) -> Iterator[Probe]:
 
     All tests only read, except that one file is created in the storage and removed again.
     """
-    yield _tried("ledger", _ledger_name(project), lambda: _ledger(project))
-    yield _tried("storage", project.storage, lambda: _storage(project))
+    yield _probe("ledger", _ledger_name(project), lambda: _ledger(project))
+    yield _probe("storage", project.storage, lambda: _storage(project))
     connections = connections_of(project)
     for table in project.flow.tables.values():
         if table.source is not None:
-            yield _tried("source", table.name, partial(_source, connections, table))
+            yield _probe("source", table.name, partial(_source, connections, table))
         if table.destination is not None:
-            yield _tried("destination", table.name, partial(_destination, connections, project, table))
-    yield _tried("spark", "Spark", lambda: _spark(project))
+            yield _probe("destination", table.name, partial(_destination, connections, project, table))
+    yield _probe("spark", "Spark", lambda: _spark(project))
 
 
-def _tried(kind: str, name: str, ask: Callable[[], str]) -> Probe:
+def _probe(kind: str, name: str, ask: Callable[[], str]) -> Probe:
     begun = time.perf_counter()
     try:
         said = ask()
@@ -67,7 +67,7 @@ def _tried(kind: str, name: str, ask: Callable[[], str]) -> Probe:
 
 def _ledger_name(project: Project) -> str:
     try:
-        return shown(ledger_url(project))
+        return redact_url_text(ledger_url(project))
     except WaterclockError:
         return "the ledger"
 
@@ -92,7 +92,7 @@ def _storage(project: Project) -> str:
 def _source(connections: Connections, table: Table) -> str:
     if table.source is None:
         raise AssertionError(f"{table.name} has no source")
-    unit = connections.opened(table.source.unit)
+    unit = connections.resolve_unit(table.source.unit)
     collector = connections.collector(unit.connection)
     if table.each is not None and isinstance(collector, EachCollector):
         collector.reach_each(unit)  # the source answers for single rows only
@@ -113,7 +113,7 @@ def _source(connections: Connections, table: Table) -> str:
 def _destination(connections: Connections, project: Project, table: Table) -> str:
     if table.destination is None:
         raise AssertionError(f"{table.name} has no destination")
-    unit = connections.opened(table.destination)
+    unit = connections.resolve_unit(table.destination)
     if not project.publish:
         return f"{unit} is not asked: `publish = false` in env {project.env}"
     deliverer: Deliverer = connections.deliverer(unit.connection)

@@ -54,9 +54,9 @@ class Connections:
                 opened = self._deliverers[name] = setting, self._connector(name).deliverer(setting)
             return opened[1]
 
-    def opened(self, unit: Unit) -> Unit:
+    def resolve_unit(self, unit: Unit) -> Unit:
         """Return the unit with its secrets resolved."""
-        return dataclasses.replace(unit, options=self._resolved(unit.options))
+        return dataclasses.replace(unit, options=self._resolve_options(unit.options))
 
     def _connector(self, name: str) -> Connector:
         found = connector(self._connections[name].type)
@@ -66,12 +66,12 @@ class Connections:
     def _setting(self, name: str) -> Setting:
         return Setting(
             name=name,
-            options=self._resolved(self._connections[name].options),
+            options=self._resolve_options(self._connections[name].options),
             folder=self._root,
             archive=self._archive,
         )
 
-    def _resolved(self, options: Options) -> dict[str, Value]:
+    def _resolve_options(self, options: Options) -> dict[str, Value]:
         return {key: self._secrets.value_of(value) for key, value in options.items()}
 
 

@@ -110,7 +110,7 @@ def telling_damage(
     """Decorate a function that reads tables, so that it raises E752 or E753 when a damaged file stops it."""
 
     @functools.wraps(ask)
-    def told(work: Workplace, /, *args: _Given.args, **options: _Given.kwargs) -> _Answer:
+    def wrapper(work: Workplace, /, *args: _Given.args, **options: _Given.kwargs) -> _Answer:
         try:
             return ask(work, *args, **options)
         except Exception as raised:
@@ -119,7 +119,7 @@ def telling_damage(
                 raise
             raise damage from raised
 
-    return told
+    return wrapper
 
 
 def current_slice(work: Workplace, table: str, label: datetime) -> Slice | None:

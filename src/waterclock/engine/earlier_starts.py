@@ -27,7 +27,7 @@ def reading_back(
     starts = planner.starts(snapshot, now)
     recorded: dict[Batch, tuple[Input, ...]] = {}
     for name, (start, first) in begun_earlier(starts, snapshot).items():
-        recorded |= ledger.reads.beginning_within(name, start, first)
+        recorded |= ledger.reads.reads_starting_within(name, start, first)
     return reading_more(flow, planner.graph, starts, snapshot, recorded) if recorded else {}
 
 

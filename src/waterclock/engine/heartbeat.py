@@ -49,12 +49,12 @@ class Heartbeat:
             if self._command is not None:
                 with suppress(WaterclockError):
                     self._work.ledger.runners.see(self._work.settings.runner, flow=self._work.flow.fingerprint)
-            for claim in self._work.held():
+            for claim in self._work.active_claims():
                 try:
                     self._work.ledger.claims.renew(claim)
                 except WaterclockError as error:
                     is_done = isinstance(error, ClaimClosed) and error.is_done  # recorded, and about to be released
-                    if is_done or claim not in self._work.held():  # the claim ended in the meantime
+                    if is_done or claim not in self._work.active_claims():  # the claim ended in the meantime
                         continue
                     label = label_of(claim.request.labels[0])
-                    self._work.listener.said(f"lease of {claim.request.table}@{label} not renewed: {error.what}")
+                    self._work.listener.on_message(f"lease of {claim.request.table}@{label} not renewed: {error.what}")

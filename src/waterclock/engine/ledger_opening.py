@@ -84,8 +84,8 @@ def refuse_lost(project: Project) -> None:
 
     Raises  E421
     """
-    from waterclock.ledger.refusals import lost
-    from waterclock.ledger.store.places import place_of, shown
+    from waterclock.ledger.refusals import lost_ledger_error
+    from waterclock.ledger.store.places import place_of, redact_url_text
 
     lake = Lake(project.storage)
     names = {*project.flow.tables, *(table.was for table in project.flow.tables.values() if table.was)}
@@ -93,7 +93,7 @@ def refuse_lost(project: Project) -> None:
     tables = [name for name in there if not _is_anothers(lake.folder(name), project.flow.project)]
     if tables or export_names(lake.root):
         url = ledger_url(project)
-        raise lost(shown(url), tables, place_of(url).others(project.flow.project))
+        raise lost_ledger_error(redact_url_text(url), tables, place_of(url).others(project.flow.project))
 
 
 def _is_anothers(folder: str, project: str) -> bool:

@@ -13,7 +13,7 @@ def left_claims(work: Workplace) -> list[Claim]:
     The latter are claims of a runner that has ended on this machine, and those that this runner left open itself. Each
     claim must be killed first and settled then: a runner that is gone may have left a JVM at work.
     """
-    now, left = work.real_now(), work.left()
+    now, left = work.real_now(), work.abandoned_claims()
     return [
         claim
         for claim in work.ledger.claims.open()

@@ -39,7 +39,7 @@ class Links:
 
     def look(self, ledger: Ledger | None) -> dict[str, LinkFacts]:
         """Return the progress of each other project, by table of this one. Never raises for a fault of theirs."""
-        return {name: link for name, (link, _) in self._seen(ledger).items()}
+        return {name: link for name, (link, _) in self._read_links(ledger).items()}
 
     def marked_snapshot(self, ledger: Ledger, who: str, asking: Asking = NOBODY) -> LedgerSnapshot:
         """Return this project's past with the facts of the other projects. Mark their restatements in the ledger first.
@@ -49,7 +49,7 @@ class Links:
         snapshot = ledger.reads.snapshot(self._flow, asking=asking)
         if not self.tables:
             return snapshot
-        seen = self._seen(ledger)
+        seen = self._read_links(ledger)
         is_new = False
         for name, (link, changed) in seen.items():
             suspects = snapshot.of(name).suspects
@@ -63,35 +63,35 @@ class Links:
 
         Raises  the error that prevents the table from being read
         """
-        unit, collector = self._opened(table)
-        link = self._checked(table, collector.facts(unit))
+        unit, collector = self._open_source(table)
+        link = self._check_link(table, collector.facts(unit))
         if link.problem is not None:
             raise link.problem
         spans = [span for window in windows if (span := linked_span(table, link, window)) is not None]
         return list(zip(windows, collector.pins(unit, spans), strict=True))
 
-    def _opened(self, table: Table) -> tuple[Unit, LinkedCollector]:
+    def _open_source(self, table: Table) -> tuple[Unit, LinkedCollector]:
         if table.source is None:
             raise AssertionError(f"{table.name} collects from nowhere")
-        unit = self._connections.opened(table.source.unit)
+        unit = self._connections.resolve_unit(table.source.unit)
         collector = self._connections.collector(unit.connection)
         if not isinstance(collector, LinkedCollector):
             raise AssertionError(f"{unit} is no table of another project, which check refuses")  # noqa: TRY004
         return unit, collector
 
-    def _seen(self, ledger: Ledger | None) -> dict[str, tuple[LinkFacts, _Changed]]:
+    def _read_links(self, ledger: Ledger | None) -> dict[str, tuple[LinkFacts, _Changed]]:
         return {name: self._link(ledger, table) for name, table in self.tables.items()}
 
     def _link(self, ledger: Ledger | None, table: Table) -> tuple[LinkFacts, _Changed]:
         try:
-            unit, collector = self._opened(table)
-            link = self._checked(table, collector.facts(unit))
+            unit, collector = self._open_source(table)
+            link = self._check_link(table, collector.facts(unit))
             if link.problem is not None:
                 return link, {}
             link = replace(link, circle=self._circle(table, unit, collector, link))
             if link.cadence is None or ledger is None:
                 return link, {}
-            changed = self._changed(ledger, table, link)
+            changed = self._find_changed_labels(ledger, table, link)
         except WaterclockError as error:
             return LinkFacts(upstream_of(table) or table.name, problem=error), {}
         return replace(link, changed={label: fact for label, (_, fact) in changed.items()}), changed
@@ -100,11 +100,11 @@ class Links:
         """Return a table of this project that the other project waits for in turn, as far as files and ledger show."""
         known = self._circles.get(table.name)
         if self._own is not None and (known is None or known[0] != link.sequence):
-            known = link.sequence, collector.circle(unit, self._own, self._made_of(table.name))
+            known = link.sequence, collector.circle(unit, self._own, self._find_descendants(table.name))
             self._circles[table.name] = known
         return None if known is None else known[1]
 
-    def _made_of(self, name: str) -> frozenset[str]:
+    def _find_descendants(self, name: str) -> frozenset[str]:
         """Return a table of this project and all tables that are made from it."""
         found = {name}
         while new := {
@@ -115,7 +115,7 @@ class Links:
             found |= new
         return frozenset(found)
 
-    def _checked(self, table: Table, link: LinkFacts) -> LinkFacts:
+    def _check_link(self, table: Table, link: LinkFacts) -> LinkFacts:
         """Add an error to `link` if the table may not be read as it is declared."""
         if link.problem is not None or link.cadence is None:
             return link
@@ -128,13 +128,13 @@ class Links:
         what = f"windows of {table.name} do not fit those of {link.upstream}"
         return replace(link, problem=WaterclockError("E835", what, where=str(table.place), why=why, fix=fix))
 
-    def _changed(self, ledger: Ledger, table: Table, link: LinkFacts) -> _Changed:
+    def _find_changed_labels(self, ledger: Ledger, table: Table, link: LinkFacts) -> _Changed:
         """Return by label the claim that made it, and its recorded and its current input, where the two differ.
 
         Labels that RETAIN has dropped in the other project do not count as changed. Cost: a read of both ledgers if one
         of them has changed.
         """
-        unit, collector = self._opened(table)
+        unit, collector = self._open_source(table)
         recorded = ledger.reads.read_elsewhere(table.name, link.upstream)
         state = link.sequence, hash(tuple(each.claim for each in recorded))
         compared = self._compared.get(table.name)

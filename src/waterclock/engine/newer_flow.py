@@ -12,7 +12,7 @@ UNDER_NEWER_FLOW = "E406"
 
 def has_newer_flow(work: Workplace, *, is_told: bool = True) -> bool:
     """Return whether the applied flow differs from the runner's. Report it once if `is_told`."""
-    applied = work.ledger.declared.applied()
+    applied = work.ledger.declared.applied_flow()
     if applied is None or applied.fingerprint == work.flow.fingerprint:
         return False
     if is_told:
@@ -33,6 +33,6 @@ def refused_for_newer_flow(work: Workplace, report: GroupReport) -> GroupReport:
         return report
     if not has_newer_flow(work, is_told=False):
         return report
-    applied = work.ledger.declared.applied()
-    refused = refusals.not_applied(work.flow.fingerprint, None if applied is None else applied.fingerprint)
+    applied = work.ledger.declared.applied_flow()
+    refused = refusals.unapplied_flow_error(work.flow.fingerprint, None if applied is None else applied.fingerprint)
     return GroupReport(report.group, None, seconds=report.seconds, error=refused)

@@ -17,7 +17,7 @@ def measure_due(work: Workplace, now: datetime, only: Collection[str] | None, st
     Cost: nothing if no table declares OFFLINE. Otherwise one statement, plus two for each table that is due.
     """
     tables = [it for it in work.flow.tables.values() if it.offline and (only is None or it.name in only)]
-    looks = work.ledger.offline.looks() if tables else {}
+    looks = work.ledger.offline.newest_runs() if tables else {}
     for table in tables:
         look = looks.get(table.name)
         if stop.is_set() or not is_due(table, look, now):

@@ -26,7 +26,7 @@ from waterclock.filesystem import at, make_folder
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.object_stores import is_remote
-from waterclock.planner.starts import begins_alone, starts_to_write
+from waterclock.planner.starts import has_own_start, starts_to_write
 from waterclock.storage.lake import readable_by_queries, require_latch
 
 _with_latch: set[str] = set()
@@ -57,7 +57,7 @@ def open_workplace(
         for folder in (at(project.storage), project.work_folder):
             make_folder(folder)
     if listener is not None:
-        ledger.tell(listener.said)
+        ledger.tell(listener.on_message)
     own = sessions or (
         sessions_of_queries(project)
         if is_question
@@ -108,7 +108,7 @@ def apply_flow(work: Workplace, now: datetime) -> None:
         reading_back=partial(_reading_back, work, now),
     )
     _follow_renames(work)
-    undeclared = [table.name for table in work.flow.tables.values() if begins_alone(table) and not table.start]
+    undeclared = [table.name for table in work.flow.tables.values() if has_own_start(table) and not table.start]
     if undeclared:
         snapshot = work.ledger.reads.snapshot(work.flow, tables=undeclared)
         starts = starts_to_write(work.flow, snapshot, now, partial(_clock_of, SourceClocks(work, now)))

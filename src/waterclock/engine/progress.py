@@ -51,19 +51,19 @@ class Listener(Protocol):
     def tick(self, now: datetime) -> None:
         """Receive that the runner works at `now`."""
 
-    def planned(self, plan: Plan) -> None:
+    def on_plan(self, plan: Plan) -> None:
         """Receive a new plan."""
 
-    def started(self, group: Group) -> None:
+    def on_group_start(self, group: Group) -> None:
         """Receive that a group was started."""
 
     def step(self, group: Group, name: str) -> None:
         """Receive that a group has reached the step `name`."""
 
-    def finished(self, report: GroupReport) -> None:
+    def on_group_finish(self, report: GroupReport) -> None:
         """Receive the result of a group."""
 
-    def said(self, message: str) -> None:
+    def on_message(self, message: str) -> None:
         """Receive a message for the user: an ignored file, a takeover, a retry."""
 
 
@@ -73,17 +73,17 @@ class SilentListener:
     def tick(self, now: datetime) -> None:
         """Ignore the event."""
 
-    def planned(self, plan: Plan) -> None:
+    def on_plan(self, plan: Plan) -> None:
         """Ignore the event."""
 
-    def started(self, group: Group) -> None:
+    def on_group_start(self, group: Group) -> None:
         """Ignore the event."""
 
     def step(self, group: Group, name: str) -> None:
         """Ignore the event."""
 
-    def finished(self, report: GroupReport) -> None:
+    def on_group_finish(self, report: GroupReport) -> None:
         """Ignore the event."""
 
-    def said(self, message: str) -> None:
+    def on_message(self, message: str) -> None:
         """Ignore the event."""

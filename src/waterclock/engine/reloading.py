@@ -53,14 +53,14 @@ class Reloading:
             if error.what != self._refused_for:
                 self._tell(f"the flow was changed and cannot be taken up; going on with the one before: {error.what}")
             self._refused_for = error.what
-        self._refused_under = self._applied()
+        self._refused_under = self._read_applied_flow()
         return False
 
     def _may_be_taken_up_now(self) -> bool:
         """Whether another flow was applied since a change was refused, so that the change may be possible by now."""
-        return self._refused_under is not None and self._refused_under != self._applied()
+        return self._refused_under is not None and self._refused_under != self._read_applied_flow()
 
-    def _applied(self) -> str:
+    def _read_applied_flow(self) -> str:
         return self._work.ledger.reads.snapshot(self._work.flow, tables=[]).flow or ""
 
     def _take_up(self) -> bool:

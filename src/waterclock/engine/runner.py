@@ -19,7 +19,7 @@ from waterclock.engine.links import problems
 from waterclock.engine.newer_flow import UNDER_NEWER_FLOW, has_newer_flow
 from waterclock.engine.offline_looks import measure_due
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.spark.errors import lost_spark, placed, to_error
+from waterclock.engine.spark.errors import add_batch_place, lost_spark, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
@@ -215,7 +215,7 @@ class Runner:
     def _end_following(self) -> None:
         """Withdraw follow requests of batches whose inputs have not changed."""
         ledger = self._work.ledger
-        for name, labels in self._planner.followed(ledger.reads.snapshot(self._work.flow)).items():
+        for name, labels in self._planner.find_labels_to_follow(ledger.reads.snapshot(self._work.flow)).items():
             if labels:
                 ledger.decisions.end_following(name, labels, who=self._work.settings.who)
 
@@ -252,7 +252,7 @@ class Runner:
     def _revive(self) -> None:
         ending, self._is_spark_lost = self._work.sessions.end_of_jvm(), False
         if self._work.sessions.revive():
-            self._work.listener.said("Spark had ended; it is started anew" + (f" ({ending})" if ending else ""))
+            self._work.listener.on_message("Spark had ended; it is started anew" + (f" ({ending})" if ending else ""))
 
     def _drain(self, now: datetime, threads: ThreadPoolExecutor, outcome: RunOutcome) -> None:
         running: dict[Future[tuple[GroupReport, ...]], Group] = {}
@@ -293,7 +293,7 @@ class Runner:
         Claims that this runner left open are settled first: no other runner does so before their lease expires.
         """
         if not self._waits:
-            return bool(self._work.left()) and self._take_over()
+            return bool(self._work.abandoned_claims()) and self._take_over()
         ledger = self._work.ledger
         before = ledger.sequence()
         if self._take_over():
@@ -332,7 +332,7 @@ class Runner:
             self._elsewhere.clear()  # no runner is waited for
             return deque()
         try:
-            found, outcome.away = self._looked(now, tried, clocks, outcome), None
+            found, outcome.away = self._plan_with_sources(now, tried, clocks, outcome), None
         except WaterclockError as error:
             if error.code != "E609" or not error.transient:
                 raise
@@ -345,38 +345,38 @@ class Runner:
         """Report once that a store became unavailable, and once that it is back."""
         said = "" if error is None else f"{error.where}: {error.what}: {error.why}"
         if bool(said) != bool(self._away):
-            self._work.listener.said(said or "the object store answers again")
+            self._work.listener.on_message(said or "the object store answers again")
         self._away = said
 
-    def _looked(
+    def _plan_with_sources(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
         """Plan and query the sources. Plan again if windows with PARTIAL AFTER can run without absent inputs."""
         absent = self._absent
-        fresh = self._asked(now, tried, clocks, outcome)
+        fresh = self._plan_once(now, tried, clocks, outcome)
         if self._absent != absent and any(table.partial_after for table in self._work.flow.tables.values()):
-            return self._looked(now, tried, clocks, outcome)
+            return self._plan_with_sources(now, tried, clocks, outcome)
         return fresh
 
-    def _asked(
+    def _plan_once(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
         self._look_at_books(now, tried, outcome)
         plan = self.plan(now)
-        self._work.listener.planned(plan)
+        self._work.listener.on_plan(plan)
         self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
         fresh: deque[Group] = deque()
         self._note_refused(plan, tried, outcome)
         older = older_logs(self._work)
         for batch, wrong in problems(self._work.links.look(self._work.ledger), plan.batches).values():
             if (batch.table, batch.label) not in tried:
-                told = placed(wrong, batch.table, f"{batch.table}@{label_of(batch.label)}")
+                told = add_batch_place(wrong, batch.table, f"{batch.table}@{label_of(batch.label)}")
                 self._note_unclaimed(GroupReport(Group(batch.table, (batch,)), None, error=told), tried, outcome)
         for group in plan.groups:
             if any((group.table, batch.label) in tried | self._refused for batch in group.batches):
                 continue
             table = self._work.flow.tables[group.table]
-            own = {read for batch in group.batches for read in table.reads_of(batch.window)} if older else ()
+            own = {read for batch in group.batches for read in table.reads_for_window(batch.window)} if older else ()
             if error := _first_of(older, group.table, own):
                 # nothing is claimed, so nothing is failed: the next run continues once the table is rebuilt
                 self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
@@ -385,7 +385,7 @@ class Runner:
                 passed = clocks.complete(group)
             except Exception as raised:  # noqa: BLE001 - a failing source blocks only its own tables
                 where = f"{group.table}@{label_of(group.batches[0].label)}"
-                error = placed(to_error(raised, where=where), group.table, where)
+                error = add_batch_place(to_error(raised, where=where), group.table, where)
                 self._note_absent(group, ())
                 self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
                 continue
@@ -454,7 +454,7 @@ class Runner:
                 return
             if self._has_slot(group, running):
                 ready.remove(group)
-                self._work.listener.started(group)
+                self._work.listener.on_group_start(group)
                 running[threads.submit(carry_out_with_retries, self._work, group, now)] = group
 
     def _has_slot(self, group: Group, running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
@@ -471,7 +471,7 @@ class Runner:
         if report.error is not None and lost_spark(report.error):
             self._is_spark_lost = True
             report.error.why = self._work.sessions.end_of_jvm() or report.error.why
-        self._work.listener.finished(self._once(report))
+        self._work.listener.on_group_finish(self._once(report))
         if report.error is None:
             outcome.done += len(report.group.batches)
             outcome.rows += report.rows

@@ -35,7 +35,7 @@ class SharedRows:
         self._lock = threading.Lock()
         self.made = self.used = 0
 
-    def found(
+    def find_or_make(
         self, keys: Sequence[str], make: Callable[[str, Sequence[str]], str]
     ) -> tuple[tuple[str, str], ...] | None:
         """Return for each key the folder of its rows and their schema.

@@ -17,7 +17,7 @@ def reach_storage(project: Project) -> None:
     Raises  E225 for a secret that does not resolve, E609 for an endpoint that is no address
     """
     if is_remote(project.storage):
-        reach_by(project.storage, resolved(project.storage_options, Secrets.of(project.secrets)))
+        reach_by(project.storage, resolve_options(project.storage_options, Secrets.of(project.secrets)))
 
 
 def reach_all(project: Project) -> tuple[Store, ...]:
@@ -35,7 +35,7 @@ def reach_all(project: Project) -> tuple[Store, ...]:
     return tuple(dict.fromkeys(store for store in map(store_of, urls) if store is not None))
 
 
-def resolved(options: Mapping[str, str | Secret], secrets: Secrets) -> dict[str, str]:
+def resolve_options(options: Mapping[str, str | Secret], secrets: Secrets) -> dict[str, str]:
     """Return options with their secrets resolved.
 
     Raises  E225 for a secret that does not resolve

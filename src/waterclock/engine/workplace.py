@@ -122,12 +122,12 @@ class Workplace:
         with self._lock:
             self._left.add(claim.number)
 
-    def left(self) -> frozenset[int]:
+    def abandoned_claims(self) -> frozenset[int]:
         """Return the numbers of the claims that this runner left open."""
         with self._lock:
             return frozenset(self._left)
 
-    def held(self) -> tuple[Claim, ...]:
+    def active_claims(self) -> tuple[Claim, ...]:
         """Return the claims that this runner is working on."""
         with self._lock:
             return tuple(self._held.values())
@@ -142,4 +142,4 @@ class Workplace:
             is_new = message not in self._noted
             self._noted.add(message)
         if is_new:
-            self.listener.said(message)
+            self.listener.on_message(message)

@@ -53,7 +53,7 @@ class QuietHours:
     end: int
     zone: str
 
-    def holds_at(self, now: datetime) -> bool:
+    def is_quiet_at(self, now: datetime) -> bool:
         """Return whether an instant is within the quiet hours."""
         local = now.astimezone(nominal_zone(self.zone))
         minute = local.hour * 60 + local.minute

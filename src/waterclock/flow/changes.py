@@ -22,6 +22,6 @@ LOG_LIMIT = "log_limit"
 DELETES = ("delete", "truncate")
 
 
-def tells(what: str) -> str:
+def format_change_mark(what: str) -> str:
     """Return the mark of a column that contains metadata of a change."""
     return f"{CHANGE}.{what}"

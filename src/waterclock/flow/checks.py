@@ -60,7 +60,7 @@ class Check:
     columns: tuple[str, ...] = ()
 
     @property
-    def takes_out(self) -> Action | None:
+    def row_action(self) -> Action | None:
         """The action on a single row that fails, as it is written. None: the row stays."""
         return sets_aside(self.ladder)
 
@@ -106,7 +106,7 @@ def checks_of(table: Ruled) -> tuple[Check, ...]:
 
 def takes_rows_out(table: Ruled) -> bool:
     """Return whether single rows may be quarantined or dropped as the table's batches are written."""
-    return any(check.takes_out for check in checks_of(table))
+    return any(check.row_action for check in checks_of(table))
 
 
 def marks_rows(table: Ruled) -> bool:
@@ -117,7 +117,7 @@ def marks_rows(table: Ruled) -> bool:
 
 def keeps_aside(table: Ruled) -> bool:
     """Return whether the table's batches may quarantine rows, of their result or of their inputs."""
-    return any(check.takes_out is Action.QUARANTINE for check in (*checks_of(table), *input_checks(table.input_rules)))
+    return any(check.row_action is Action.QUARANTINE for check in (*checks_of(table), *input_checks(table.input_rules)))
 
 
 def inputs_asked(table: Ruled) -> dict[str, tuple[Rule, ...]]:
@@ -173,7 +173,11 @@ def columns_as_asked(table: Table) -> Columns:
         return of
     if keeps_aside(table):
         tells = dict.fromkeys(IN_ROWS, table.place)
-    own = (replace(it, type=_asked(it.type)) if it.name.lower() in loose else it for it in of.named if not it.tells)
+    own = (
+        replace(it, type=_choose_read_type(it.type)) if it.name.lower() in loose else it
+        for it in of.named
+        if not it.tells
+    )
     beside = (Column(IN_ROWS[what], place, TYPES[what], tells=what) for what, place in tells.items())
     return replace(of, named=(*own, *beside))
 
@@ -183,7 +187,7 @@ def is_nested(type_text: str) -> bool:
     return type_text.lstrip().upper().startswith(("ARRAY", "MAP", "STRUCT", "BINARY"))
 
 
-def _asked(type_text: str | None) -> str | None:
+def _choose_read_type(type_text: str | None) -> str | None:
     is_time = (type_text or "").strip().upper().startswith(("TIMESTAMP", "DATE"))
     return None if is_time else "STRING"
 

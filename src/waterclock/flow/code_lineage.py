@@ -39,7 +39,7 @@ class Origin:
             self.why | other.why,
         )
 
-    def made(self, how: str) -> Origin:
+    def derive(self, how: str) -> Origin:
         """Return the origin of a value derived from this one in the given way."""
         return self if HOW.index(how) <= HOW.index(self.how) else Origin(self.inputs, self.maybe, how, self.why)
 
@@ -63,11 +63,11 @@ class CodeLineage:
         """Return a dict for JSON, which is the same for equal lineage."""
         return {
             "columns": {
-                name: {"from": _listed(made.inputs), "maybe": _listed(made.maybe), "how": made.how}
+                name: {"from": _sort_inputs(made.inputs), "maybe": _sort_inputs(made.maybe), "how": made.how}
                 | ({"why": sorted(made.why)} if made.why else {})
                 for name, made in self.columns.items()
             },
-            "uses": {use: _listed(of) for use, of in sorted(self.uses.items()) if of},
+            "uses": {use: _sort_inputs(of) for use, of in sorted(self.uses.items()) if of},
         }
 
     @classmethod
@@ -89,7 +89,7 @@ def all_unknown(names: Iterable[str], tables: Iterable[str], why: Iterable[str])
     return CodeLineage(dict.fromkeys(names, unknown), {MAY_READ: everything})
 
 
-def _listed(inputs: Iterable[Input]) -> list[list[str]]:
+def _sort_inputs(inputs: Iterable[Input]) -> list[list[str]]:
     return [list(each) for each in sorted(inputs)]
 
 

@@ -61,7 +61,7 @@ def type_of(text: str) -> ColumnType | None:
     if words is None:
         return None
     try:
-        found, rest = _taken(words)
+        found, rest = _parse_type(words)
     except (IndexError, ValueError):
         return None
     return None if rest else found
@@ -112,15 +112,15 @@ def _words(text: str) -> list[str] | None:
     return words
 
 
-def _taken(words: list[str]) -> tuple[ColumnType, list[str]]:
+def _parse_type(words: list[str]) -> tuple[ColumnType, list[str]]:
     """Parse the type at the start of the tokens; raise an error if there is none."""
     head, rest = words[0].lower(), words[1:]
     if head == "array":
-        element, rest = _taken(_after(rest, "<"))
+        element, rest = _parse_type(_after(rest, "<"))
         return Array(element), _after(rest, ">")
     if head == "map":
-        key, rest = _taken(_after(rest, "<"))
-        value, rest = _taken(_after(rest, ","))
+        key, rest = _parse_type(_after(rest, "<"))
+        value, rest = _parse_type(_after(rest, ","))
         return Dictionary(key, value), _after(rest, ">")
     if head == "struct":
         return _struct(_after(rest, "<"))
@@ -141,7 +141,7 @@ def _struct(rest: list[str]) -> tuple[Struct, list[str]]:
     members: list[Member] = []
     while rest[0] != ">":
         name, rest = rest[0], rest[1:]
-        type_, rest = _taken(rest[1:] if rest[0] == ":" else rest)
+        type_, rest = _parse_type(rest[1:] if rest[0] == ":" else rest)
         is_nullable = [word.upper() for word in rest[:2]] != ["NOT", "NULL"]
         rest = rest if is_nullable else rest[2:]
         if rest[0].upper() == "COMMENT":

@@ -102,7 +102,9 @@ def can_read(reader: TableSchema, writer: TableSchema) -> tuple[Incompatibility,
     return tuple(_misfits(reader, writer))
 
 
-def broken_by(said: Compatibility, new: TableSchema, kept: Sequence[TableSchema]) -> tuple[CompatibilityViolation, ...]:
+def find_violations(
+    said: Compatibility, new: TableSchema, kept: Sequence[TableSchema]
+) -> tuple[CompatibilityViolation, ...]:
     """Return the violations of a COMPATIBLE clause by new columns; `kept` are the earlier versions, newest first."""
     against = kept if said.is_transitive else kept[:1]
     found: list[CompatibilityViolation] = []
@@ -133,7 +135,7 @@ def _misfits(reader: TableSchema, writer: TableSchema) -> Iterator[Incompatibili
         if theirs.get(name) == signature:
             continue
         mine = reader.by_name[name]
-        written = _written(mine, writer)
+        written = _find_written_column(mine, writer)
         if written is None:
             if not (mine.is_nullable or mine.has_default):
                 yield Incompatibility(
@@ -146,7 +148,7 @@ def _misfits(reader: TableSchema, writer: TableSchema) -> Iterator[Incompatibili
     yield from _otherwise_keyed(reader, writer)
 
 
-def _written(mine: SchemaColumn, writer: TableSchema) -> SchemaColumn | None:
+def _find_written_column(mine: SchemaColumn, writer: TableSchema) -> SchemaColumn | None:
     names = (mine.name, *mine.was)
     return next((found for name in names if (found := writer.by_name.get(name.lower())) is not None), None)
 

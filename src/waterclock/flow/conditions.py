@@ -36,7 +36,7 @@ class Condition:
     term: Term
     zone: str
 
-    def holds(self, window: Window) -> bool:
+    def is_true_for(self, window: Window) -> bool:
         """Return whether the condition is TRUE for a window; unknown counts as not true."""
         return _value(self.term, window, self.zone) is True
 

@@ -114,7 +114,7 @@ class Columns:
     left_out: tuple[str, ...] = ()
 
     @property
-    def hidden(self) -> tuple[str, ...]:
+    def hidden_columns(self) -> tuple[str, ...]:
         """Names of the HIDDEN columns, in the order written."""
         return tuple(column.name for column in self.named if column.is_hidden)
 
@@ -428,14 +428,14 @@ class Table(Keyed):
 
     def choice_of(self, window: Window) -> Choice | None:
         """Return the one of its queries that applies to a window, or None if there is one query for all."""
-        return next((it for it in self.choices if it.condition is None or it.condition.holds(window)), None)
+        return next((it for it in self.choices if it.condition is None or it.condition.is_true_for(window)), None)
 
-    def reads_of(self, window: Window) -> tuple[Read, ...]:
+    def reads_for_window(self, window: Window) -> tuple[Read, ...]:
         """Return the references that the batch of a window reads."""
         choice = self.choice_of(window)
         return self.reads if choice is None else choice.reads
 
-    def made_by(self, choice: Choice | None) -> Table:
+    def with_choice(self, choice: Choice | None) -> Table:
         """Return the table as if one of its queries applied to all windows."""
         return self if choice is None else replace(self, reads=choice.reads, query=choice.query, choices=())
 

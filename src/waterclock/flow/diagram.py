@@ -121,14 +121,14 @@ def _node(table: Table, fields: tuple[Field, ...]) -> str:
 
 
 def _row(index: int, field: Field) -> str:
-    name = marked(field.name, is_key=field.is_key, refers=field.references is not None)
+    name = render_name(field.name, is_key=field.is_key, refers=field.references is not None)
     return (
         f'<tr><td align="left" port="in{index}">{name}</td>'
         f'<td align="left" port="out{index}">{font(field.type, QUIET)}</td></tr>'
     )
 
 
-def marked(name: str, *, is_key: bool, refers: bool) -> str:
+def render_name(name: str, *, is_key: bool, refers: bool) -> str:
     """Return a column's name and its mark in one cell: a column of marks alone would be as wide as that of names."""
     said = f"<b>{escape(name)}</b>" if is_key else escape(name)
     mark = "key" if is_key else "→" if refers else ""

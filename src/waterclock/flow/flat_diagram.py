@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from waterclock.flow.declarations import Flat, FlatJoin, Flow
-from waterclock.flow.diagram import HEAD, QUIET, Field, fields_of, font, heading, marked, quiet_row
+from waterclock.flow.diagram import HEAD, QUIET, Field, fields_of, font, heading, quiet_row, render_name
 from waterclock.flow.folds import RECORD
 
 _PARENT = "#f4efe2"
@@ -31,7 +31,7 @@ class FlatPart:
     is_open: bool = False
 
     @property
-    def chosen(self) -> str:
+    def version_choice(self) -> str:
         """The time at which the parent's version is chosen."""
         if self.join is None:
             return ""
@@ -42,16 +42,16 @@ class FlatPart:
         return "when each version begins" if self.of_versions else "at the same time"
 
 
-def brought_together(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> tuple[FlatPart, ...]:
+def list_flat_parts(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> tuple[FlatPart, ...]:
     """Return the columns that each table adds to a flat read: its own first, then those of its parents, depth first."""
-    return tuple(_brought(flat, flow, known, None, "", 0, of_versions=flat.is_temporal))
+    return tuple(_walk_flat_parts(flat, flow, known, None, "", 0, of_versions=flat.is_temporal))
 
 
 def flat_diagram(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> str:
     """Return a drawing of a flat read in DOT: one box, with each parent's columns indented below those of its child."""
     table = flow.tables[flat.read.table]
     rows = heading(table, str(flat))
-    for each in brought_together(flat, flow, known):
+    for each in list_flat_parts(flat, flow, known):
         if each.join is not None:
             rows.append(_heading(each, each.join))
         rows += [_row(each, name, field) for name, field in each.columns]
@@ -61,7 +61,7 @@ def flat_diagram(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]])
     return f'{HEAD}  "{flat.read.table}" [label=<<table {look}>{"".join(rows)}</table>>];\n}}\n'
 
 
-def _brought(
+def _walk_flat_parts(
     flat: Flat,
     flow: Flow,
     known: Mapping[str, Mapping[str, str]],
@@ -89,13 +89,13 @@ def _brought(
     )
     for above in flat.joins:
         longer = (f"_{above.role}" if above.role else "") + suffix
-        yield from _brought(above.parent, flow, known, above, longer, depth + 1, of_versions=of_versions)
+        yield from _walk_flat_parts(above.parent, flow, known, above, longer, depth + 1, of_versions=of_versions)
 
 
 def _heading(each: FlatPart, join: FlatJoin) -> str:
     role = f" as {join.role}" if join.role else ""
     said = f"{escape(each.table)}{escape(role)}"
-    how = font(f"{', '.join(join.columns)} · {each.chosen}", QUIET)
+    how = font(f"{', '.join(join.columns)} · {each.version_choice}", QUIET)
     indent = _INDENT * (each.depth - 1)
     return (
         f'<tr><td bgcolor="{_PARENT}" align="left">{indent}<b>{said}</b></td>'
@@ -104,7 +104,7 @@ def _heading(each: FlatPart, join: FlatJoin) -> str:
 
 
 def _row(each: FlatPart, name: str, field: Field) -> str:
-    shown = marked(name, is_key=field.is_key and each.join is None, refers=field.references is not None)
+    shown = render_name(name, is_key=field.is_key and each.join is None, refers=field.references is not None)
     return (
         f'<tr><td align="left">{_INDENT * each.depth}{shown}</td><td align="left">{font(field.type, QUIET)}</td></tr>'
     )

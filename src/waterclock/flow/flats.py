@@ -44,11 +44,11 @@ def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) 
         brought = flat_columns(join.parent, columns_of)
         if brought is None:
             return None
-        found += brought_by(join, brought)
+        found += select_parent_columns(join, brought)
     return tuple(found)
 
 
-def brought_by(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn]:
+def select_parent_columns(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn]:
     """Return the columns that a parent with these columns adds to its child."""
     record = RECORD if join.parent.is_temporal else ()
     behind = {name.lower() for name in (*join.parent_columns, *record, TIMELABEL)}

@@ -91,9 +91,9 @@ class Keyed:
         return self.fold if isinstance(self.fold, Merge) else None
 
     @property
-    def hidden(self) -> tuple[str, ...]:
+    def hidden_columns(self) -> tuple[str, ...]:
         """The HIDDEN columns that its readers can name: for versions, those that are attributes."""
-        names = self.columns.hidden
+        names = self.columns.hidden_columns
         return names if self.temporal is None else self.temporal.attributes(names)
 
     @property

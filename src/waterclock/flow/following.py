@@ -32,7 +32,7 @@ class Referring(Protocol):
     @property
     def keys(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
-    def hidden(self) -> tuple[str, ...]: ...  # noqa: D102
+    def hidden_columns(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
 def flat_of(
@@ -110,7 +110,7 @@ class _ParentFollower:
         if inner is None or len(self.errors) > before:
             return None
         columns = tuple(column.name for column, _ in group)
-        return FlatJoin(inner, columns, parent_columns, group[0][1].role, at, _staying(parent))
+        return FlatJoin(inner, columns, parent_columns, group[0][1].role, at, _find_unused_hidden(parent))
 
     def _parent_columns(
         self, table: Referring, parent: Referring, group: list[tuple[Column, Reference]], path: tuple[str, ...]
@@ -254,11 +254,11 @@ class _ParentFollower:
         self.errors.append(WaterclockError("E237", what, where=str(column.place), why=why, fix=fix))
 
 
-def _staying(parent: Referring) -> tuple[str, ...]:
+def _find_unused_hidden(parent: Referring) -> tuple[str, ...]:
     """Return the HIDDEN columns of a parent that no further reference uses."""
     leading = {each.name for each in parent.columns.named if each.references is not None}
     leading |= {each.references.at for each in parent.columns.named if each.references and each.references.at}
-    return tuple(name for name in parent.hidden if name not in leading)
+    return tuple(name for name in parent.hidden_columns if name not in leading)
 
 
 def plain_type(kind: str) -> str:

@@ -77,7 +77,7 @@ def components_of(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
     or between them.
     """
     among = {name: {other for other in others if other in edges} for name, others in edges.items()}
-    left = _trimmed(_trimmed(among))
+    left = _trim_and_reverse(_trim_and_reverse(among))
     reached = {name: closure([name], left) for name in left}
     groups: list[frozenset[str]] = []
     seen: set[str] = set()
@@ -94,7 +94,7 @@ def circles_of(edges: Mapping[str, Iterable[str]]) -> Mapping[str, frozenset[str
     return {name: group for group in components_of(edges) for name in group}
 
 
-def _trimmed(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
+def _trim_and_reverse(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
     """Remove repeatedly the names that read none of the remaining ones, and return the remaining edges reversed."""
     readers: dict[str, set[str]] = {name: set() for name in edges}
     for name, others in edges.items():

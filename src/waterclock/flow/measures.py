@@ -37,7 +37,7 @@ class Measured:
         return {"value": self.value, "type": self.type}
 
 
-def measured_in(measures: Mapping[str, Any]) -> dict[str, Measured]:
+def read_measured_values(measures: Mapping[str, Any]) -> dict[str, Measured]:
     """Return the values among a revision's measures by name, including the offline ones."""
     found = {**measures.get(MEASURED, {}), **measures.get(OFFLINE, {})}
     return {name: Measured(said["value"], said["type"]) for name, said in found.items()}
@@ -113,7 +113,7 @@ class MeasureComparison:
         """The distinct aggregates that it needs of each batch."""
         return tuple(dict.fromkeys(value.aggregate for value in self.values))
 
-    def rendered(self, texts: Mapping[Compared, str]) -> str:
+    def render(self, texts: Mapping[Compared, str]) -> str:
         """Return the rule with a text in place of each value."""
         parts = [self.pieces[0]]
         for value, piece in zip(self.values, self.pieces[1:], strict=True):

@@ -27,7 +27,7 @@ class LineageSink:
         return self.url is not None or self.file is not None
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The destination's name for people, without parts that may contain a secret."""
         if self.file is not None:
             return self.file

@@ -22,7 +22,7 @@ class MadeAs:
     copies: str | None = None
 
 
-def sent_as(columns: Columns, name: str) -> str | None:
+def find_sent_name(columns: Columns, name: str) -> str | None:
     """Return the name under which a column of the published table is sent unchanged, or None if it is not sent."""
     lower = name.lower()
     if columns.is_open:
@@ -40,7 +40,7 @@ def keys_sent(columns: Columns, keys: Sequence[str]) -> tuple[str, ...]:
     A value computed from a key may be the same for two rows: a destination that uses it as a key would lose one.
     """
     made = {column.name.lower() for column in columns.named if column.made_as is not None}
-    found = [(sent_as(columns, key), key) for key in keys]
+    found = [(find_sent_name(columns, key), key) for key in keys]
     if any(name is None and key.lower() in made for name, key in found):
         return ()
     return tuple(name or key for name, key in found)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from waterclock.flow.declarations import Flow, Query, Read, Table, TableReference
 
 
-def shared_in(query: Query) -> tuple[TableReference, ...]:
+def list_shared_references(query: Query) -> tuple[TableReference, ...]:
     """Return the references to SHARED views in a query, without those inside another SHARED view."""
     return tuple(dict.fromkeys(_references(query)))
 
@@ -32,7 +32,7 @@ def queries_in(table: Table) -> tuple[Query, ...]:
 
 def views_shared_by(table: Table) -> tuple[str, ...]:
     """Return the distinct names of the SHARED views that a table reads."""
-    found = (reference for query in queries_in(table) for reference in shared_in(query))
+    found = (reference for query in queries_in(table) for reference in list_shared_references(query))
     return tuple(dict.fromkeys(each.shared for each in found if each.shared is not None))
 
 
@@ -64,11 +64,11 @@ def rows_of_view(reference: TableReference) -> Query:
 def with_rows(query: Query, rows: Mapping[TableReference, Read]) -> Query:
     """Return a query that reads `rows` in place of its references to views."""
     branches = tuple(with_rows(branch, rows) for branch in query.branches)
-    tables = tuple(_placed(reference, rows) for reference in query.tables)
+    tables = tuple(_place_rows(reference, rows) for reference in query.tables)
     return replace(query, branches=branches, tables=tables)
 
 
-def _placed(reference: TableReference, rows: Mapping[TableReference, Read]) -> TableReference:
+def _place_rows(reference: TableReference, rows: Mapping[TableReference, Read]) -> TableReference:
     if reference in rows:
         return replace(reference, read=rows[reference], view=None, view_columns=(), shared=None)
     if reference.view is not None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.timelabel.cadence import Cadence
 
 SILENT_AFTER = 3
@@ -64,7 +64,7 @@ def is_late(at: datetime, before: WatermarkMark) -> bool:
     return before.at is not None and at < before.at
 
 
-def carried_by(cadence: Cadence, end: datetime, said: Watermark) -> datetime:
+def find_earliest_advance(cadence: Cadence, end: datetime, said: Watermark) -> datetime:
     """Return the end of the first window whose rows can move the watermark past `end`.
 
     Rows of a window are before its end, and the watermark is `lateness` behind the newest of them.
@@ -79,8 +79,8 @@ def mark_of(table: str) -> str:
 
 def query_of(table: str, said: Watermark) -> str:
     """Return the query that computes the mark of `table` from the previous one and the window's rows; see `advance`."""
-    at, of, own = quoted(said.column), _table(table), _table(mark_of(table))
-    columns = ", ".join(map(quoted, said.per))
+    at, of, own = quote_name(said.column), _table(table), _table(mark_of(table))
+    columns = ", ".join(map(quote_name, said.per))
     part = f"to_json(struct({columns}))" if said.per else "''"
     return f"""\
 WITH heard AS (
@@ -116,4 +116,4 @@ COLUMNS = "part STRING, newest TIMESTAMP, quiet INT, watermark TIMESTAMP"
 
 
 def _table(name: str) -> str:
-    return ".".join(map(quoted, name.split(".")))
+    return ".".join(map(quote_name, name.split(".")))

@@ -63,13 +63,13 @@ class DeclaredSection(Section):
     """The last applied declarations."""
 
     apply = on_its_database(applying.apply)
-    applied = on_its_database(applying.applied)
+    applied_flow = on_its_database(applying.read_applied_flow)
     set_starts = on_its_database(applying.set_starts)
     former = on_its_database(renaming.former)
     say_pending = on_its_database(renaming.say_pending)
     refuse_pending = on_its_database(applying.refuse_pending)
     refused_tables = on_its_database(signatures.refused_tables)
-    said_pending = on_its_database(renaming.said_pending)
+    pending_renames = on_its_database(renaming.list_pending_renames)
 
 
 class Claims(Section):
@@ -122,17 +122,17 @@ class Reads(Section):
     table = on_its_database(current.table)
     tables = on_its_database(current.all_tables)
     unknown_claims = on_its_database(current.unknown_claims)
-    covered = on_its_database(current.covered)
+    covered_windows = on_its_database(current.read_covered_windows)
     slices = on_its_database(current.slices)
     state = on_its_database(current.state)
     newest = on_its_database(current.newest)
     last_recorded = on_its_database(current.last_recorded)
     clock_back = on_its_database(clock.clock_back)
     inputs = on_its_database(current.inputs)
-    beginning_within = on_its_database(inputs_read.beginning_within)
+    reads_starting_within = on_its_database(inputs_read.find_reads_starting_within)
     version_at = on_its_database(current.version_at)
     versions = on_its_database(current.versions_of)
-    committed = on_its_database(current.committed)
+    committed_slices = on_its_database(current.list_committed_slices)
     changed_slices = on_its_database(current.changed_slices)
     history = on_its_database(changes_since.history)
     content = on_its_database(current.content)
@@ -140,17 +140,17 @@ class Reads(Section):
     pins = on_its_database(current.pins)
     taken_items = on_its_database(current.taken_items)
     owned_items = on_its_database(current.owned_items)
-    closed_since = on_its_database(past_closings.closed_since)
-    noted = on_its_database(looks.noted)
+    read_closed_since = on_its_database(past_closings.read_closed_since)
+    source_notes = on_its_database(looks.list_source_notes)
     closings = on_its_database(closings_in)
-    held = on_its_database(quality.held)
-    held_at = on_its_database(quality.held_at)
+    held_labels = on_its_database(quality.list_held_labels)
+    held_claim = on_its_database(quality.find_held_claim)
     set_aside = on_its_database(quality.set_aside)
     slices_aside = on_its_database(quality.slices_aside)
     schemas = on_its_database(past_schemas.schemas_of)
-    measured_before = on_its_database(past_measures.measured_before)
+    measures_before = on_its_database(past_measures.read_measures_before)
     read_elsewhere = on_its_database(linked.read_elsewhere)
-    declared = on_its_database(linked.declared)
+    declarations = on_its_database(linked.read_declarations)
     closed_ticks = on_its_database(past_closings.ticks_from)
 
 
@@ -163,7 +163,7 @@ class Alerts(Section):
     note_sent = on_its_database(alerts.note_sent)
     note_lost = on_its_database(alerts.note_lost)
     known = on_its_database(known_alerts.alerts_known)
-    outgoing = on_its_database(known_alerts.outgoing)
+    outgoing_messages = on_its_database(known_alerts.list_outgoing_messages)
     warned_since_look = on_its_database(known_alerts.warned_since_look)
 
 
@@ -177,7 +177,7 @@ class LineageSection(Section):
 class OfflineMeasures(Section):
     """Results of offline measurements, and when they ran."""
 
-    looks = on_its_database(past_offline.looks)
+    newest_runs = on_its_database(past_offline.read_offline_runs)
     kept_labels = on_its_database(past_offline.kept_labels)
     states = on_its_database(past_offline.states)
     newest_spans = on_its_database(past_offline.newest_spans)
@@ -189,7 +189,7 @@ class OfflineMeasures(Section):
 class OpenLineage(Section):
     """The outcomes of attempts and runs, in order, for lineage tools, and how far they have been sent."""
 
-    happened_after = on_its_database(happenings.happened_after)
+    happenings_after = on_its_database(happenings.read_happenings_after)
     state = on_its_database(happenings.openlineage_state)
     take = on_its_database(openlineage.take)
     note_sent = on_its_database(openlineage.note_sent)
@@ -204,11 +204,11 @@ class PastSection(Section):
 
     grid = on_its_database(status.grid)
     newest = on_its_database(status.newest)
-    made = on_its_database(status.made)
+    made_labels = on_its_database(status.list_made_labels)
     oldest_label = on_its_database(status.oldest_label)
     amount = on_its_database(status.amount)
-    settled = on_its_database(status.settled)
-    warned = on_its_database(status.warned)
+    settled_labels = on_its_database(status.read_settled_labels)
+    row_warnings = on_its_database(status.read_row_warnings)
     durations = on_its_database(durations.durations)
     at_work = on_its_database(watching.at_work)
     began = on_its_database(watching.began)
@@ -227,7 +227,7 @@ class PastSection(Section):
     rows = on_its_database(status.status_rows)
     columns = on_its_database(status.status_columns)
     kept_at_sources = on_its_database(past_kept.kept_at_sources)
-    kept_for = on_its_database(past_kept.kept_for)
+    kept_for_tables = on_its_database(past_kept.read_kept_for_tables)
     seen_at_sources = on_its_database(past_kept.seen_at_sources)
     waits_for_sources = on_its_database(past_kept.waits_for_sources)
     add_event = on_its_database(runs.add_event)

@@ -56,13 +56,13 @@ def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
     """Build the error for a database that is something else."""
     return WaterclockError(
         "E401",
-        f"{shown(url)} is not a ledger",
+        f"{redact_url(url)} is not a ledger",
         why=detail,
         fix="name another file for the ledger, or move this one away",
     )
 
 
-def lost(url: str, tables: Sequence[str], others: Sequence[str] = ()) -> WaterclockError:
+def lost_ledger_error(url: str, tables: Sequence[str], others: Sequence[str] = ()) -> WaterclockError:
     """Build the error for a storage with tables but no ledger. `others` are schemas with a ledger of the project."""
     named = f"{', '.join(tables[:3])}{', …' if len(tables) > 3 else ''}"
     there = f"{named} and no ledger" if tables else "its exports alone"
@@ -85,11 +85,11 @@ def _where_else(url: str, others: Sequence[str]) -> str:
     return "see that the URL names the right database and schema; where it does, "
 
 
-def damaged(url: sa.URL, error: Exception) -> WaterclockError:
+def damaged_ledger_error(url: sa.URL, error: Exception) -> WaterclockError:
     """Build the error for a file that is damaged or no database."""
     return WaterclockError(
         "E422",
-        f"the ledger {shown(url)} is damaged",
+        f"the ledger {redact_url(url)} is damaged",
         why=cause_of(error, url),
         fix="`waterclock ledger rebuild --force` moves it aside and makes it again; where the file is something else, "
         "name another for the ledger in waterclock.toml",
@@ -100,7 +100,7 @@ def newer(url: sa.URL, found: str, known: str) -> WaterclockError:
     """Build the error for a ledger that newer code has changed."""
     return WaterclockError(
         "E402",
-        f"{shown(url)} was written by a newer version of waterclock",
+        f"{redact_url(url)} was written by a newer version of waterclock",
         why=f"its schema is {found}, this version knows {known}",
         fix="install that version or a later one",
     )
@@ -110,7 +110,7 @@ def no_driver(url: sa.URL, error: ImportError) -> WaterclockError:
     """Build the error for a server without an installed driver."""
     return WaterclockError(
         "E424",
-        f"the ledger {shown(url)} needs a driver that is not installed",
+        f"the ledger {redact_url(url)} needs a driver that is not installed",
         why=str(error),
         fix=install_extra("postgres"),
     )
@@ -170,11 +170,11 @@ def no_pause(what: str, *, why: str, fix: str | None = None) -> WaterclockError:
     return WaterclockError("E430", what, why=why, fix=fix)
 
 
-def moved(url: sa.URL, to: str) -> WaterclockError:
+def moved_ledger_error(url: sa.URL, to: str) -> WaterclockError:
     """Build the error for writing to a ledger that was moved."""
     return WaterclockError(
         "E425",
-        f"the ledger {shown(url)} was moved",
+        f"the ledger {redact_url(url)} was moved",
         why=f"what is written goes to {to} since then",
         fix=f'set ledger = "{to}" in waterclock.toml, and start the runner again',
     )
@@ -185,17 +185,17 @@ def in_use(url: sa.URL, holders: Sequence[OpenClaim]) -> WaterclockError:
     runners = sorted({holder.runner for holder in holders})
     return WaterclockError(
         "E426",
-        f"the ledger {shown(url)} is in use",
+        f"the ledger {redact_url(url)} is in use",
         why=f"{len(holders)} {'claim is' if len(holders) == 1 else 'claims are'} open, of {', '.join(runners[:3])}",
         fix="stop the runners; claims of one that is gone are settled by the next run",
     )
 
 
-def opened_again(url: sa.URL) -> WaterclockError:
+def concurrent_move_error(url: sa.URL) -> WaterclockError:
     """Build the error for continuing a move while another one ended."""
     return WaterclockError(
         "E426",
-        f"the ledger {shown(url)} is in use",
+        f"the ledger {redact_url(url)} is in use",
         why="another move of it ended meanwhile, and what was written since is not in this copy",
         fix="move it again, one at a time",
     )
@@ -223,9 +223,9 @@ def unknown_option(url: sa.URL, name: str, known: Iterable[str]) -> WaterclockEr
     """Build the error for a URL option that neither the ledger nor its driver knows."""
     return WaterclockError(
         "E403",
-        f"{shown(url)}: there is no option {name}"
+        f"{redact_url(url)}: there is no option {name}"
         if nearest(name, known)
-        else f"{shown(url)}: one of its options is unknown",
+        else f"{redact_url(url)}: one of its options is unknown",
         why="a ledger knows schema, and else what libpq knows of a connection",
         fix=did_you_mean(name, known, otherwise="leave it out"),
     )
@@ -257,7 +257,7 @@ def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: st
     )
 
 
-def not_applied(asked: str, applied: str | None) -> ClaimRefused:
+def unapplied_flow_error(asked: str, applied: str | None) -> ClaimRefused:
     """Build the error for a claim of a runner whose flow is not the applied one."""
     return ClaimRefused(
         "E406",
@@ -267,7 +267,7 @@ def not_applied(asked: str, applied: str | None) -> ClaimRefused:
     )
 
 
-def held(table: str, label: datetime | None, holder: OpenClaim) -> ClaimRefused:
+def already_claimed_error(table: str, label: datetime | None, holder: OpenClaim) -> ClaimRefused:
     """Build the error for a second open claim."""
     what = table if label is None else f"{table}@{label_of(label)}"
     error = ClaimRefused(
@@ -307,7 +307,7 @@ def is_skipped(table: str, label: datetime) -> ClaimRefused:
     )
 
 
-def closing_changed(table: str, label: datetime) -> ClaimRefused:
+def reopened_window_error(table: str, label: datetime) -> ClaimRefused:
     """Build the error for a claim on a window that late rows have reopened since it was planned."""
     return ClaimRefused(
         REOPENED_SINCE,
@@ -329,7 +329,7 @@ def inputs_changed(table: str, label: datetime, read: str) -> ClaimRefused:
     )
 
 
-def closed(claim: int, status: str | None) -> ClaimClosed:
+def closed_claim_error(claim: int, status: str | None) -> ClaimClosed:
     """Build the error for recording under a claim that is not open."""
     error = ClaimClosed(
         "E411",
@@ -446,7 +446,7 @@ def cause_of(error: BaseException, url: sa.URL) -> str:
     return text
 
 
-def shown(url: sa.URL) -> str:
+def redact_url(url: sa.URL) -> str:
     """Return a ledger's URL for display, without its password and with known options only."""
     options = {name: value for name, value in url.query.items() if name in _SHOWN_OPTIONS}
     options |= {name: "***" for name in _HIDDEN_OPTIONS if name in url.query}

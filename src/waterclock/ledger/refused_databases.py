@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.ledger.refusals import cause_of, shown
+from waterclock.ledger.refusals import cause_of, redact_url
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -21,19 +21,19 @@ def busy(url: sa.URL, error: Exception) -> WaterclockError:
     """Build the error for a lock that was not released in time. The same call may succeed later."""
     return WaterclockError(
         "E415",
-        f"the ledger {shown(url)} is busy",
+        f"the ledger {redact_url(url)} is busy",
         why=f"another process has held its lock for a minute ({cause_of(error, url)})",
         fix="end whatever holds the file open in a transaction",
         transient=True,
     )
 
 
-def failed(url: sa.URL, error: Exception) -> WaterclockError:
+def refused_operation_error(url: sa.URL, error: Exception) -> WaterclockError:
     """Build the error for an operation that the database refused."""
     is_file = url.get_backend_name() == "sqlite"
     return WaterclockError(
         "E416",
-        f"the ledger {shown(url)} cannot be used",
+        f"the ledger {redact_url(url)} cannot be used",
         why=cause_of(error, url),
         fix="see that its folder exists, may be written and has space left"
         if is_file
@@ -41,11 +41,11 @@ def failed(url: sa.URL, error: Exception) -> WaterclockError:
     )
 
 
-def not_let_in(url: sa.URL, error: Exception) -> WaterclockError:
+def login_error(url: sa.URL, error: Exception) -> WaterclockError:
     """Build the error for a server that does not accept the login."""
     return WaterclockError(
         "E416",
-        f"the server of the ledger {shown(url)} does not let us in",
+        f"the server of the ledger {redact_url(url)} does not let us in",
         why=cause_of(error, url),
         fix="correct user and password in `ledger` of the environment in waterclock.toml, or the secret that it names, "
         "or have the server accept them",
@@ -56,7 +56,7 @@ def no_database(url: sa.URL, error: Exception) -> WaterclockError:
     """Build the error for a server that does not have the ledger's database."""
     return WaterclockError(
         "E416",
-        f"the database of the ledger {shown(url)} does not exist",
+        f"the database of the ledger {redact_url(url)} does not exist",
         why=cause_of(error, url),
         fix="correct its name in `ledger` of the environment in waterclock.toml, or create the database: the ledger "
         "itself is made there by the next run",
@@ -67,7 +67,7 @@ def away(url: sa.URL, error: Exception, *, may_repeat: bool) -> LedgerAway:
     """Build the error for a server that does not answer or that closed the connection."""
     found = LedgerAway(
         "E423",
-        f"the ledger {shown(url)} does not answer",
+        f"the ledger {redact_url(url)} does not answer",
         why=cause_of(error, url),
         fix="see that its server runs and may be reached, and that host and port in `ledger` are right",
         transient=True,

@@ -43,7 +43,7 @@ def never_there(table: str, was: str, gone: Sequence[str], where: str) -> Waterc
     )
 
 
-def renamed_since(table: str, now: str, where: str) -> WaterclockError:
+def renamed_table_error(table: str, now: str, where: str) -> WaterclockError:
     """Build the error for an older flow, which would make a renamed table from the start again."""
     return WaterclockError(
         "E318",

@@ -7,17 +7,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.actions.plan import Planned, planned
-from waterclock.cli.actions.run import Ran, RunOptions, carried_out
+from waterclock.cli.actions.plan import Planned, plan_selection
+from waterclock.cli.actions.run import Ran, RunOptions, execute_run
 from waterclock.cli.project_folder import project_above
-from waterclock.cli.views.check import Checked, checked, print_checked
+from waterclock.cli.views.check import Checked, check_project, print_checked
 from waterclock.cli.views.status import StatusInput, behind, print_behind_now, print_status, see, status_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
 from waterclock.notebook.shown import WIDTH, QueryResult, Shown
-from waterclock.operations.answers import asked
-from waterclock.operations.opening import open_project, reading, selected
+from waterclock.operations.answers import answer_query
+from waterclock.operations.opening import open_project, open_read_only, select_tables
 from waterclock.timelabel.instant import utc_of
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ def query(
         raise TypeError(f"{'partial' if partial else 'known_at'} goes with as_of, as in as_of='latest'")
     loaded = open_project(_folder(project), env)
     sessions = sessions_to_keep(loaded)
-    said = {"as_of": _said(as_of), "known_at": _said(known_at)}
-    return QueryResult(asked(loaded, sql, limit, **said, partial=partial, sessions=sessions))
+    said = {"as_of": _format_instant(as_of), "known_at": _format_instant(known_at)}
+    return QueryResult(answer_query(loaded, sql, limit, **said, partial=partial, sessions=sessions))
 
 
 def run(
@@ -179,16 +179,16 @@ def run(
     Raises ProjectErrors for a project with errors, WaterclockError for an invalid selection or instant.
     """
     loaded = open_project(_folder(project), env)
-    found, by_table = selected(loaded.flow, list(selection), labels)
+    found, by_table = select_tables(loaded.flow, list(selection), labels)
     wish = RunOptions(
         command="run",
         only=found.tables if selection else None,
         labels=by_table,
-        now=_said(now),
-        until=_said(until),
+        now=_format_instant(now),
+        until=_format_instant(until),
         threads=threads,
     )
-    with carried_out(loaded, wish, console(), sessions=sessions_to_keep(loaded)) as ran:
+    with execute_run(loaded, wish, console(), sessions=sessions_to_keep(loaded)) as ran:
         return RunResult(ran)
 
 
@@ -200,8 +200,8 @@ def plan(
     env: str | None = None,
 ) -> PlanResult:
     """Return the due and waiting batches with reasons, and change nothing: `waterclock plan`. Starts no Spark."""
-    with reading(_folder(project), env, _said(now)) as at:
-        return PlanResult(planned(at, list(selection), labels))
+    with open_read_only(_folder(project), env, _format_instant(now)) as at:
+        return PlanResult(plan_selection(at, list(selection), labels))
 
 
 def status(
@@ -217,17 +217,17 @@ def status(
 
     `lag` returns the lag of each table instead, and cannot be combined with `labels` or `by` (E919). Starts no Spark.
     """
-    with reading(_folder(project), env, _said(now)) as at:
+    with open_read_only(_folder(project), env, _format_instant(now)) as at:
         asked = at, list(selection), labels, by
         return StatusResult(behind(*asked) if lag else see(*asked, WIDTH, is_drawn=True), at.zone)
 
 
 def check(*, project: Folder = None, env: str | None = None) -> CheckResult:
     """Return all errors of a project without raising them: `waterclock check`. Starts no Spark."""
-    return CheckResult(checked(_folder(project), env))
+    return CheckResult(check_project(_folder(project), env))
 
 
-def _said(instant: Instant | None) -> str | None:
+def _format_instant(instant: Instant | None) -> str | None:
     """Return an instant as text for a command; a datetime needs a zone (as in `utc_of`)."""
     if isinstance(instant, datetime):
         return utc_of(instant).isoformat()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.project_folder import project_above
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.interface import Collected, SnapshotCollector, nothing_held
+from waterclock.connectors.interface import Collected, SnapshotCollector, do_nothing
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.syntax.clause_readers import parse_clause
@@ -31,7 +31,7 @@ from waterclock.flow.declarations import Column, Columns, Unit, Value
 from waterclock.flow.origins import IN_ROWS
 from waterclock.notebook.shown import Shown
 from waterclock.operations.opening import open_project
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -102,12 +102,12 @@ def read(
     spark = sessions.root()
     is_direct = str(spark.conf.get("spark.sql.session.timeZone")) in ("UTC", "Etc/UTC")
     own = spark if is_direct else sessions.own()
-    opened = connections.opened(unit)
+    opened = connections.resolve_unit(unit)
     try:
         collected = collector.read_snapshot(own, opened, asked, zone)
-        if is_direct and collected.close is nothing_held:
-            return _named(collected.frame, columns)
-        return _named(_kept(loaded, spark, collected), columns)
+        if is_direct and collected.close is do_nothing:
+            return _rename_columns(collected.frame, columns)
+        return _rename_columns(_copy_rows(loaded, spark, collected), columns)
     except Exception as error:
         if isinstance(error, WaterclockError):
             raise
@@ -155,10 +155,10 @@ def write(
         except Exception as error:
             raise to_error(error, where=str(unit)) from error
         files = tuple(folder / one.path for one in files_below(folder) if one.path.endswith(".parquet"))
-        return WriteResult(str(unit), _delivered(loaded, connections, unit, frame, how, files))
+        return WriteResult(str(unit), _deliver_frame(loaded, connections, unit, frame, how, files))
 
 
-def _delivered(
+def _deliver_frame(
     project: Project,
     connections: Connections,
     unit: Unit,
@@ -167,7 +167,7 @@ def _delivered(
     files: tuple[Path, ...],
 ) -> Delivered:
     deliverer, publish = connections.deliverer(unit.connection), f"notebook.{unit.path}"
-    opened = connections.opened(unit)
+    opened = connections.resolve_unit(unit)
     last = deliverer.last(opened, project.name, publish)
     now = datetime.now(UTC)
     label = now.replace(second=0, microsecond=0)
@@ -231,16 +231,16 @@ def _columns(text: str) -> Columns:
     )
 
 
-def _named(frame: DataFrame, columns: str) -> DataFrame:
+def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
     """Order columns as requested, with the source columns under the requested names."""
     said: ColumnsSaid = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
     asked = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in said.columns}
     others = [name for name in frame.columns if name not in asked]
-    there = [f"{quoted(name)} AS {quoted(told)}" for name, told in asked.items() if name in frame.columns]
-    return frame.selectExpr(*there, *map(quoted, others))
+    there = [f"{quote_name(name)} AS {quote_name(told)}" for name, told in asked.items() if name in frame.columns]
+    return frame.selectExpr(*there, *map(quote_name, others))
 
 
-def _kept(project: Project, spark: SparkSession, collected: Collected) -> DataFrame:
+def _copy_rows(project: Project, spark: SparkSession, collected: Collected) -> DataFrame:
     """Copy rows to the storage, close the source's resources, and read the copy."""
     folder = at(project.storage, _FOLDER, uuid.uuid4().hex)
     atexit.register(partial(remove_folder, folder))
@@ -248,7 +248,7 @@ def _kept(project: Project, spark: SparkSession, collected: Collected) -> DataFr
         collected.frame.write.parquet(str(folder))
     finally:
         collected.close()
-    return spark.read.parquet(str(folder)).selectExpr(*map(quoted, collected.frame.columns))
+    return spark.read.parquet(str(folder)).selectExpr(*map(quote_name, collected.frame.columns))
 
 
 @contextmanager

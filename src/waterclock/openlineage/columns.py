@@ -76,11 +76,11 @@ class ColumnFacets:
         }
         if not fields:
             return None
-        return column_lineage_dataset.ColumnLineageDatasetFacet(fields, dataset=list(self._choosing(table)))
+        return column_lineage_dataset.ColumnLineageDatasetFacet(fields, dataset=list(self._list_indirect_inputs(table)))
 
     def _inputs(self, table: Table, name: str) -> Iterator[column_lineage_dataset.InputField]:
         try:
-            made = self.lineage.made(ColumnOf(table.name, name))
+            made = self.lineage.trace_column(ColumnOf(table.name, name))
         except WaterclockError:  # a former column that the query no longer has
             return
         everything = tuple(ColumnOf(read.table, "*") for read in table.reads) if made.note == UNTOLD else ()
@@ -102,7 +102,7 @@ class ColumnFacets:
         known = {name.lower(): name for name in (*stored, *self.lineage.columns(of.table))}
         return tuple(ColumnOf(of.table, name) for name in known.values() if name not in {"*", TIMELABEL})
 
-    def _choosing(self, table: Table) -> Iterator[column_lineage_dataset.InputField]:
+    def _list_indirect_inputs(self, table: Table) -> Iterator[column_lineage_dataset.InputField]:
         """Yield the input columns that filter, join, group, sort or number the rows of a table."""
         shown = self.lineage.of_code.get(table.name)
         for use, of in sorted(shown.uses.items()) if shown is not None else ():

@@ -77,7 +77,7 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
         project, ledger, Events(project, ledger), None if seconds is None else time.monotonic() + seconds
     )
     try:
-        while not (page := ledger.openlineage.happened_after(after, _PAGE)).is_all or page.found:
+        while not (page := ledger.openlineage.happenings_after(after, _PAGE)).is_all or page.found:
             after = page.up_to
             if not sending.send(page):
                 break

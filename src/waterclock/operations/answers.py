@@ -49,7 +49,7 @@ class AnsweredQuestion:
         }
 
 
-def asked(
+def answer_query(
     project: Project,
     sql: str,
     limit: int,

@@ -12,7 +12,7 @@ from waterclock.batches.records import BatchResult
 from waterclock.batches.schemas import SchemaVersion
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.operations.closings import closing_of
+from waterclock.operations.closings import read_closing
 from waterclock.operations.kept_back import kept_back, stage_of
 from waterclock.operations.opening import OpenedProject, labels_known
 from waterclock.planner.label_states import LabelState, label_states
@@ -121,7 +121,7 @@ def _one(at: OpenedProject, table: Table, label: datetime, depth: int | None) ->
         up=tuple(up),
         down=tuple(down),
         pauses=at.ledger.past.pauses(table.name),
-        closing=closing_of(at, table, label),
+        closing=read_closing(at, table, label),
         schemas=at.ledger.reads.schemas(table.name),
         held=kept_back(at, table, audit.cell),
         stage=stage_of(at, table),

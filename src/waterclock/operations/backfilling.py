@@ -10,7 +10,7 @@ from itertools import islice
 
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import OpenedProject, selected
+from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.restating import refuse_more_than
 from waterclock.planner.open_windows import states_asked
 from waterclock.planner.request import PlanRequest
@@ -27,12 +27,12 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
     Raises  E513 where no label of a table is in the range, with the nearest; E510 to E514 as `selection.select`; E525
             where there are more than `most`
     """
-    found, by_table = selected(at.flow, [selection], labels)
+    found, by_table = select_tables(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
     missing: dict[str, frozenset[datetime]] = {}
     left = None if most is None else most + 1
     for name in found.tables:
-        of_table = islice(_missing(at, at.flow.tables[name], by_table.get(name), starts[name]), left)
+        of_table = islice(_find_missing_labels(at, at.flow.tables[name], by_table.get(name), starts[name]), left)
         missing[name] = frozenset(of_table)
         refuse_more_than(most, sum(map(len, missing.values())))
     return {name: of_table for name, of_table in missing.items() if of_table}
@@ -48,7 +48,7 @@ def snapshot_for(at: OpenedProject, asked: Found) -> LedgerSnapshot:
     return replace(at.snapshot, tables={**at.snapshot.tables, **beside})
 
 
-def made_besides(at: OpenedProject, asked: Found) -> Found:
+def find_prerequisite_batches(at: OpenedProject, asked: Found) -> Found:
     """Find the batches needed only for the requested ones. Cost: two plans of the due batches there and upstream."""
     listed = select(at.flow, *(f"+`{name}`" for name in asked)).tables if asked else ()
     asking = (PlanRequest(cap=_NO_CAP, listed=listed, force=force) for force in ({}, asked))
@@ -62,7 +62,7 @@ def made_besides(at: OpenedProject, asked: Found) -> Found:
     return {name: frozenset(labels) for name, labels in besides.items()}
 
 
-def _missing(at: OpenedProject, table: Table, labels: Labels | None, start: datetime) -> Iterator[datetime]:
+def _find_missing_labels(at: OpenedProject, table: Table, labels: Labels | None, start: datetime) -> Iterator[datetime]:
     end, facts = table.cadence.last_due(at.now), at.snapshot.of(table.name)
     low, high = (start, max(start, end)) if labels is None else labels.within(table, start, end)
     if table.is_snapshot:

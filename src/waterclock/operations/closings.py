@@ -76,7 +76,7 @@ def open_books(plan: Plan, flow: Flow) -> dict[str, OpenBooks]:
     }
 
 
-def closing_of(at: OpenedProject, table: Table, label: datetime) -> Closing | None:
+def read_closing(at: OpenedProject, table: Table, label: datetime) -> Closing | None:
     """Return the closing of a window, or None if no condition closes it."""
     if table.closes is None or at.ledger is None:
         return None

@@ -38,14 +38,14 @@ def _of_table(project: Project, table: Table, versions: tuple[SchemaVersion, ...
     if newest is None:
         return []
     found = []
-    for broken, error in broken_promises(table, declared_after(table, newest), versions, "E450"):
+    for broken, error in broken_promises(table, resolve_declared_columns(table, newest), versions, "E450"):
         column = next((each for each in table.columns.named if each.name.lower() == broken.misfit.path.lower()), None)
         place = column.place if column else table.place
-        found.append(project.placing(place, error))
+        found.append(project.locate_error(place, error))
     return found
 
 
-def declared_after(table: Table, newest: SchemaVersion) -> dict[str, str]:
+def resolve_declared_columns(table: Table, newest: SchemaVersion) -> dict[str, str]:
     """Return the columns that a table will have by its declaration. Undeclared types come from the newest version."""
     before = {name.lower(): (name, said) for name, said in newest.columns.items()}
     keys = {name.lower() for name in table.keys}

@@ -10,17 +10,17 @@ from typing import Any
 from waterclock.engine.damage import require_log
 from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
-from waterclock.engine.reads.as_of import commit_records, resolved
+from waterclock.engine.reads.as_of import commit_records, resolve_as_of
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, files_below, is_there
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import zone_of
-from waterclock.storage.folds.older_states import made_before
+from waterclock.storage.folds.older_states import find_cached_state
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, version_if_kept
-from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.log.resolving import Resolved
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.symlinks import absolute, require_plain
@@ -77,8 +77,10 @@ def data_files(work: Workplace, name: str, *, as_of: str | None = None, known_at
     zone = zone_of(work.flow)
     known = None if known_at is None else parse_instant(known_at, zone)
     moment = moment_of(work, [name], AsOf(as_of, known, zone))
-    found = resolved(work, table, moment.tick, known_at=moment.known_at)
-    return DataFiles(table, _of_state(work, table, found) if table.is_fold else _sealed(work, found), labels, moment)
+    found = resolve_as_of(work, table, moment.tick, known_at=moment.known_at)
+    return DataFiles(
+        table, _of_state(work, table, found) if table.is_fold else _list_slice_files(work, found), labels, moment
+    )
 
 
 def partitions(found: DataFiles, folder: str) -> dict[str, str]:
@@ -124,12 +126,12 @@ def _live(work: Workplace, table: Table) -> tuple[ListedFile, ...]:
     folder = work.folder(table)
     if not table_exists(folder):
         return ()
-    with opened(folder) as shown:
+    with open_table(folder) as shown:
         require_plain(shown)
-        return _listed(folder, list(shown.files.values()))
+        return _list_files(folder, list(shown.files.values()))
 
 
-def _listed(folder: str, files: Sequence[LiveFile]) -> tuple[ListedFile, ...]:
+def _list_files(folder: str, files: Sequence[LiveFile]) -> tuple[ListedFile, ...]:
     found = [
         ListedFile(absolute(folder, file.path), file.path.rpartition("/")[0], file.size, _label(file)) for file in files
     ]
@@ -142,7 +144,7 @@ def _label(file: LiveFile) -> str | None:
     return label_of_hive_path(file.path) if file.path.startswith(f"{STAGE}/") else None
 
 
-def _sealed(work: Workplace, found: Resolved) -> tuple[ListedFile, ...]:
+def _list_slice_files(work: Workplace, found: Resolved) -> tuple[ListedFile, ...]:
     """Return the files of the sealed slices that make up a table as of a tick."""
     folder = work.lake.folder(found.table)
     files = []
@@ -150,10 +152,10 @@ def _sealed(work: Workplace, found: Resolved) -> tuple[ListedFile, ...]:
         try:
             manifest = read_manifest(folder, step.slice_path)
         except WaterclockError as error:
-            raise _not_kept(found, f"the slice of {label_of(step.label)} is gone") from error
+            raise _files_gone_error(found, f"the slice of {label_of(step.label)} is gone") from error
         for file in manifest.files:
             if not is_there(at(folder, file.path)):
-                raise _not_kept(found, f"a file of the slice of {label_of(step.label)} is gone")
+                raise _files_gone_error(found, f"a file of the slice of {label_of(step.label)} is gone")
             label = label_of(step.label)
             files.append(ListedFile(absolute(folder, file.path), step.slice_path, file.size, label))
     return tuple(files)
@@ -166,10 +168,10 @@ def _of_state(work: Workplace, table: Table, found: Resolved) -> tuple[ListedFil
         return ()
     kept = version_if_kept(folder, found.version)
     if kept is not None and is_plain(kept):
-        return _listed(folder, live_files(kept))
-    made = made_before(work.lake, table, found.steps)
+        return _list_files(folder, live_files(kept))
+    made = find_cached_state(work.lake, table, found.steps)
     if made is None:
-        raise _not_kept(found, "no version that is kept holds the state, and nobody had it made again")
+        raise _files_gone_error(found, "no version that is kept holds the state, and nobody had it made again")
     written = (file for file in files_below(made) if file.path.endswith(".parquet"))
     return tuple(ListedFile(str(made / file.path), str(made), file.size, None) for file in written)
 
@@ -193,7 +195,7 @@ def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFi
     )
 
 
-def _not_kept(found: Resolved, why: str) -> WaterclockError:
+def _files_gone_error(found: Resolved, why: str) -> WaterclockError:
     tick: datetime = found.tick
     return WaterclockError(
         "E435",

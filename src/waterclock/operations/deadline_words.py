@@ -20,7 +20,7 @@ _MATTERS = {
 }
 
 
-def gathered(found: Iterable[Due]) -> list[tuple[Due, ...]]:
+def group_due_windows(found: Iterable[Due]) -> list[tuple[Due, ...]]:
     """Group the windows of a table that have the same situation and the same cause, oldest first."""
     alike: dict[tuple[str, str, str, str], list[Due]] = {}
     for due in found:
@@ -72,6 +72,6 @@ def left_words(due: Due) -> str:
     """
     if due.stand is Stand.LONG:
         return f": {seconds_words(due.left.total_seconds())}"
-    if due.left < _WORTH_SAYING or not due.root.goes_on:
+    if due.left < _WORTH_SAYING or not due.root.is_proceeding:
         return ""
     return f", what is left usually takes {seconds_words(due.left.total_seconds())}"

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.watermarks import carried_by, mark_of
+from waterclock.flow.watermarks import find_earliest_advance, mark_of
 from waterclock.operations.freshness import fresh_to
 from waterclock.operations.json import instant_text
-from waterclock.operations.reached import Reached, needed_end, reached_by, reached_words
+from waterclock.operations.reached import Reached, needed_end, reached_words, read_watermarks
 from waterclock.operations.ways import Root, Ways, with_upstream
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import PlanRequest
@@ -106,7 +106,9 @@ def deadlines(at: OpenedProject, names: Collection[str]) -> Deadlines:
     meant = with_deadlines(at.flow, names)
     if not meant or at.ledger is None:
         return NO_DEADLINES
-    plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=_looked_at(at.flow, meant), clock=at.ledger.now()))
+    plan = at.planner.plan(
+        at.snapshot, at.now, PlanRequest(only=_find_tables_to_check(at.flow, meant), clock=at.ledger.now())
+    )
     found = deadlines_of(at.flow, at.snapshot, plan, at.ledger.past, at.ledger.now(), meant)
     return Deadlines(at.flow, found)
 
@@ -116,7 +118,7 @@ def with_deadlines(flow: Flow, names: Iterable[str]) -> list[str]:
     return [name for name in names if flow.tables[name].deadline is not None]
 
 
-def _looked_at(flow: Flow, names: Collection[str]) -> set[str]:
+def _find_tables_to_check(flow: Flow, names: Collection[str]) -> set[str]:
     """Return the given tables, the tables that keep their watermarks, and all upstream of them."""
     marks = [mark_of(name) for name in names if flow.tables[name].is_by_watermark]
     return with_upstream(flow, [*names, *marks])
@@ -129,10 +131,10 @@ def deadlines_of(
     if not names:
         return ()
     timed = [name for name in names if flow.tables[name].runtime is not None]
-    work = past.at_work(sorted(_looked_at(flow, names)))
+    work = past.at_work(sorted(_find_tables_to_check(flow, names)))
     marked = with_upstream(flow, [name for name in names if flow.tables[name].is_by_watermark])
-    reached = reached_by(flow, past, sorted(marked))
-    found = [*due_of(flow, snapshot, plan, names, _elapsed(work, clock), reached)]
+    reached = read_watermarks(flow, past, sorted(marked))
+    found = [*due_of(flow, snapshot, plan, names, _measure_elapsed(work, clock), reached)]
     if any(due.stand is Stand.MISSED for due in found):
         began = past.began_by(sorted({due.table for due in found}))
         if older := {due.table for due in found if due.table in began and is_history(due, began[due.table])}:
@@ -206,7 +208,7 @@ def _by_watermark(
     of_rows: tuple[Root, Reached] | None = None
     for window in cadence.windows(_first_open(cadence, before.start, last), cadence.floor(now)):
         by = table.deadline.after(window.end, cadence.zone)
-        earliest = carried_by(cadence, window.end, mark.marks)
+        earliest = find_earliest_advance(cadence, window.end, mark.marks)
         way, needed = ways.to_mark(table, earliest), needed_end(told, window.end, earliest) if told else earliest
         is_late = needed is not None and (needed > by or now + ways.to_mark(table, needed).left > by)
         since = cadence.due_at(cadence.window_of(cadence.previous(earliest)))
@@ -265,12 +267,17 @@ def long_ones(
     for each in work:
         table = flow.tables[each.table]
         took = clock - each.since
-        if table.runtime is not None and took > table.runtime.elapsed() * each.labels:
+        if table.runtime is not None and took > table.runtime.to_timedelta() * each.labels:
             running.add(each.table)
             yield _long(table, table.cadence.window_of(each.first), Status.RUNNING, took, snapshot)
     for name, labels in newest.items():
         table = flow.tables[name]
-        if name not in running and table.runtime is not None and labels and labels[-1].took > table.runtime.elapsed():
+        if (
+            name not in running
+            and table.runtime is not None
+            and labels
+            and labels[-1].took > table.runtime.to_timedelta()
+        ):
             window = Window(labels[-1].label, labels[-1].end)
             yield _long(table, window, Status.DONE, labels[-1].took, snapshot)
 
@@ -281,5 +288,5 @@ def _long(table: Table, window: Window, status: Status, took: timedelta, snapsho
     return Due(table.name, window, by, Stand.LONG, status, root, took, fresh_to(table, snapshot))
 
 
-def _elapsed(work: Iterable[AtWork], clock: datetime) -> dict[tuple[str, datetime], timedelta]:
+def _measure_elapsed(work: Iterable[AtWork], clock: datetime) -> dict[tuple[str, datetime], timedelta]:
     return {(each.table, each.first): (clock - each.since) / each.labels for each in work}

@@ -58,8 +58,8 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         pairs.append(("merge", f"ON ({', '.join(table.merge.keys)}){order}"))
     if table.temporal is not None:
         pairs.append(("temporal", str(table.temporal)))
-    pairs += [("expects", f"of {rule.of}: {_expected(rule)}") for rule in table.input_rules]
-    pairs += [("expects", _expected(rule)) for rule in (*table.rules, *rules_without_expression(table))]
+    pairs += [("expects", f"of {rule.of}: {_format_rule(rule)}") for rule in table.input_rules]
+    pairs += [("expects", _format_rule(rule)) for rule in (*table.rules, *rules_without_expression(table))]
     pairs += [("measures", f"{measure.expression} ({measure.name})") for measure in table.measures]
     pairs += [("measures", "each column: nulls, about how many differ, least, greatest")] if table.is_profiled else []
     pairs += [("measures", said) for said in _offline(table)]
@@ -79,7 +79,7 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
     return pairs + [(name, text) for name, text in said.items() if text]
 
 
-def _expected(rule: Rule) -> str:
+def _format_rule(rule: Rule) -> str:
     return f"{rule.expression} ({rule.name}, else {words(rule.rungs)})"
 
 

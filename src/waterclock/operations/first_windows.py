@@ -51,7 +51,7 @@ def first_windows(at: OpenedProject, names: Collection[str]) -> dict[str, FirstW
     return {name: FirstWindow(of.window_of(starts[name]), of) for name, of in cadences.items()}
 
 
-def not_begun(at: OpenedProject, names: Collection[str]) -> dict[str, FirstWindow]:
+def find_pending_first_windows(at: OpenedProject, names: Collection[str]) -> dict[str, FirstWindow]:
     """Return the first windows of the tables without any due window so far."""
     return {name: first for name, first in first_windows(at, names).items() if first.due > at.now}
 

@@ -147,7 +147,7 @@ def _newest_label(table: Table, now: datetime) -> datetime:
     return table.cadence.previous(table.cadence.last_due(now))
 
 
-def _counted(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> Counter[State]:
+def _count_states(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> Counter[State]:
     """Count the labels of one column by displayed state."""
     counts: Counter[State] = Counter()
     for status, count in found.counts.items():
@@ -169,7 +169,7 @@ def cell_of(name: str, found: StatesIn, warned: Container[tuple[str, datetime]])
     if not found.told and len(found.counts) == 1:  # nearly all cells of a large grid are like this
         [(status, count)] = found.counts.items()
         return GridCell(state_of(status), count, count)
-    counts = _counted(name, found, warned)
+    counts = _count_states(name, found, warned)
     if not counts:
         return None
     loudest = worst(list(counts))

@@ -7,16 +7,16 @@ from datetime import datetime
 from waterclock.batches.facts import BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import OpenedProject, one_table, selected
+from waterclock.operations.opening import OpenedProject, one_table, select_tables
 from waterclock.operations.restating import Found
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
 
-def held_of(at: OpenedProject, selection: str, labels: str | None) -> Found:
+def find_held_labels(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Return the held labels of a selection by table, oldest first. Making one again is one way to proceed."""
-    meant, by_table = selected(at.flow, [selection], labels)
-    found = {name: _held(at, at.flow.tables[name], by_table.get(name)) for name in meant.tables}
+    meant, by_table = select_tables(at.flow, [selection], labels)
+    found = {name: _list_held_labels(at, at.flow.tables[name], by_table.get(name)) for name in meant.tables}
     return {name: held for name, held in found.items() if held}
 
 
@@ -27,9 +27,9 @@ def held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...
     """
     name, said = one_table(at.flow, which)
     table = at.flow.tables[name]
-    meant = _held(at, table, said)
+    meant = _list_held_labels(at, table, said)
     if not meant:
-        held = _held(at, table, None)
+        held = _list_held_labels(at, table, None)
         others = ", ".join(label_of(label) for label in held[:3])
         raise WaterclockError(
             "E440",
@@ -59,7 +59,7 @@ def can_be_released(at: OpenedProject, table: str, label: datetime) -> bool:
     return trouble is not None and trouble.status is BatchStatus.HELD and not trouble.is_outdated
 
 
-def _held(at: OpenedProject, table: Table, said: Labels | None) -> tuple[datetime, ...]:
+def _list_held_labels(at: OpenedProject, table: Table, said: Labels | None) -> tuple[datetime, ...]:
     low, high = said.bounds(table.cadence) if said is not None else (None, None)
     troubles = at.snapshot.of(table.name).troubles
     held = sorted(label for label, it in troubles.items() if it.status is BatchStatus.HELD)

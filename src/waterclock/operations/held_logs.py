@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.kept_logs import RetainedLog, Stands, is_followed, kept_of, limit_of
+from waterclock.batches.kept_logs import RetainedLog, Stands, is_followed, limit_of, parse_retained_log
 from waterclock.flow.declarations import Flow
 from waterclock.operations.json import instant_text
 from waterclock.operations.words import bytes_words, count_words
@@ -33,33 +33,33 @@ class HeldLog:
     is_needed: bool = True
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """The size in bytes of the log at the source."""
         return self.kept.held
 
     @property
-    def stands(self) -> Stands:
+    def condition(self) -> Stands:
         """The condition of the log."""
         return self.kept.stands
 
     @property
     def is_troubled(self) -> bool:
         """Whether the log needs attention: it is too large, lost, or at risk. An unneeded log may be lost."""
-        is_too_much = self.held > self.limit
-        return is_too_much or (self.is_needed and self.stands is not Stands.SAFE)
+        is_too_much = self.held_bytes > self.limit
+        return is_too_much or (self.is_needed and self.condition is not Stands.SAFE)
 
     def words(self) -> str:
         """Describe the condition of the log."""
         whose = f"{self.connection}: {self.name}"
-        if self.stands is Stands.GONE:
+        if self.condition is Stands.GONE:
             return f"{whose} is gone"
-        if self.stands is Stands.LOST:
+        if self.condition is Stands.LOST:
             return f"{whose} has lost its log"
-        said = f"{whose} holds back {bytes_words(self.held)} of the log"
+        said = f"{whose} holds back {bytes_words(self.held_bytes)} of the log"
         said += f", {bytes_words(self.kept.behind)} not collected" if self.is_needed else ", for nobody"
-        if self.stands is Stands.LOSING:
+        if self.condition is Stands.LOSING:
             said += ", and the server may remove it at any time"
-        elif self.held > self.limit:
+        elif self.held_bytes > self.limit:
             said += f", more than {bytes_words(self.limit)}"
         return said
 
@@ -67,7 +67,7 @@ class HeldLog:
         """Describe the fix."""
         if not self.is_needed:
             return "`waterclock maintain` drops it"
-        if self.stands in {Stands.GONE, Stands.LOST}:
+        if self.condition in {Stands.GONE, Stands.LOST}:
             return "take the table whole once more: give OPTIONS (snapshot '…') a value that it did not have"
         return f"see why {self.table} is not collected (`waterclock plan {self.table}`), or raise its log_limit"
 
@@ -78,8 +78,8 @@ class HeldLog:
             "connection": self.connection,
             "name": self.name,
             "at": instant_text(self.at),
-            "stands": None if self.at is None else self.stands.value,
-            "held": self.held,
+            "stands": None if self.at is None else self.condition.value,
+            "held": self.held_bytes,
             "behind": self.kept.behind,
             "most": self.kept.most,
             "limit": self.limit,
@@ -96,7 +96,7 @@ def held_logs(flow: Flow, past: PastSection, names: Collection[str], gone: Colle
     meant = [name for name in names if flow.tables[name].source is not None]
     if not (gone or any(is_followed(flow.tables[name]) for name in meant)):
         return []
-    kept, seen = past.kept_for([*meant, *gone]), past.seen_at_sources([*meant, *gone])
+    kept, seen = past.kept_for_tables([*meant, *gone]), past.seen_at_sources([*meant, *gone])
     newest = {str(said["table"]): name for name, said in kept.items()}
     found = []
     for name, said in kept.items():
@@ -106,7 +106,7 @@ def held_logs(flow: Flow, past: PastSection, names: Collection[str], gone: Colle
             continue  # the next batch drops it at the source
         noted = seen.get(str(said["table"]))
         is_seen = noted is not None and noted.data["name"] == name
-        stood = RetainedLog(Stands.SAFE) if noted is None or not is_seen else kept_of(noted.data)
+        stood = RetainedLog(Stands.SAFE) if noted is None or not is_seen else parse_retained_log(noted.data)
         at = noted.at if noted is not None and is_seen else None
         limit = limit_of(table if is_needed else None, stood.most)
         found.append(HeldLog(str(said["table"]), str(said["connection"]), name, at, stood, limit, is_needed))
@@ -123,7 +123,7 @@ def calm_words(logs: Sequence[HeldLog]) -> str:
     calm = [log for log in logs if log.is_needed and not log.is_troubled and log.at is not None]
     if not calm:
         return ""
-    most, oldest = max(log.held for log in calm), min(calm, key=lambda log: instant_text(log.at) or "")
+    most, oldest = max(log.held_bytes for log in calm), min(calm, key=lambda log: instant_text(log.at) or "")
     count = count_words(len(calm), "log is", "logs are")
     return f"{count} followed, of which {bytes_words(most)} at most are held back{_when(oldest)}"
 

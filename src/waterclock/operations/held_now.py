@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import OpenedProject
 
 
-def held_now(at: OpenedProject, names: Collection[str]) -> list[HeldLog]:
+def list_held_logs(at: OpenedProject, names: Collection[str]) -> list[HeldLog]:
     """Return the kept logs of some tables, as runs last saw them. If all tables are given, include removed tables."""
     if at.ledger is None:
         return []

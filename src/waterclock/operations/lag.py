@@ -15,7 +15,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import mark_of
 from waterclock.operations.freshness import fresh_to, freshness
 from waterclock.operations.json import instant_text
-from waterclock.operations.reached import Reached, parts_of, reached_by, reached_words, says_watermark
+from waterclock.operations.reached import Reached, parts_of, reached_words, read_watermarks, says_watermark
 from waterclock.planner.request import PlanRequest
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def lags(at: OpenedProject, names: Collection[str]) -> list[Lag]:
         marks = [mark_of(name) for name in names if says_watermark(at.flow, name)]
         meant = {*names, *marks, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
         made = at.ledger.past.newest_made(sorted(meant), MOST)
-        reached = reached_by(at.flow, at.ledger.past, names, MOST)
+        reached = read_watermarks(at.flow, at.ledger.past, names, MOST)
     return [
         replace(
             lag_of(at.flow, name, at.snapshot, at.now, made, missing[name], reached.get(name, ())),
@@ -140,13 +140,13 @@ def lag_of(
         inputs_to=None if None in ends or not ends else min(end for end in ends if end is not None),
         rows=rows if inputs else None,
         is_more=is_more,
-        delays=delays_of(table, made.get(name, ()), _passed(flow, name, now, made, reached)),
+        delays=delays_of(table, made.get(name, ()), _build_reach_time(flow, name, now, made, reached)),
         reached=reached[-1] if reached else None,
         reached_words=reached_words(table, reached[-1], parts_of(flow, table)) if reached else "",
     )
 
 
-def _passed(
+def _build_reach_time(
     flow: Flow, name: str, now: datetime, made: Mapping[str, Sequence[MadeLabel]], reached: Sequence[Reached]
 ) -> Callable[[datetime], datetime] | None:
     """Return a function for when the watermark reached an instant, `now` if it has not.
@@ -157,11 +157,11 @@ def _passed(
         return None
     done = {it.end: it.done for it in made.get(mark_of(name), ())}
 
-    def passed(to: datetime) -> datetime:
+    def reach_time(to: datetime) -> datetime:
         first = next((each for each in reached if each.is_past(to)), None)
         return now if first is None else done.get(first.end, to)
 
-    return passed
+    return reach_time
 
 
 def inputs_of(table: Table) -> list[str]:

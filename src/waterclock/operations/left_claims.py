@@ -19,10 +19,10 @@ def left_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
     if not claims:
         return {}
     now = ledger.now()
-    return {claim.claim: said for claim in claims if (said := _said(claim, now))}
+    return {claim.claim: said for claim in claims if (said := _describe_claim(claim, now))}
 
 
-def told_of(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
+def with_left_claims(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
     """Return a snapshot whose open claims contain these descriptions."""
     changed = {
         name: replace(facts, open_claims=tuple(replace(each, left=left.get(each.claim, "")) for each in held))
@@ -32,7 +32,7 @@ def told_of(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
     return replace(snapshot, tables={**snapshot.tables, **changed}) if changed else snapshot
 
 
-def _said(claim: OpenClaim, now: datetime) -> str:
+def _describe_claim(claim: OpenClaim, now: datetime) -> str:
     if claim.lease_until < now:
         return "held by a runner that is gone; the next run takes it over"
     if has_ended(claim.runner):  # another machine cannot know that, and waits for the lease

@@ -159,7 +159,7 @@ def column_impact(project: Project, table: str, column: str) -> ColumnImpact:
     lineage = column_lineage_of(project)
     known = {each.lower(): each for each in lineage.columns(table)}
     of = ColumnOf(table, known.get(column.lower(), column))
-    lineage.made(of)
+    lineage.trace_column(of)
     return ColumnImpact(project.flow, str(of), impact_of(lineage, of))
 
 
@@ -191,7 +191,7 @@ def column_trees(
     lineage = column_lineage_of(project, ledger)
     known = {each.lower(): each for each in lineage.columns(table)}
     of = ColumnOf(table, known.get(column.lower(), column))
-    lineage.made(of)
+    lineage.trace_column(of)
     return ColumnTrees(str(of), lineage.up(of, depth=depth), lineage.down(of, depth=depth))
 
 
@@ -237,7 +237,7 @@ def _by_choice(table: Table, read: Read) -> dict[str, list[str]]:
     return {"choices": [str(it) for it in table.choices if read in it.reads]} if table.choices else {}
 
 
-def made_from(flow: Flow) -> Arrows:
+def map_inputs(flow: Flow) -> Arrows:
     """Return for each table its direct inputs, each with how it is read."""
     return {
         table.name: {read.table: how_read(table, read) for read in table.reads if read.table in flow.tables}
@@ -245,7 +245,7 @@ def made_from(flow: Flow) -> Arrows:
     }
 
 
-def turned(arrows: Arrows) -> Arrows:
+def reverse_arrows(arrows: Arrows) -> Arrows:
     """Return the reversed arrows: from each table to its readers."""
     found: dict[str, dict[str, str]] = {name: {} for name in arrows}
     for name, others in arrows.items():
@@ -266,7 +266,7 @@ def within(arrows: Arrows, names: Iterable[str], steps: int | None = None) -> se
 
 def between(arrows: Arrows, one: str, other: str) -> set[str]:
     """Return the tables on all paths between two tables, whichever is upstream, or an empty set without a path."""
-    back = turned(arrows)
+    back = reverse_arrows(arrows)
     ways = (within(arrows, [low]) & within(back, [high]) for low, high in ((one, other), (other, one)))
     return set().union(*ways)
 

@@ -15,7 +15,15 @@ from waterclock.batches.audit_trail import Counted
 from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule, Table
-from waterclock.flow.measures import GIVEN_UP, ROWS, ComparedSource, Measure, Measured, counts_rows, measured_in
+from waterclock.flow.measures import (
+    GIVEN_UP,
+    ROWS,
+    ComparedSource,
+    Measure,
+    Measured,
+    counts_rows,
+    read_measured_values,
+)
 from waterclock.flow.usual import LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, Usual, usual
 
 _OF_COLUMN = ("nulls", "distinct", "min", "max")
@@ -93,7 +101,9 @@ def series_of(table: Table, kept: Sequence[Counted], labels: Sequence[datetime])
 
 def profile_of(kept: Sequence[Counted], labels: Collection[datetime]) -> tuple[ColumnProfile, ...]:
     """Return the PROFILE counts of each column of the newest batch, in its order. Empty if there are none."""
-    counted = [(each, measured_in(each.measures)) for each in kept if each.label in labels and not _is_given_up(each)]
+    counted = [
+        (each, read_measured_values(each.measures)) for each in kept if each.label in labels and not _is_given_up(each)
+    ]
     if not counted:
         return ()
     columns: dict[str, dict[str, str | None]] = {}
@@ -124,7 +134,7 @@ def rules_on(table: Table, name: str) -> tuple[str, ...]:
     return tuple(rule.name for rule in all_rules(table) if rule.scope is Scope.BATCH and is_asked(rule))
 
 
-def _asked(table: Table) -> list[str]:
+def _list_compared_aggregates(table: Table) -> list[str]:
     """Return the aggregates that rules compare."""
     return [of for rule in all_rules(table) if rule.comparison for of in rule.comparison.aggregates]
 
@@ -158,8 +168,8 @@ def _is_given_up(each: Counted) -> bool:
 
 
 def _values(table: Table, each: Counted) -> Mapping[str, Measured]:
-    own = {_key(name): found for name, found in measured_in(each.measures).items() if not _of_profile(name)}
-    for aggregate in _asked(table) if table.offline else ():
+    own = {_key(name): found for name, found in read_measured_values(each.measures).items() if not _of_profile(name)}
+    for aggregate in _list_compared_aggregates(table) if table.offline else ():
         if (name := table.offline.name_of(aggregate) if table.offline else None) in own and aggregate not in own:
             own[aggregate] = own[str(name)]  # a rule may use an offline measure before it is declared under its name
     return {**own, ROWS: Measured(str(each.rows), "bigint")}
@@ -168,7 +178,7 @@ def _values(table: Table, each: Counted) -> Mapping[str, Measured]:
 def _names(table: Table, shown: Iterable[Mapping[str, Measured]]) -> list[str]:
     found = {name: None for values in shown for name in values}
     declared = [ROWS, *(measure.name for measure in _measures(table))]
-    declared += [_key(of) for of in _asked(table)]
+    declared += [_key(of) for of in _list_compared_aggregates(table)]
     return [name for name in dict.fromkeys([*declared, *sorted(found)]) if name in found]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waterclock.flow.measures import ROWS, measured_in
+from waterclock.flow.measures import ROWS, read_measured_values
 
 _OF_COLUMN = {"nulls": "{} null", "distinct": "about {} different", "min": "from {}", "max": "to {}"}
 
@@ -14,7 +14,7 @@ def measured_lines(measures: Mapping[str, Any]) -> list[str]:
     """Format the measures in a revision's ledger entry as lines."""
     lines: list[str] = []
     columns: dict[str, list[str]] = {}
-    for name, found in measured_in(measures).items():
+    for name, found in read_measured_values(measures).items():
         column, _, which = name.rpartition(".")
         if column and which in _OF_COLUMN and "(" not in name:
             if found.value is not None:

@@ -113,7 +113,7 @@ def offline_stands(at: OpenedProject, names: Collection[str]) -> tuple[OfflineSt
     ledger = at.ledger
     if not tables or ledger is None:
         return ()
-    looks, found = ledger.offline.looks(), []
+    looks, found = ledger.offline.newest_runs(), []
     for table in tables:
         look = looks.get(table.name)
         slices = ledger.reads.slices(table.name, BEGINNING, FOREVER)

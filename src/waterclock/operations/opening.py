@@ -47,7 +47,7 @@ class OpenedProject:
     @property
     def renames(self) -> Mapping[str, str]:
         """By its new name, the current name of each table that the next run renames."""
-        return {} if self.ledger is None else self.ledger.declared.said_pending()
+        return {} if self.ledger is None else self.ledger.declared.pending_renames()
 
     @property
     def zone(self) -> str:
@@ -76,7 +76,9 @@ def open_checked(folder: Path, env: str | None, *, connect: bool = False) -> Pro
     from waterclock.connectors.registry import capabilities
     from waterclock.dpl.project import load_project
 
-    return load_project(folder, env=env, capabilities=capabilities(), known=_stored(folder, env, connect=connect))
+    return load_project(
+        folder, env=env, capabilities=capabilities(), known=_read_stored_columns(folder, env, connect=connect)
+    )
 
 
 def columns_collected(project: Project) -> dict[str, dict[str, str]]:
@@ -132,7 +134,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         return is_folder(at(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log"))
 
 
-def _stored(folder: Path, env: str | None, *, connect: bool) -> KnownColumns | None:
+def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> KnownColumns | None:
     """Return the stored columns of the project's tables, before the project has been checked."""
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.project import addresses
@@ -170,7 +172,7 @@ def _folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
 
 
 @contextmanager
-def reading(folder: Path, env: str | None, now: str | None) -> Iterator[OpenedProject]:
+def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[OpenedProject]:
     """Open a project for reading.
 
     Raises  E421 where its ledger is gone, E422 where it is damaged
@@ -179,7 +181,7 @@ def reading(folder: Path, env: str | None, now: str | None) -> Iterator[OpenedPr
     from waterclock.engine.earlier_starts import as_applied
     from waterclock.engine.ledger_opening import open_ledger
     from waterclock.engine.links import links_of
-    from waterclock.operations.left_claims import left_claims, told_of
+    from waterclock.operations.left_claims import left_claims, with_left_claims
 
     project = open_project(folder, env)
     ledger = open_ledger(project)
@@ -188,7 +190,7 @@ def reading(folder: Path, env: str | None, now: str | None) -> Iterator[OpenedPr
         snapshot = LedgerSnapshot() if ledger is None else as_applied(ledger, project.flow, at)
         if linked_tables(project.flow):
             snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
-        snapshot = snapshot if ledger is None else told_of(snapshot, left_claims(ledger, snapshot))
+        snapshot = snapshot if ledger is None else with_left_claims(snapshot, left_claims(ledger, snapshot))
         yield OpenedProject(project, ledger, Planner(project.flow), snapshot, at)
     finally:
         if ledger is not None:
@@ -215,7 +217,9 @@ def nothing_ran() -> WaterclockError:
     )
 
 
-def selected(flow: Flow, texts: list[str] | None, labels: str | None = None) -> tuple[Selection, Mapping[str, Labels]]:
+def select_tables(
+    flow: Flow, texts: list[str] | None, labels: str | None = None
+) -> tuple[Selection, Mapping[str, Labels]]:
     """Return the selected tables, and by table their labels: those after its `@`, or else those of `--labels`.
 
     Raises  E510, E511, E512 and E514 as `selection.select`

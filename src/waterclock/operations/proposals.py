@@ -19,14 +19,19 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import late_tables
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.backfilling import made_besides, missing_labels
-from waterclock.operations.held_batches import can_be_released, held_of
+from waterclock.operations.backfilling import find_prerequisite_batches, missing_labels
+from waterclock.operations.held_batches import can_be_released, find_held_labels
 from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
 from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
 from waterclock.operations.reasons import need_reason, need_reason_of_release
 from waterclock.operations.replaying import labels_set_aside
-from waterclock.operations.restating import Asking, asking_of, done_labels, labels_of_sources, refuse_more_than
-from waterclock.operations.retrying import blocked_by, gone_without, plan_of_readers, troubled
+from waterclock.operations.restating import Asking, build_requests, done_labels, labels_of_sources, refuse_more_than
+from waterclock.operations.retrying import (
+    find_batches_to_retry,
+    find_blocked_batches,
+    find_partial_batches,
+    plan_of_readers,
+)
 from waterclock.operations.withdrawing import withdrawable
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.selection import parse_labels
@@ -187,16 +192,16 @@ def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:
 
 
 def _retry(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
-    cleared = troubled(at, selection, labels)
-    blocked = blocked_by(plan_of_readers(at, cleared), cleared)
+    cleared = find_batches_to_retry(at, selection, labels)
+    blocked = find_blocked_batches(plan_of_readers(at, cleared), cleared)
     made = {name: {*cleared.get(name, ()), *blocked.get(name, ())} for name in {*cleared, *blocked}}
-    partial = gone_without(at, made)
+    partial = find_partial_batches(at, made)
     standing = {
         name: {*(label for label in cleared.get(name, ()) if _is_covered(at, name, label)), *partial.get(name, ())}
         for name in {*cleared, *partial}
     }
     # earlier rows exist, and readers may have used them
-    resting = _restated(at, Verb.RECOMPUTE, standing, most).following
+    resting = _restate(at, Verb.RECOMPUTE, standing, most).following
     following = {
         name: {*blocked.get(name, ()), *partial.get(name, ()), *_labels(resting.get(name, ()))}
         for name in {*blocked, *partial, *resting}
@@ -207,19 +212,19 @@ def _retry(at: OpenedProject, selection: str, labels: str | None, most: int | No
 
 def _backfill(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
     missing = missing_labels(at, selection, labels, most)
-    return _Found(_windows(at.flow, missing), _windows(at.flow, made_besides(at, missing)))
+    return _Found(_windows(at.flow, missing), _windows(at.flow, find_prerequisite_batches(at, missing)))
 
 
 def _recompute(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
-    return _restated(at, Verb.RECOMPUTE, done_labels(at, selection, labels, most), most)
+    return _restate(at, Verb.RECOMPUTE, done_labels(at, selection, labels, most), most)
 
 
 def _recollect(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
-    return _restated(at, Verb.RECOLLECT, labels_of_sources(at, selection, labels, most), most)
+    return _restate(at, Verb.RECOLLECT, labels_of_sources(at, selection, labels, most), most)
 
 
 def _replay(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
-    return _restated(at, Verb.RECOMPUTE, labels_set_aside(at, selection, labels), most)
+    return _restate(at, Verb.RECOMPUTE, labels_set_aside(at, selection, labels), most)
 
 
 def _release(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
@@ -227,19 +232,19 @@ def _release(at: OpenedProject, selection: str, labels: str | None, _: int | Non
 
     Batches that cannot be released any more are left out: they must be made again.
     """
-    found = held_of(at, selection, labels).items()
+    found = find_held_labels(at, selection, labels).items()
     of_tables = {name: frozenset(it for it in of if can_be_released(at, name, it)) for name, of in found}
     held = {name: of_table for name, of_table in of_tables.items() if of_table}
-    freed = blocked_by(plan_of_readers(at, held), held)
+    freed = find_blocked_batches(plan_of_readers(at, held), held)
     others = {name: {*of_table} - held.get(name, frozenset()) for name, of_table in freed.items()}
     return _Found(_windows(at.flow, held), _windows(at.flow, others))
 
 
-def _restated(at: OpenedProject, verb: Verb, found: Mapping[str, Iterable[datetime]], most: int | None) -> _Found:
+def _restate(at: OpenedProject, verb: Verb, found: Mapping[str, Iterable[datetime]], most: int | None) -> _Found:
     wanted = {name: tuple(labels) for name, labels in found.items() if labels}
     if at.ledger is None or not wanted:
         return _Found({}, {})
-    asking, snapshot = asking_of(at, at.ledger, verb, wanted, most)
+    asking, snapshot = build_requests(at, at.ledger, verb, wanted, most)
     ripple = at.planner.ripple(snapshot, at.now, wanted)
     return _Found(ripple.asked, ripple.following, asking)
 
@@ -261,7 +266,7 @@ def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | Non
             why="it is done, and its rows are read by others",
             fix="recompute makes it again",
         )
-    freed = blocked_by(plan_of_readers(at, [name]), {name: [window.start for window in windows]})
+    freed = find_blocked_batches(plan_of_readers(at, [name]), {name: [window.start for window in windows]})
     return _Found({name: windows}, _windows(at.flow, freed))
 
 
@@ -275,16 +280,16 @@ def _withdraw(
     """Withdraw requests, and the follow requests of older states made only for them."""
     for name, found in labels.items():
         ledger.decisions.withdraw(name, found, who=who, why=why)
-    for name, followed in at.planner.followed(ledger.reads.snapshot(at.flow)).items():
+    for name, followed in at.planner.find_labels_to_follow(ledger.reads.snapshot(at.flow)).items():
         ledger.decisions.end_following(name, followed, who=who)
 
 
-def _paused(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
+def _pause(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
     of = to_pause(at, selection, labels)
     return _Found(_windows(at.flow, due_of(at, of)), {}, None, of)
 
 
-def _resumed(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
+def _resume(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
     of = to_resume(at, selection, labels)
     return _Found(_windows(at.flow, due_of(at, of)), {}, None, of)
 
@@ -298,8 +303,8 @@ _FOUND = {
     Verb.BACKFILL: _backfill,
     Verb.SKIP: _skip,
     Verb.WITHDRAW: _withdrawn,
-    Verb.PAUSE: _paused,
-    Verb.RESUME: _resumed,
+    Verb.PAUSE: _pause,
+    Verb.RESUME: _resume,
 }
 _MAKES_NOTHING = frozenset({Verb.SKIP, Verb.WITHDRAW, Verb.PAUSE, Verb.RESUME})
 _REASONED = {Verb.SKIP: need_reason, Verb.RELEASE: need_reason_of_release}

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.engine.opening import sessions_of_queries
 from waterclock.engine.spark.cancelling import cancel_jobs, mark_jobs
 from waterclock.errors import WaterclockError
-from waterclock.operations.answers import AnsweredQuestion, asked
+from waterclock.operations.answers import AnsweredQuestion, answer_query
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
@@ -155,7 +155,7 @@ class _Answering:
             mark_jobs(sessions.root(), _TAG)
             self._say(BEGUN)
             with _bounded_memory():
-                return asked(request.project, request.sql, request.limit, as_of=request.as_of, sessions=sessions)
+                return answer_query(request.project, request.sql, request.limit, as_of=request.as_of, sessions=sessions)
         except MemoryError:
             return WaterclockError(
                 "E731",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.audit_trail import Counted
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.measures import Measured, measured_in
+from waterclock.flow.measures import Measured, read_measured_values
 from waterclock.flow.watermarks import REACHED, SLOWEST, SLOWEST_AT, mark_of
 from waterclock.operations.json import instant_text
 from waterclock.operations.words import instant_words, span_words
@@ -67,11 +67,11 @@ def reached_words(table: Table, found: Reached, per: Sequence[str]) -> str:
     return f"has come to {instant_words(found.watermark, table.cadence.zone)}{slow}"
 
 
-def reached_of(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached, ...]:
+def parse_watermarks(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached, ...]:
     """Read the watermarks stored with marks, oldest first. Marks without a measure are left out."""
     found = []
     for each in kept:
-        values = measured_in(each.measures)
+        values = read_measured_values(each.measures)
         if REACHED in values:
             slowest = values.get(SLOWEST)
             found.append(
@@ -85,7 +85,7 @@ def reached_of(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached, ...]
     return tuple(found)
 
 
-def reached_by(
+def read_watermarks(
     flow: Flow, past: PastSection, names: Collection[str], most: int = MOST
 ) -> dict[str, tuple[Reached, ...]]:
     """Return how far tables with a WATERMARK had come with their newest labels, oldest first.
@@ -93,7 +93,7 @@ def reached_by(
     Tables without a measured mark are left out. Cost: one query of the ledger for each.
     """
     found: Mapping[str, tuple[Reached, ...]] = {
-        name: reached_of(flow.tables[mark_of(name)].cadence, past.newest_counted(mark_of(name), most))
+        name: parse_watermarks(flow.tables[mark_of(name)].cadence, past.newest_counted(mark_of(name), most))
         for name in names
         if says_watermark(flow, name)
     }
@@ -122,7 +122,7 @@ def needed_end(found: Sequence[Reached], to: datetime, earliest: datetime) -> da
     if not told:
         return None
     first, last = told[0], told[-1]
-    moved, over = _moved(first, last), last.end - first.end
+    moved, over = _measure_progress(first, last), last.end - first.end
     missing = to - (last.watermark or to)
     if len(told) < _LEAST or over <= timedelta(0):
         return max(last.end + missing, earliest)
@@ -134,7 +134,7 @@ def needed_end(found: Sequence[Reached], to: datetime, earliest: datetime) -> da
         return None
 
 
-def _moved(first: Reached, last: Reached) -> timedelta:
+def _measure_progress(first: Reached, last: Reached) -> timedelta:
     if first.watermark is None or last.watermark is None:
         return timedelta(0)
     return last.watermark - first.watermark

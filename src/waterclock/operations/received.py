@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import OpenedProject
 
 
-def received(at: OpenedProject, names: Collection[str]) -> dict[str, Waiting]:
+def find_waiting_files(at: OpenedProject, names: Collection[str]) -> dict[str, Waiting]:
     """Return the waiting files for each table that has some, or an active writer. Cost: a listing of each.
 
     No secrets are needed: senders are not authenticated here.
@@ -32,7 +32,7 @@ def received(at: OpenedProject, names: Collection[str]) -> dict[str, Waiting]:
         plain = {key: value for key, value in connection.options.items() if not isinstance(value, Secret)}
         collector = kind.collector(Setting(connection.name, plain, at.project.root, at.project.root))
         if isinstance(collector, Sealing):
-            waiting = collector.waiting(source.unit)
+            waiting = collector.find_pending(source.unit)
             if waiting.files:
                 found[name] = waiting
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
-from waterclock.operations.opening import OpenedProject, selected
+from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.restating import Found, done_labels
 from waterclock.timelabel.label import label_of
 
@@ -20,7 +20,7 @@ def labels_set_aside(at: OpenedProject, selection: str, labels: str | None) -> F
     if at.ledger is None:
         return {}
     aside = {name: at.ledger.reads.set_aside(name) for name in done}
-    _, by_table = selected(at.flow, [selection], labels)
+    _, by_table = select_tables(at.flow, [selection], labels)
     if by_table and not any(label in aside[name] for name, of_table in done.items() for label in of_table):
         name = next(iter(by_table))
         raise WaterclockError(

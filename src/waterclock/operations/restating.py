@@ -12,7 +12,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.ledger import refusals
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.opening import OpenedProject, selected
+from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.words import count_words
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
@@ -27,7 +27,7 @@ def done_labels(at: OpenedProject, selection: str, labels: str | None, most: int
     Raises  E510 to E514 as `selection.select`: a label before START or in the future is E513; E518 for one that RETAIN
             has dropped; E525 where there are more than `most`
     """
-    return _done(at, selection, labels, lambda _table, _code: True, most)
+    return _find_done_labels(at, selection, labels, lambda _table, _code: True, most)
 
 
 def hidden_lines(at: OpenedProject, found: Found) -> list[str]:
@@ -54,7 +54,7 @@ def labels_behind(at: OpenedProject, selection: str, labels: str | None) -> Foun
     return {name: tuple(label for label in done[name] if label in behind.get(name, ())) for name in done}
 
 
-def asking_of(
+def build_requests(
     at: OpenedProject, ledger: Ledger, verb: str, found: Found, most: int | None = None
 ) -> tuple[Asking, LedgerSnapshot]:
     """Return the requests by verb and table, and a ledger snapshot that counts them as requested.
@@ -66,7 +66,7 @@ def asking_of(
     asking = {(verb, name): frozenset(labels) for name, labels in found.items()}
     doubted = sum(len(facts.suspects) for facts in at.snapshot.tables.values())  # present whatever is requested
     snapshot = ledger.reads.snapshot(at.flow, asking=asking, most=most, besides=doubted)
-    resting = at.planner.resting(snapshot, at.now, found)
+    resting = at.planner.find_dependent_labels(snapshot, at.now, found)
     for name, labels in resting.items():
         asking[FOLLOW, name] = labels | asking.get((FOLLOW, name), frozenset())
     return asking, snapshot.with_following(resting)
@@ -83,13 +83,13 @@ def taken_late(at: OpenedProject, ledger: Ledger, found: Found) -> Found:
         if table.closes is not None and labels:
             low = table.cadence.next(min(labels))
             for late in late_tables(at.flow, name):
-                taken[late] = tuple(label for label, _ in ledger.past.made(late, low, at.now))
+                taken[late] = tuple(label for label, _ in ledger.past.made_labels(late, low, at.now))
     return {name: labels for name, labels in taken.items() if labels}
 
 
 def labels_of_older_code(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Return the done labels that ran under other code than the current one."""
-    return _done(at, selection, labels, lambda table, code: code != table.fingerprint)
+    return _find_done_labels(at, selection, labels, lambda table, code: code != table.fingerprint)
 
 
 def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
@@ -112,20 +112,20 @@ def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, mos
     return sources
 
 
-def _done(
+def _find_done_labels(
     at: OpenedProject,
     selection: str,
     labels: str | None,
     is_meant: Callable[[Table, str | None], bool],
     most: int | None = None,
 ) -> Found:
-    meant, by_table = selected(at.flow, [selection], labels)
+    meant, by_table = select_tables(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
     found: dict[str, list[datetime]] = {}
     for name in meant.tables:
         table = at.flow.tables[name]
         span = _span(at, table, by_table.get(name), starts[name])
-        made = () if at.ledger is None or span is None else at.ledger.past.made(name, *span, most=most)
+        made = () if at.ledger is None or span is None else at.ledger.past.made_labels(name, *span, most=most)
         found[name] = [label for label, code in made if is_meant(table, code)]
         refuse_more_than(most, sum(map(len, found.values())))
     return {name: tuple(of_table) for name, of_table in found.items()}

@@ -38,7 +38,7 @@ def retirement_errors(project: Project, now: datetime, *, connect: bool = False)
         if ledger is not None:
             ledger.declared.say_pending(project.flow)
         return [
-            project.placing(column.place, error)
+            project.locate_error(column.place, error)
             for table, column, ends in over
             for error in _of(project, table, column, ends, ledger, now)
         ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
-from waterclock.operations.opening import OpenedProject, selected
+from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.planner.plan import STOPS, Plan, Status
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select
@@ -16,29 +16,35 @@ _NO_CAP = 1 << 30
 Found = dict[str, frozenset[datetime]]
 
 
-def troubled(at: OpenedProject, selection: str | None, labels: str | None) -> Found:
+def find_batches_to_retry(at: OpenedProject, selection: str | None, labels: str | None) -> Found:
     """Return the selected failed and held batches. If labels are given and none of them failed, return skipped ones.
 
     A retry of failed batches thus never undoes a skip of other batches by accident.
 
     Raises  E510 to E514 as `selection.select`
     """
-    found, by_table = selected(at.flow, [selection] if selection else None, labels)
+    found, by_table = select_tables(at.flow, [selection] if selection else None, labels)
     if at.ledger is None:
         return {}
-    failed = {name: _meant(at, name, by_table.get(name), at.snapshot.of(name).troubles) for name in found.tables}
+    failed = {
+        name: _filter_labels(at, name, by_table.get(name), at.snapshot.of(name).troubles) for name in found.tables
+    }
     if not any(failed.values()):
-        failed = {name: _skipped(at, name, meant) for name, meant in by_table.items() if name in found.tables}
+        failed = {
+            name: _find_skipped_labels(at, name, meant) for name, meant in by_table.items() if name in found.tables
+        }
     return {name: of_table for name, of_table in failed.items() if of_table}
 
 
-def _skipped(at: OpenedProject, name: str, meant: Labels) -> frozenset[datetime]:
+def _find_skipped_labels(at: OpenedProject, name: str, meant: Labels) -> frozenset[datetime]:
     low, high = meant.bounds(at.flow.tables[name].cadence)
     cells = [] if at.ledger is None else at.ledger.past.grid([name], low or BEGINNING, high or FOREVER)
     return frozenset(cell.label for cell in cells if cell.status == BatchStatus.SKIPPED)
 
 
-def _meant(at: OpenedProject, name: str, meant: Labels | None, labels: Iterable[datetime]) -> frozenset[datetime]:
+def _filter_labels(
+    at: OpenedProject, name: str, meant: Labels | None, labels: Iterable[datetime]
+) -> frozenset[datetime]:
     cadence = at.flow.tables[name].cadence
     return frozenset(label for label in labels if meant is None or meant.contains(label, cadence))
 
@@ -50,7 +56,7 @@ def plan_of_readers(at: OpenedProject, names: Iterable[str]) -> Plan:
     return at.planner.plan(at.snapshot, at.now, PlanRequest(cap=_NO_CAP, listed=listed))
 
 
-def gone_without(at: OpenedProject, found: Mapping[str, Iterable[datetime]]) -> Found:
+def find_partial_batches(at: OpenedProject, found: Mapping[str, Iterable[datetime]]) -> Found:
     """Return the done batches that were made without some of these (PARTIAL AFTER), and are completed after them."""
     lacking: defaultdict[str, set[datetime]] = defaultdict(set)
     for name in at.flow.tables:
@@ -60,7 +66,7 @@ def gone_without(at: OpenedProject, found: Mapping[str, Iterable[datetime]]) -> 
     return {name: frozenset(labels) for name, labels in lacking.items()}
 
 
-def blocked_by(plan: Plan, cleared: Mapping[str, Iterable[datetime]]) -> Found:
+def find_blocked_batches(plan: Plan, cleared: Mapping[str, Iterable[datetime]]) -> Found:
     """Return the batches of a plan that are blocked only by cleared batches."""
     roots = {(name, label) for name, labels in cleared.items() for label in labels}
     freed: defaultdict[str, set[datetime]] = defaultdict(set)

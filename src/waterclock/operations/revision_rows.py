@@ -78,8 +78,8 @@ def revision_rows(
     columns, rows = _rows(folder, one, MOST_COMPARED)
     before, old = _rows(folder, other, MOST_COMPARED)
     columns = columns or before  # a revision without rows may have no file
-    old = _arranged(old, before, columns)
-    compared = list(_compared(rows, old, [columns.index(key) for key in table.keys if key in columns]))
+    old = _reorder_columns(old, before, columns)
+    compared = list(_compare_rows(rows, old, [columns.index(key) for key in table.keys if key in columns]))
     differing = sum(1 for row in compared if row.kind != "same")
     shown = [row for row in compared if row.kind != "same"] if only_differing else compared
     return RevisionRows(columns, one.rows, tuple(shown[:MOST_SHOWN]), differing, len(compared))
@@ -148,13 +148,13 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
     return names, list(zip(*values, strict=True))
 
 
-def _arranged(rows: Sequence[Row], have: Sequence[str], wanted: Sequence[str]) -> list[Row]:
+def _reorder_columns(rows: Sequence[Row], have: Sequence[str], wanted: Sequence[str]) -> list[Row]:
     """Reorder the columns of rows. A column that did not exist then is None."""
     places = [have.index(name) if name in have else None for name in wanted]
     return [tuple(None if place is None else row[place] for place in places) for row in rows]
 
 
-def _compared(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[ComparedRow]:
+def _compare_rows(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[ComparedRow]:
     """Compare rows with older ones, by key if there is one and otherwise as a whole. Yield them in their order."""
     if not keys:
         left = Counter(map(_hashable, old))

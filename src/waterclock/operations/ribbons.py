@@ -83,14 +83,19 @@ def ribbons(at: OpenedProject, tables: Sequence[Table], axis: Axis, batches: Seq
     settled, warned = Settled(), {}
     if at.ledger is not None:
         wide = min(each[0] for each in edges.values()), max(each[-1] for each in edges.values())
-        settled, warned = at.ledger.past.settled(list(edges), *wide), at.ledger.past.warned(list(edges), *wide)
+        settled, warned = (
+            at.ledger.past.settled_labels(list(edges), *wide),
+            at.ledger.past.row_warnings(list(edges), *wide),
+        )
     apart: dict[str, list[datetime]] = {}
     for name, label in warned:
         apart.setdefault(name, []).append(label)
     states = count_states(at.planner, at.snapshot, at.now, settled, edges, apart=apart)
     causes = causes_of(batches)
     return tuple(
-        Ribbon(name, tuple(_joined(_pieces(name, spans[at.flow.tables[name].cadence], states[name], warned, causes))))
+        Ribbon(
+            name, tuple(_join_pieces(_pieces(name, spans[at.flow.tables[name].cadence], states[name], warned, causes)))
+        )
         for name in by_schema(at.flow, edges)
     )
 
@@ -151,7 +156,7 @@ def _cause(name: str, found: StatesIn, causes: Mapping[At, At]) -> At | None:
     return next((causes[name, one.label] for one in found.told if (name, one.label) in causes), None)
 
 
-def _joined(pieces: Iterator[RibbonPiece]) -> Iterator[RibbonPiece]:
+def _join_pieces(pieces: Iterator[RibbonPiece]) -> Iterator[RibbonPiece]:
     """Join adjacent pieces with the same content. A piece with only some labels in its state stays separate."""
     alike: list[RibbonPiece] = []
     for piece in pieces:

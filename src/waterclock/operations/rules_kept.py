@@ -40,39 +40,39 @@ class RuleKept:
     @property
     def is_broken(self) -> bool:
         """Whether it failed in the newest evaluated batch, or still holds back an older one."""
-        return bool(self._asked) and (self._asked[-1].state is not State.OK or bool(self._refused))
+        return bool(self._evaluations) and (self._evaluations[-1].state is not State.OK or bool(self._failed_labels))
 
     @property
     def is_refusing(self) -> bool:
         """Whether it holds back a batch, or failed one."""
-        return bool(self._refused)
+        return bool(self._failed_labels)
 
     @property
     def was_broken(self) -> bool:
         """Whether it failed in the batch before the newest."""
-        return len(self._asked) > 1 and self._asked[-2].state is not State.OK
+        return len(self._evaluations) > 1 and self._evaluations[-2].state is not State.OK
 
     @property
     def is_newly_broken(self) -> bool:
         """Whether it failed in the newest evaluated batch, and passed in the one before."""
-        return bool(self._asked) and self._asked[-1].state is not State.OK and not self.was_broken
+        return bool(self._evaluations) and self._evaluations[-1].state is not State.OK and not self.was_broken
 
     @property
     def since(self) -> datetime | None:
         """The label since which it has been broken without interruption, or the oldest held one. None if it passes."""
-        found = self._refused[0] if self._refused else None
-        for answer in reversed(self._asked):
+        found = self._failed_labels[0] if self._failed_labels else None
+        for answer in reversed(self._evaluations):
             if answer.state is State.OK:
                 break
             found = answer.label if found is None else min(found, answer.label)
         return found
 
     @property
-    def _refused(self) -> tuple[datetime, ...]:
+    def _failed_labels(self) -> tuple[datetime, ...]:
         return tuple(answer.label for answer in self.answers if answer.state is State.FAILED)
 
     @property
-    def _asked(self) -> tuple[RuleHistory, ...]:
+    def _evaluations(self) -> tuple[RuleHistory, ...]:
         """The results of batches in which the rule was evaluated."""
         return tuple(answer for answer in self.answers if answer.state is not State.DUE)
 
@@ -89,16 +89,16 @@ def rules_kept(at: OpenedProject, tables: Sequence[Table], newest: int) -> tuple
     for table in tables:
         if next(_rules(table), None) is None:
             continue
-        cells = tried(at.ledger.past.newest(table.name, newest))
+        cells = filter_evaluated_batches(at.ledger.past.newest(table.name, newest))
         said: Mapping[datetime, Sequence[str]] = {}
         if cells:
             span = cells[0].label, table.cadence.next(cells[-1].label)
-            said = {label: texts for (_, label), texts in at.ledger.past.warned([table.name], *span).items()}
+            said = {label: texts for (_, label), texts in at.ledger.past.row_warnings([table.name], *span).items()}
         found += rules_in(table, cells, said, notes)
     return worst_first(found)
 
 
-def tried(cells: Iterable[Cell]) -> list[Cell]:
+def filter_evaluated_batches(cells: Iterable[Cell]) -> list[Cell]:
     """Return the batches that may have results of rules."""
     return [cell for cell in cells if cell.status in {"done", "failed", "held"}]
 
@@ -159,10 +159,10 @@ def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
         yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", words(rule.rungs)
     for check in checks_of(table):
         if check.demand is not Demand.EXPRESSION:
-            yield check.name, _asked_of(check), words(check.ladder)
+            yield check.name, _describe_check(check), words(check.ladder)
 
 
-def _asked_of(check: Check) -> str:
+def _describe_check(check: Check) -> str:
     """Describe the condition of a type, NOT NULL, key, reference or parsed() check for each row."""
     if check.demand in {Demand.PARSED, Demand.REFERENCE}:
         return check.text if check.demand is Demand.PARSED else check.name

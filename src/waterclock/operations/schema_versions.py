@@ -14,7 +14,9 @@ from waterclock.timelabel.label import label_of
 OF_SIDE = {Side.SOURCE: "its source's columns", Side.TABLE: "its own columns"}
 
 
-def told(versions: Sequence[SchemaVersion], side: Side) -> list[tuple[SchemaVersion, SchemaChange | None]]:
+def list_schema_changes(
+    versions: Sequence[SchemaVersion], side: Side
+) -> list[tuple[SchemaVersion, SchemaChange | None]]:
     """Return the versions of one side, oldest first, each with its changes."""
     return changes_of([each for each in versions if each.side is side])
 
@@ -39,7 +41,7 @@ def batch_words(versions: Sequence[SchemaVersion], claim: int) -> list[str]:
     """Describe the versions of a batch, and the changes of those that it introduced."""
     lines = []
     for side, version in sorted(of_batch(versions, claim).items(), reverse=True):
-        change = {each.number: change for each, change in told(versions, side)}[version.number]
+        change = {each.number: change for each, change in list_schema_changes(versions, side)}[version.number]
         brought = f": {change_words(version, change)}" if version.claim == claim else ""
         lines.append(f"version {version.number} of {OF_SIDE[side]}{brought}")
     return lines
@@ -60,5 +62,5 @@ def versions_json(versions: Sequence[SchemaVersion]) -> list[dict[str, Any]]:
             "changed": {name: list(kinds) for name, kinds in change.changed.items()} if change else {},
         }
         for side in Side
-        for version, change in told(versions, side)
+        for version, change in list_schema_changes(versions, side)
     ]

@@ -111,7 +111,7 @@ def silence_of(table: Table, labels: Sequence[LabelRows]) -> Silence | None:
     history, tail = labels[: end + 1], labels[end + 1 :]
     if not tail or not _is_enough(table.cadence, history):
         return None
-    is_expected = _expected(table.cadence, history)
+    is_expected = _learn_usual_labels(table.cadence, history)
     known = [bool(each.rows) for each in history if is_expected(each.label)]
     expected = sum(1 for each in tail if is_expected(each.label))
     chance = 1 - (sum(known) + 0.5) / (len(known) + 1)
@@ -136,7 +136,7 @@ def _usual_run(known: Sequence[bool]) -> int:
     return second if longest >= _OUTAGE and longest > 2 * second else longest
 
 
-def _expected(cadence: Cadence, history: Sequence[LabelRows]) -> Callable[[datetime], bool]:
+def _learn_usual_labels(cadence: Cadence, history: Sequence[LabelRows]) -> Callable[[datetime], bool]:
     """Return a predicate for labels that are usually not empty, by the finest slots with enough history."""
     zone = nominal_zone(cadence.zone)
     labels = [(each.label.astimezone(zone), bool(each.rows)) for each in history]

@@ -42,18 +42,18 @@ def suggested_rules(at: OpenedProject, tables: Sequence[Table], newest: int) -> 
     for table in [table for table in tables if not has_rules(table)][:_MOST_TABLES]:
         cells = at.ledger.past.newest(table.name, newest)
         rows = [cell.rows for cell in cells if cell.current_claim is not None and cell.rows is not None]
-        found += _suggested(table, rows)
+        found += _suggest_rules(table, rows)
     return tuple(found)
 
 
-def _suggested(table: Table, rows: Sequence[int]) -> Iterator[SuggestedRule]:
+def _suggest_rules(table: Table, rows: Sequence[int]) -> Iterator[SuggestedRule]:
     if len(rows) < _FEWEST or min(rows) == 0:
         return
     low, high = min(rows), max(rows)
     batches = f"its newest {number_words(len(rows))} batches"
     yield _rule(table, "some_rows", "count(*) > 0", f"none of {batches} was empty")
     if len(rows) >= _FEWEST_FOR_BOUNDS and table.mode is Mode.APPEND:  # states grow with time: no bounds
-        least, most = _rounded(low // 2, is_up=False), _rounded(high * 2, is_up=True)
+        least, most = _round_bound(low // 2, is_up=False), _round_bound(high * 2, is_up=True)
         why = f"{batches} had {number_words(low)} to {count_words(high, 'row')}; half as many to twice as many pass"
         yield _rule(table, "usual_rows", f"count(*) BETWEEN {least} AND {most}", why)
 
@@ -64,7 +64,7 @@ def _rule(table: Table, name: str, expression: str, why: str) -> SuggestedRule:
     return SuggestedRule(table.name, name, text, why)
 
 
-def _rounded(count: int, *, is_up: bool) -> int:
+def _round_bound(count: int, *, is_up: bool) -> int:
     """Round to two digits followed by zeros, in the direction that lets more rows pass."""
     step: int = 10 ** max(len(str(count)) - 2, 0)
     return -(-count // step) * step if is_up else count // step * step

@@ -55,7 +55,7 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
     more = _rest(counts, plan, told={State.FAILED, State.BLOCKED, State.HELD} if failed or held else set())
     more = (*more, *pauses)
     if failed or held:
-        return Verdict(_stopped(flow, {Status.FAILED: failed, Status.HELD: held}, plan), more)
+        return Verdict(_describe_stops(flow, {Status.FAILED: failed, Status.HELD: held}, plan), more)
     if all(one.label is None for one in found.values()):
         due = len(plan.batches) + sum(plan.left_out.values())
         waits = (
@@ -66,7 +66,7 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
     late = [name for name in names if found[name].late is not None or found[name].gaps]
     if late:
         title = f"{_first(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
-        return Verdict((VerdictPart(title), VerdictPart(f"{_listed(late)}.")), more)
+        return Verdict((VerdictPart(title), VerdictPart(f"{_join_names(late)}.")), more)
     return Verdict((VerdictPart(_all_fresh(flow, found, plan.now)),), more)
 
 
@@ -77,7 +77,7 @@ def _pauses(flow: Flow, plan: Plan) -> tuple[VerdictPart, ...]:
     return tuple(VerdictPart(f" {line}.", State.PAUSED) for line in begun)
 
 
-def _stopped(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: Plan) -> tuple[VerdictPart, ...]:
+def _describe_stops(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: Plan) -> tuple[VerdictPart, ...]:
     """Describe failed and held batches and how much each kind blocks. The kind that blocks something comes first."""
     blocked = [batch for batch in plan.batches if batch.status is Status.BLOCKED]
     by = {kind: sum(any(cause.status is kind for cause in batch.causes) for batch in blocked) for kind in stops}
@@ -172,7 +172,7 @@ def _first(count: int, noun: str) -> str:
     return f"{_number(count)} {noun}{'' if count == 1 else 's'}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
     return _and([*names[:_MOST_NAMED], *([f"{number_words(more)} more"] if more > 0 else [])])
 

@@ -28,7 +28,7 @@ class Root:
     detail: str = ""
 
     @property
-    def goes_on(self) -> bool:
+    def is_proceeding(self) -> bool:
         """Whether it proceeds by itself: it is neither stopped nor paused."""
         return _rank(self.status) == _GOES_ON
 
@@ -98,7 +98,7 @@ class Ways:
     def usual(self, table: str) -> timedelta:
         """Return how long a batch usually takes. Before the first batch it is the table's RUNTIME, or else 0."""
         seconds, said = self.snapshot.of(table).seconds_per_batch, self.flow.tables[table].runtime
-        return timedelta(seconds=seconds) if seconds is not None else said.elapsed() if said else _NOTHING
+        return timedelta(seconds=seconds) if seconds is not None else said.to_timedelta() if said else _NOTHING
 
     def _add(self, batch: Batch) -> None:
         way = self._of(batch)  # the ways of its inputs were computed before

@@ -7,7 +7,7 @@ from datetime import datetime
 from waterclock.batches.facts import TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.ledger import refusals
-from waterclock.operations.opening import OpenedProject, selected
+from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.words import count_words
 from waterclock.timelabel.label import label_of
 
@@ -20,22 +20,22 @@ def withdrawable(at: OpenedProject, selection: str, labels: str | None) -> Found
 
     Raises  E510 to E514 as `selection.select`
     """
-    found, by_table = selected(at.flow, [selection], labels)
+    found, by_table = select_tables(at.flow, [selection], labels)
     asked = {}
     for name in found.tables:
         meant, cadence = by_table.get(name), at.flow.tables[name].cadence
-        waiting = asked_for(at.snapshot.of(name))
+        waiting = find_withdrawable_labels(at.snapshot.of(name))
         asked[name] = frozenset(label for label in waiting if meant is None or meant.contains(label, cadence))
     return {name: of_table for name, of_table in asked.items() if of_table}
 
 
-def nothing_asked(at: OpenedProject, selection: str, labels: str | None) -> WaterclockError:
+def no_request_error(at: OpenedProject, selection: str, labels: str | None) -> WaterclockError:
     """Build the error for a withdrawal without any request, with the running batches or the existing requests."""
-    found, _ = selected(at.flow, [selection], labels)
-    everything = {name: asked_for(at.snapshot.of(name)) for name in at.flow.order}
+    found, _ = select_tables(at.flow, [selection], labels)
+    everything = {name: find_withdrawable_labels(at.snapshot.of(name)) for name in at.flow.order}
     there = [f"{name}@{label_of(label)}" for name, of_table in everything.items() for label in sorted(of_table)]
     why = "nobody asked for a batch there, or it is made already"
-    if any(_held(at.snapshot.of(name)) & _asked(at.snapshot.of(name)) for name in found.tables):
+    if any(_list_claimed_labels(at.snapshot.of(name)) & _list_requests(at.snapshot.of(name)) for name in found.tables):
         why = "a runner makes what was asked for there"
     elif not there:
         why = "no batch of the project is asked for"
@@ -45,14 +45,14 @@ def nothing_asked(at: OpenedProject, selection: str, labels: str | None) -> Wate
     return refusals.nothing_to_withdraw(where, why=why, fix=fix)
 
 
-def asked_for(facts: TableFacts) -> frozenset[datetime]:
+def find_withdrawable_labels(facts: TableFacts) -> frozenset[datetime]:
     """Return the labels that were requested to be made, or made again, and that no runner has started."""
-    return _asked(facts) - _held(facts)
+    return _list_requests(facts) - _list_claimed_labels(facts)
 
 
-def _asked(facts: TableFacts) -> frozenset[datetime]:
+def _list_requests(facts: TableFacts) -> frozenset[datetime]:
     return facts.following | facts.wanted | facts.requested.keys()
 
 
-def _held(facts: TableFacts) -> frozenset[datetime]:
+def _list_claimed_labels(facts: TableFacts) -> frozenset[datetime]:
     return frozenset(label for claim in facts.open_claims for label in claim.labels)

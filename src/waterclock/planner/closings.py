@@ -60,7 +60,7 @@ class Books:
     now: datetime
 
     @property
-    def reads(self) -> tuple[Read, ...]:
+    def open_ended_reads(self) -> tuple[Read, ...]:
         """The references that are read until the window closes."""
         return until_reads(self.table)
 
@@ -70,7 +70,7 @@ class Books:
         return self.flow.tables[until_reads(self.table)[0].table].cadence
 
     @property
-    def asked(self) -> str:
+    def condition_hash(self) -> str:
         """A short hash of the condition checked at a boundary. Results of another condition do not count for it."""
         return sha256(repr((self.table.closes, str(self.table.partial_after))).encode()).hexdigest()[:12]
 
@@ -101,16 +101,16 @@ class Books:
         closing = self.past.closings.get(window.start)
         return closing is not None and closing.tick is not None
 
-    def settled_up_to(self, window: Window) -> datetime | None:
+    def find_settled_boundary(self, window: Window) -> datetime | None:
         """Return the newest boundary before which all inputs of a window are settled; None where there is none.
 
         Slices after `now` are ignored, so a replay of the past closes windows at the same ticks as the past did.
         """
-        ends = [self._settled(read, window) for read in until_reads(self.table)]
+        ends = [self._find_boundary_of_read(read, window) for read in until_reads(self.table)]
         known = [end for end in ends if end is not None]
         return min(known) if len(known) == len(ends) else None
 
-    def _settled(self, read: Read, window: Window) -> datetime | None:
+    def _find_boundary_of_read(self, read: Read, window: Window) -> datetime | None:
         cadence = self.flow.tables[read.table].cadence
         newest = cadence.last_due(self.now)
         low = bind(self.table, window, self.flow, self.starts, reads=[read])[0].low
@@ -121,9 +121,9 @@ class Books:
 
     def _was_looked_at(self, window: Window) -> bool:
         closing = self.past.closings.get(window.start, Closing())
-        return closing.looked is not None and closing.asked == self.asked
+        return closing.looked is not None and closing.asked == self.condition_hash
 
-    def begins(self, window: Window, *, is_first: bool) -> datetime:
+    def find_first_boundary(self, window: Window, *, is_first: bool) -> datetime:
         """Return the first boundary of a window to check. c(L-1) is known only for the oldest open window."""
         closing = self.past.closings.get(window.start, Closing())
         bounds = [self.cadence.ceil(window.end)]
@@ -142,7 +142,7 @@ class Books:
         first, closes = self.first_open(), self.table.closes
         if first is None or closes is None:
             return True
-        begins = self.begins(first, is_first=True)
+        begins = self.find_first_boundary(first, is_first=True)
         if not closes.is_asked:  # closing by hand happens after all data that has arrived
             last = self.last(first)
             return last is None or max(begins, last) > boundary
@@ -156,7 +156,7 @@ class Books:
         same result.
         """
         first = self.first_open()
-        limit = None if first is None else self.settled_up_to(first)
+        limit = None if first is None else self.find_settled_boundary(first)
         found: list[Pair] = []
         if first is None or limit is None or self.table.closes is None:
             return ()
@@ -172,7 +172,7 @@ class Books:
         return tuple(found)
 
     def _boundaries(self, window: Window, limit: datetime, *, is_first: bool) -> Iterator[datetime]:
-        boundary, last = self.begins(window, is_first=is_first), self.last(window)
+        boundary, last = self.find_first_boundary(window, is_first=is_first), self.last(window)
         if last is not None:
             limit = min(limit, max(last, boundary))
         if self.table.closes is not None and not self.table.closes.is_asked:  # only by hand: no condition to check
@@ -183,7 +183,7 @@ class Books:
             yield boundary
             boundary = self.cadence.next(boundary)
 
-    def found(self, pairs: Sequence[Pair], holds: Mapping[Pair, bool]) -> list[tuple[Window, Closing]]:
+    def collect_closings(self, pairs: Sequence[Pair], holds: Mapping[Pair, bool]) -> list[tuple[Window, Closing]]:
         """Return the result of checking `pairs`: the windows that close, and how far the next open one was checked."""
         told: list[tuple[Window, Closing]] = []
         before: datetime | None = None
@@ -191,16 +191,16 @@ class Books:
             own = self.before(window)
             before = own if before is None else before if own is None else max(before, own)
             seen = [pair for pair in run if before is None or pair.boundary >= before]
-            closing = self._closed_at(window, seen, holds, before)
+            closing = self._find_closing(window, seen, holds, before)
             if closing is None:
                 if seen:
-                    told.append((window, Closing(looked=seen[-1].boundary, asked=self.asked)))
+                    told.append((window, Closing(looked=seen[-1].boundary, asked=self.condition_hash)))
                 return told
-            told.append((window, replace(closing, asked=self.asked)))
+            told.append((window, replace(closing, asked=self.condition_hash)))
             before = closing.tick
         return told
 
-    def _closed_at(
+    def _find_closing(
         self, window: Window, seen: Iterable[Pair], holds: Mapping[Pair, bool], before: datetime | None
     ) -> Closing | None:
         last = self.last(window)
@@ -296,13 +296,13 @@ def by_hand(books: Books, window: Window) -> datetime:
         fix = f"waterclock close {table.name}@{first.label} --why ..."
         what = f"the books of {table.name}@{first.label} are open"
         raise _not_by_hand(where, what, "windows are closed in order", fix)
-    tick = books.settled_up_to(window)
+    tick = books.find_settled_boundary(window)
     if tick is None or tick < books.cadence.ceil(window.end):
         raise _not_by_hand(
             where,
             f"not all that {where} reads is settled",
             f"it is closed at a boundary from {local_text(window.end, zone)} on, before which all is",
-            f"`waterclock plan {', '.join(read.table for read in books.reads)}` says what is missing",
+            f"`waterclock plan {', '.join(read.table for read in books.open_ended_reads)}` says what is missing",
         )
     before = books.before(window)
     return tick if before is None else max(tick, before)

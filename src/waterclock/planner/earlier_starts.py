@@ -49,7 +49,9 @@ def reading_more(
     for (name, label), inputs in sorted(recorded.items()):
         node = graph.nodes.get(name)
         if node is not None and _may_be_made_again(node, label, inputs, starts, snapshot):
-            more = {read: bound for read, bound in _bound(node, label, flow, starts, inputs) if bound[1] < read.low}
+            more = {
+                read: bound for read, bound in _rebind_inputs(node, label, flow, starts, inputs) if bound[1] < read.low
+            }
             if more and is_dropped(more.values(), snapshot) is None:
                 found[name].append(label)
     return {name: tuple(labels[-1:] if graph.nodes[name].is_newest_only else labels) for name, labels in found.items()}
@@ -70,12 +72,12 @@ def _may_be_made_again(
     )
 
 
-def _bound(
+def _rebind_inputs(
     node: Node, label: datetime, flow: Flow, starts: Mapping[str, datetime], inputs: Sequence[Input]
 ) -> Iterator[tuple[Input, tuple[str, datetime, datetime]]]:
     """Yield each recorded input that the table still reads, with the interval that it would read now."""
     window = node.table.cadence.window_of(label)
-    by_text = {str(read): read for read in node.table.reads_of(window)}
+    by_text = {str(read): read for read in node.table.reads_for_window(window)}
     for recorded in inputs:
         read = by_text.get(recorded.read)
         if read is not None and read.table == recorded.table:

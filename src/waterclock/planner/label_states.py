@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from waterclock.batches.audit_trail import Cell, Settled
-from waterclock.batches.facts import BatchStatus, LedgerSnapshot, Missing, lacking
+from waterclock.batches.facts import BatchStatus, LedgerSnapshot, Missing, describe_missing_inputs
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -79,7 +79,7 @@ def label_states(
     kept: dict[str, dict[datetime, Cell]] = {}
     for cell in stored:
         kept.setdefault(cell.table, {})[cell.label] = cell
-    told = _told(planner, snapshot, now, span, kept, only)
+    told = _collect_state_facts(planner, snapshot, now, span, kept, only)
     starts = planner.starts(snapshot, now)
     found: dict[str, tuple[LabelState, ...]] = {}
     for name, one in told.items():
@@ -109,7 +109,7 @@ def count_states(
     kept: dict[str, dict[datetime, Cell]] = {}
     for cell in settled.others:
         kept.setdefault(cell.table, {})[cell.label] = cell
-    told = _told(planner, snapshot, now, span, kept, bounds.keys())
+    told = _collect_state_facts(planner, snapshot, now, span, kept, bounds.keys())
     starts = planner.starts(snapshot, now)
     found = {}
     shared: dict[tuple[Cadence, datetime, tuple[datetime, ...]], _StateSpans] = {}
@@ -152,7 +152,7 @@ def _spans(cadence: Cadence, begin: datetime, end: datetime, edges: Iterable[dat
     return _StateSpans(each, done, tuple(span.low for span in each), sum(span.count for span in each))
 
 
-def _told(
+def _collect_state_facts(
     planner: Planner,
     snapshot: LedgerSnapshot,
     now: datetime,
@@ -249,7 +249,7 @@ class _Told:
     def _as_stored(self, label: datetime, cell: Cell | None) -> LabelState:
         """Return the state of a label that is not planned. A failed one is not needed: a newer state was made."""
         if label in self.partial:
-            return LabelState(label, Status.DONE, f"partial, {lacking(self.partial[label])}", cell)
+            return LabelState(label, Status.DONE, f"partial, {describe_missing_inputs(self.partial[label])}", cell)
         if cell is None or cell.status is None:
             raise ValueError(f"nothing is stored of {self.table}@{label_of(label)}")
         status = BatchStatus(cell.status)
@@ -295,14 +295,14 @@ class _Counted:
             told = tuple(self._state(label) for label in _within(self._apart, low, high))
             done -= len(_within(self._done_apart, low, high))
         rest = span.count - len(told) - done
-        stood = rest if self._told.is_snapshot else self._covered(low, high) if rest else 0
+        stood = rest if self._told.is_snapshot else self._count_covered(low, high) if rest else 0
         counts = {Status.DONE: done, Status.STOOD_FOR: stood, Status.NOT_NEEDED: rest - stood}
         return StatesIn(told, {status: count for status, count in counts.items() if count})
 
     def _state(self, label: datetime) -> LabelState:
         return self._told.state(label) if label in self._told.labels else LabelState(label, Status.DONE)
 
-    def _covered(self, low: datetime, high: datetime) -> int:
+    def _count_covered(self, low: datetime, high: datetime) -> int:
         """Count the labels that are covered, but neither done nor listed."""
         count = 0
         for begin, end in self._told.covered & IntervalSet.from_intervals([(low, high)]):

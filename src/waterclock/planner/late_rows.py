@@ -22,7 +22,9 @@ from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
 
 
-def closed_by(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime, begins: datetime) -> IntervalSet:
+def find_closed_windows(
+    table: Table, late_rows: LateRows, since: ClosedSince, at: datetime, begins: datetime
+) -> IntervalSet:
     """Return the windows of `table` for which rows of the slice at `at` are late. `begins` is the table's START.
 
     A skipped window excludes its rows as well, until the skip is revoked.
@@ -32,10 +34,10 @@ def closed_by(table: Table, late_rows: LateRows, since: ClosedSince, at: datetim
     high = cadence.floor(late_rows.reach.before(at, cadence.zone))
     high = high if since.first is None else min(high, since.first)
     before = IntervalSet.from_intervals([(begins, high)] if begins < high else []) & since.covered
-    return (before | _closed(table, since, at)) - _windows(table, since.skipped)
+    return (before | _find_checked_closed_windows(table, since, at)) - _windows(table, since.skipped)
 
 
-def _closed(table: Table, since: ClosedSince, at: datetime) -> IntervalSet:
+def _find_checked_closed_windows(table: Table, since: ClosedSince, at: datetime) -> IntervalSet:
     """Return the windows that were closed by `at`, among those that were ever checked."""
     cadence = table.cadence
     high = cadence.floor(at)
@@ -67,7 +69,7 @@ def may_open(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime
     if late_rows.within is None:
         return ()
     zone, cadence = table.cadence.zone, table.cadence
-    closed = _closed(table, since, at) - _windows(table, since.skipped)
+    closed = _find_checked_closed_windows(table, since, at) - _windows(table, since.skipped)
     found: list[Window] = []
     start = cadence.previous(cadence.floor(at))
     while since.first is not None and start >= since.first and late_rows.within.after(cadence.next(start), zone) > at:
@@ -77,7 +79,7 @@ def may_open(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime
     return tuple(reversed(found))
 
 
-def made_again(
+def find_remakeable_windows(
     table: Table, flow: Flow, dropped: Mapping[str, tuple[datetime, datetime]], windows: Iterable[Window]
 ) -> tuple[Window, ...]:
     """Return the given windows that can be made again: RETAIN has dropped neither them nor any of their inputs.

@@ -43,12 +43,12 @@ def is_by_label(table: Table) -> bool:
 
 def linked_span(table: Table, link: LinkFacts, window: Window) -> tuple[datetime, datetime] | None:
     """Return the span that the batch of a window reads upstream; None before that table has any data."""
-    if link.cadence is None or link.begins is None:
+    if link.cadence is None or link.oldest_instant is None:
         return None
     if is_by_label(table):
         return window.start, window.end
     tick = link.cadence.floor(window.end)
-    low = link.cadence.previous(tick) if link.mode is Mode.REPLACE else max(link.begins, BEGINNING)
+    low = link.cadence.previous(tick) if link.mode is Mode.REPLACE else max(link.oldest_instant, BEGINNING)
     return low, tick
 
 
@@ -72,7 +72,7 @@ def waits_for(table: Table, link: LinkFacts, window: Window) -> Cause | None:
         what = "has no batch yet" if link.cadence else "has not run yet"
         return Cause(link.upstream, window, Status.WAITING, f"which {what}{_circle(link)}")
     low, high = span
-    begins = link.begins
+    begins = link.oldest_instant
     if begins is not None and (low < begins or high <= begins):
         detail = f"which begins at {label_of(link.cadence.ceil(begins))}{_circle(link)}"
         return Cause(link.upstream, link.cadence.window_of(low), Status.WAITING, detail)
@@ -89,7 +89,7 @@ def _gap(link: LinkFacts, window: Window) -> Cause:
         status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
         return Cause(link.upstream, window, status, f"in its project: {trouble.error.strip().partition(chr(10))[0]}")
     if past.paused is not None and link.cadence is not None:
-        return Cause(link.upstream, window, Status.PAUSED, _paused(past.paused, link.cadence.zone))
+        return Cause(link.upstream, window, Status.PAUSED, _describe_pause(past.paused, link.cadence.zone))
     if link.is_dropped:
         return Cause(link.upstream, window, Status.WAITING, "which its project declares no more")
     if any(window.start in claim.labels for claim in past.open_claims):
@@ -104,7 +104,7 @@ def _gap(link: LinkFacts, window: Window) -> Cause:
     return Cause(link.upstream, window, Status.WAITING, f"{detail}{_circle(link)}")
 
 
-def _paused(pause: Pause, zone: str) -> str:
+def _describe_pause(pause: Pause, zone: str) -> str:
     return f"in its project {pause.words(zone)}"
 
 
@@ -117,7 +117,7 @@ def _circle(link: LinkFacts) -> str:
     )
 
 
-def expired(table: Table, link: LinkFacts, window: Window) -> bool:
+def is_expired(table: Table, link: LinkFacts, window: Window) -> bool:
     """Return whether RETAIN of the other project has dropped inputs of a batch."""
     span, dropped = linked_span(table, link, window), link.past.dropped_before
     return span is not None and dropped is not None and span[0] < dropped and span[0] < span[1]

@@ -34,7 +34,10 @@ def open_windows(books: Books, boundary: datetime, latest: Mapping[str, datetime
     References other than UNTIL are read as far as they reach at the boundary: for a window that has ended, to its own
     end.
     """
-    return tuple(OpenWindow(window, _reads(books, window, boundary, latest)) for window in windows_at(books, boundary))
+    return tuple(
+        OpenWindow(window, _bind_window_reads(books, window, boundary, latest))
+        for window in windows_at(books, boundary)
+    )
 
 
 def windows_at(books: Books, boundary: datetime) -> list[Window]:
@@ -50,7 +53,7 @@ def windows_at(books: Books, boundary: datetime) -> list[Window]:
     return [each for each in windows if each.start == last or not _is_closed_before(books, each, boundary)]
 
 
-def reads_of(opened: Iterable[OpenWindow]) -> tuple[BoundRead, ...]:
+def merge_reads(opened: Iterable[OpenWindow]) -> tuple[BoundRead, ...]:
     """Return the inputs of a batch that makes several open windows: UNTIL as one span for all, others once each."""
     reads = [bound for each in opened for bound in each.reads]
     spans: dict[object, BoundRead] = {}
@@ -61,12 +64,12 @@ def reads_of(opened: Iterable[OpenWindow]) -> tuple[BoundRead, ...]:
     return tuple(spans.values())
 
 
-def not_known(books: Books, boundary: datetime) -> str | None:
+def explain_unknown_windows(books: Books, boundary: datetime) -> str | None:
     """Return why the windows that are open at a boundary are not known yet; None where they are known."""
     first = books.first_open()
     if first is None or first.start >= boundary or books.is_decided(boundary):
         return None
-    begins = books.begins(first, is_first=True)
+    begins = books.find_first_boundary(first, is_first=True)
     zone = books.table.cadence.zone
     return f"waits for a look at the books of {books.table.name}@{first.label} at {local_text(begins, zone)}"
 
@@ -87,7 +90,9 @@ def _is_closed_before(books: Books, window: Window, boundary: datetime) -> bool:
     return tick is not None and tick < boundary
 
 
-def _reads(books: Books, window: Window, boundary: datetime, latest: Mapping[str, datetime]) -> tuple[BoundRead, ...]:
+def _bind_window_reads(
+    books: Books, window: Window, boundary: datetime, latest: Mapping[str, datetime]
+) -> tuple[BoundRead, ...]:
     table = books.table
     found: list[BoundRead] = []
     begun = Window(window.start, min(window.end, boundary))
@@ -137,7 +142,7 @@ class Openings:
             return after
         return self.cadence.next(max(self.closed)) if self.closed else self.start
 
-    def shown_at(self, tick: datetime, done: IntervalSet, *, as_they_were: bool) -> VisibleWindows:
+    def find_visible_windows(self, tick: datetime, done: IntervalSet, *, as_they_were: bool) -> VisibleWindows:
         """Return the windows that a view shows of the state at the boundary before a tick.
 
         `as_they_were`: all windows that were open there, including those that are `done` since, but without those that

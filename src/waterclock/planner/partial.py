@@ -55,7 +55,7 @@ def partial_of(
         if found is None or not (_has_columns(read, graph, snapshot) or any(part.low < part.high for part in found)):
             return None
         kept += found
-        missing += _lacking(read, found)
+        missing += _find_missing_parts(read, found)
     return Partial(tuple(kept), tuple(dict.fromkeys(missing)))
 
 
@@ -82,7 +82,7 @@ def _state(
     return [replace(read, high=end)] if end > read.low else None
 
 
-def _lacking(read: BoundRead, found: list[BoundRead]) -> list[Missing]:
+def _find_missing_parts(read: BoundRead, found: list[BoundRead]) -> list[Missing]:
     """Return the parts of a reference that are not read."""
     if read.scope is ReadScope.STATE:
         is_of_one = found[-1].low != read.low

@@ -19,7 +19,7 @@ from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.readiness import Facts, Judge
 from waterclock.planner.readiness_bounds import no_longer_waiting, within_reach
 from waterclock.planner.request import ALL, PlanRequest
-from waterclock.planner.settlement import awaited, settle, standing_on
+from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, settle
 from waterclock.planner.sharing import SharedQueries, most_together, queries_of
 from waterclock.planner.starts import starts_of
 from waterclock.planner.ticks import Ticks
@@ -50,11 +50,11 @@ class Planner:
         batches: list[Batch] = []
         groups: list[Group] = []
         left_out: dict[str, int] = {}
-        for node, to_do in self._selected(judge, request):
+        for node, to_do in self._select_work(judge, request):
             cadence, name = node.table.cadence, node.table.name
             listed = [judge.batch(name, window) for window in islice(to_do.windows(cadence), request.cap)]
             batches += listed
-            groups += self._offered(judge, node, to_do, request)
+            groups += self._build_claimable_groups(judge, node, to_do, request)
             if left := to_do.count(cadence) - len(listed):
                 left_out[name] = left
         return Plan(
@@ -69,7 +69,7 @@ class Planner:
                 for name, found in judge.facts.settlement.reported.items()
                 if name in judge.facts.selected
             },
-            following=self._following(judge),
+            following=self._count_following(judge),
             behind={
                 name: labels for name, labels in self._behind(judge.facts.to_do).items() if name in judge.facts.selected
             },
@@ -83,7 +83,7 @@ class Planner:
             partial={
                 name: lacks
                 for name, node in self.graph.nodes.items()
-                if name in judge.facts.selected and (lacks := awaited(node, snapshot))
+                if name in judge.facts.selected and (lacks := find_awaited_inputs(node, snapshot))
             },
             refused={
                 name: error
@@ -96,22 +96,22 @@ class Planner:
         """Return the groups of `plan` that may be claimed now, at a fraction of its cost where many batches wait."""
         judge = replace(self._judge(snapshot, now, request), is_brief=True)
         groups: list[Group] = []
-        for node, to_do in self._selected(judge, request):
-            groups += self._offered(judge, node, to_do, request)
+        for node, to_do in self._select_work(judge, request):
+            groups += self._build_claimable_groups(judge, node, to_do, request)
         return self._in_turn(groups)
 
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
         """Return an object that finds ticks at which tables can be queried together. It does not check due batches."""
         return Ticks(self.graph, snapshot, settle(self.graph, snapshot, ALL.force), self.starts(snapshot, now), now)
 
-    def followed(self, snapshot: LedgerSnapshot) -> dict[str, frozenset[datetime]]:
+    def find_labels_to_follow(self, snapshot: LedgerSnapshot) -> dict[str, frozenset[datetime]]:
         """Return by table the labels that were asked to follow their inputs and whose inputs are all settled."""
         asked = {name: facts.following for name, facts in snapshot.tables.items() if facts.following}
         if not asked:
             return {}
         unsettled = settle(self.graph, snapshot, ALL.force).unsettled
         return {
-            name: frozenset(label for label in labels if not _holds(unsettled.get(name), label))
+            name: frozenset(label for label in labels if not _covers_label(unsettled.get(name), label))
             for name, labels in asked.items()
         }
 
@@ -140,7 +140,7 @@ class Planner:
         if not any(node.table.closes for node in self.graph.nodes.values()):
             return ()
         judge = self._judge(snapshot, now, request)
-        selected = (node.table for node, _ in self._selected(judge, request))
+        selected = (node.table for node, _ in self._select_work(judge, request))
         names = dict.fromkeys(table.open_of or _late_of(table) or table.name for table in selected)
         nodes = (self.graph.nodes[name] for name in names if snapshot.pause_of(name) is None)
         books = (judge.facts.books(node) for node in nodes if node.table.closes is not None)
@@ -155,17 +155,17 @@ class Planner:
         facts = self._judge(snapshot, now, ALL).facts
         return oldest_needed(self.flow, self.graph, facts.to_do, facts.starts, now)
 
-    def resting(
+    def find_dependent_labels(
         self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]
     ) -> dict[str, frozenset[datetime]]:
         """Return the done labels of REPLACE transforms that rest on the requested ones and follow only on request.
 
         In `snapshot` the requested labels count as requested (`ledger.reads.snapshot`, `asking`).
         """
-        spans = standing_on(self.graph, snapshot, asking)
+        spans = find_dependent_windows(self.graph, snapshot, asking)
         rest = {}
         for name, labels in self._behind(self._judge(snapshot, now, ALL).facts.to_do).items():
-            if found := frozenset(label for label in labels if _holds(spans.get(name), label)):
+            if found := frozenset(label for label in labels if _covers_label(spans.get(name), label)):
                 rest[name] = found
         return rest
 
@@ -175,38 +175,43 @@ class Planner:
         Batches that wait only for other revisions are left out. In `snapshot` the requested labels count as requested
         (`ledger.reads.snapshot`, `asking`).
         """
-        judge, resting = self._judge(snapshot, now, ALL), standing_on(self.graph, snapshot, asking)
+        judge, resting = self._judge(snapshot, now, ALL), find_dependent_windows(self.graph, snapshot, asking)
         asked: dict[str, tuple[Window, ...]] = {}
         following: dict[str, tuple[Window, ...]] = {}
         for name, node in self.graph.nodes.items():
             cadence, wanted = node.table.cadence, frozenset(asking.get(name, ()))
             awaited = judge.facts.to_do[name].awaited
             waiting = (window for low, high in awaited for window in cadence.windows(low, high))
-            here = (window for window in waiting if _holds(resting.get(name), window.start))
+            here = (window for window in waiting if _covers_label(resting.get(name), window.start))
             if rest := tuple(window for window in here if window.start not in wanted):
                 following[name] = rest
             if wanted:
                 asked[name] = tuple(Window(label, cadence.next(label)) for label in sorted(wanted))
         return Ripple(asked, following)
 
-    def _offered(self, judge: Judge, node: Node, to_do: ToDo, request: PlanRequest) -> list[Group]:
+    def _build_claimable_groups(self, judge: Judge, node: Node, to_do: ToDo, request: PlanRequest) -> list[Group]:
         """Return the groups of one table that may be claimed. Only windows that may be ready are checked."""
         past = judge.facts.snapshot.of(node.table.name)
         if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name) or past.refused:
             return []
         front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
         reach = within_reach(node, judge.facts.settlement.settled, self.graph.nodes)
-        within = front.reached(reach | no_longer_waiting(node, judge.facts.now))
+        within = front.limit_missing(reach | no_longer_waiting(node, judge.facts.now))
         if node.table.closes is not None:
-            within = within.reached(closed_windows(past, node.table.cadence))
+            within = within.limit_missing(closed_windows(past, node.table.cadence))
         if (link := judge.facts.snapshot.links.get(node.table.name)) is not None:
-            within = within.reached(within_link(node.table, link))
+            within = within.limit_missing(within_link(node.table, link))
         judged = (judge.batch(node.table.name, window) for window in within.windows(node.table.cadence))
         ready = islice((batch for batch in judged if batch.status is Status.READY), _enough(node, request.cap))
-        return _shared(node, past, tuple(ready), most_together(node, request.group_cap))
+        return _split_into_groups(node, past, tuple(ready), most_together(node, request.group_cap))
 
     def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest) -> Judge:
-        starts, force, only, clock = self.starts(snapshot, now), _forced(snapshot, request), request.only, request.clock
+        starts, force, only, clock = (
+            self.starts(snapshot, now),
+            _collect_forced_labels(snapshot, request),
+            request.only,
+            request.clock,
+        )
         settlement = settle(self.graph, snapshot, force)
         to_do = to_do_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
         selected = frozenset(self.graph.nodes if only is None else only)
@@ -215,7 +220,7 @@ class Planner:
         )
         return Judge(facts)
 
-    def _selected(self, judge: Judge, request: PlanRequest) -> Iterator[tuple[Node, ToDo]]:
+    def _select_work(self, judge: Judge, request: PlanRequest) -> Iterator[tuple[Node, ToDo]]:
         """Yield the selected tables that have something to do, upstream first, with the labels that may run."""
         for name, node in self.graph.nodes.items():
             to_do = judge.facts.to_do[name]
@@ -258,7 +263,7 @@ class Planner:
                 found[name] = tuple(window.start for window in windows)
         return found
 
-    def _following(self, judge: Judge) -> dict[str, int]:
+    def _count_following(self, judge: Judge) -> dict[str, int]:
         """Count by table the done windows that wait for batches that are made again, without being revisions."""
         found = {}
         for name, node in self.graph.nodes.items():
@@ -302,7 +307,7 @@ def plan(flow: Flow, snapshot: LedgerSnapshot, now: datetime, request: PlanReque
 
 def _is_refused(books: Books, snapshot: LedgerSnapshot) -> bool:
     """Return whether closing cannot be checked: the declaration of the table, or of one that it reads, is refused."""
-    names = {books.table.name, *(read.table for read in books.reads)}
+    names = {books.table.name, *(read.table for read in books.open_ended_reads)}
     return any(snapshot.of(name).refused for name in names)
 
 
@@ -311,7 +316,7 @@ def _late_of(table: Table) -> str | None:
     return None if table.late_rows is None else table.late_rows.of
 
 
-def _forced(snapshot: LedgerSnapshot, request: PlanRequest) -> Mapping[str, frozenset[datetime]]:
+def _collect_forced_labels(snapshot: LedgerSnapshot, request: PlanRequest) -> Mapping[str, frozenset[datetime]]:
     """Return the labels to run although no batch needs them: those of the request, and those that users asked for."""
     wanted = {
         name: frozenset(label for label in facts.wanted if not facts.covered.covers_instant(label))
@@ -322,7 +327,7 @@ def _forced(snapshot: LedgerSnapshot, request: PlanRequest) -> Mapping[str, froz
     return {name: request.force.get(name, frozenset()) | wanted.get(name, frozenset()) for name in names}
 
 
-def _holds(spans: IntervalSet | None, label: datetime) -> bool:
+def _covers_label(spans: IntervalSet | None, label: datetime) -> bool:
     return spans is not None and spans.covers_instant(label)
 
 
@@ -331,11 +336,11 @@ def _enough(node: Node, cap: int) -> int:
     return 1 if node.is_single and not node.groups_in_order else cap
 
 
-def _goes_alone(batch: Batch, past: TableFacts) -> bool:
+def _needs_own_claim(batch: Batch, past: TableFacts) -> bool:
     return batch.label in past.troubles or bool(batch.missing) or batch.verb == RELEASE
 
 
-def _shared(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:
+def _split_into_groups(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:
     """Distribute the ready batches of one table over claims, oldest first.
 
     A retried batch gets a claim of its own, since failed groups are split. So does a batch with missing inputs, and one
@@ -345,7 +350,7 @@ def _shared(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: i
     groups: list[Group] = []
     if node.table.choices and not node.is_single:  # labels are independent here: group them by query
         ready = tuple(sorted(ready, key=lambda batch: batch.choice or ""))
-    runs = groupby(ready, key=lambda batch: (_goes_alone(batch, past), batch.verb, batch.choice))
+    runs = groupby(ready, key=lambda batch: (_needs_own_claim(batch, past), batch.verb, batch.choice))
     for (is_alone, _, _), run in runs:
         while chunk := tuple(islice(run, 1 if is_alone else max(group_cap, 1))):
             groups.append(Group(node.table.name, chunk))

@@ -45,12 +45,12 @@ def to_make(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -
     Cost: grows with the number of windows to make, not with the number of settled ones.
     """
     open_: dict[str, IntervalSet] = {}
-    to_do: list[_Span] = [(name, *span) for name, span in ticks.kept(tables, tick).items()]
+    to_do: list[_Span] = [(name, *span) for name, span in ticks.find_kept_intervals(tables, tick).items()]
     while to_do:
         name, low, high = to_do.pop()
         node = ticks.graph.nodes[name]
         known = open_.get(name, _NOTHING)
-        if new := _unsettled(ticks, node, low, high) - known:
+        if new := _find_unsettled_windows(ticks, node, low, high) - known:
             open_[name] = known | new
             for window in (window for span in new for window in node.table.cadence.windows(*span)):
                 to_do += _read(flow, ticks, node, window)
@@ -72,7 +72,7 @@ def to_make(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -
     )
 
 
-def _unsettled(ticks: Ticks, node: Node, low: datetime, high: datetime) -> IntervalSet:
+def _find_unsettled_windows(ticks: Ticks, node: Node, low: datetime, high: datetime) -> IntervalSet:
     """Return the unsettled windows of a span that can be made; for ordered tables also the windows before it."""
     name, cadence = node.table.name, node.table.cadence
     facts, end = ticks.snapshot.of(name), cadence.last_due(ticks.now)
@@ -88,7 +88,7 @@ def _unsettled(ticks: Ticks, node: Node, low: datetime, high: datetime) -> Inter
 def _read(flow: Flow, ticks: Ticks, node: Node, window: Window) -> Iterator[_Span]:
     """Yield the inputs of a batch. LATEST uses its stored tick, otherwise the newest that is settled or due."""
     latest = dict(ticks.snapshot.of(node.table.name).latest.get(window.start, {}))
-    for read in node.table.reads_of(window):
+    for read in node.table.reads_for_window(window):
         above = ticks.graph.nodes[read.table]
         if read.kind is ReadKind.LATEST and read.table not in latest:
             tick = ticks.settlement.newest_tick(above, ticks.starts[read.table])

@@ -17,14 +17,14 @@ from waterclock.batches.facts import (
     Missing,
     OpenClaim,
     TableFacts,
-    lacking,
+    describe_missing_inputs,
 )
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read
 from waterclock.planner.closings import Books, closed_words, open_words
 from waterclock.planner.graph import FlowGraph, Node, is_circular
-from waterclock.planner.links import expired, waits_for
-from waterclock.planner.open_windows import is_forgotten, not_known, open_windows, reads_of
+from waterclock.planner.links import is_expired, waits_for
+from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
 from waterclock.planner.plan import (
     GIVE_UP,
@@ -38,8 +38,8 @@ from waterclock.planner.plan import (
 )
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.reads import bind
-from waterclock.planner.settlement import Settlement, awaited, is_dropped
-from waterclock.planner.to_do import ToDo, stands_from
+from waterclock.planner.settlement import Settlement, find_awaited_inputs, is_dropped
+from waterclock.planner.to_do import ToDo, find_snapshot_start
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
@@ -103,44 +103,52 @@ class Judge:
             # result for a cycle of causes that reaches this batch again; in a legal flow no such cycle persists
             self._seen[key] = Batch(name, window, Status.WAITING, "waits for itself")
             self._depth += 1
-            self._seen[key] = self._judged(node, window)
+            self._seen[key] = self._judge_batch(node, window)
             self._depth -= 1
         return self._seen[key]
 
-    def _judged(self, node: Node, window: Window) -> Batch:
+    def _judge_batch(self, node: Node, window: Window) -> Batch:
         past = self.facts.snapshot.of(node.table.name)
         trouble = past.troubles.get(window.start)
-        if known := self._known(node, window, past):
-            stopped = self._found(node, window, past, *known)
+        if known := self._find_known_status(node, window, past):
+            stopped = self._build_batch(node, window, past, *known)
             is_outdated = stopped.status is Status.HELD and trouble is not None and trouble.is_outdated
             return replace(stopped, is_outdated=True) if is_outdated else stopped
         if cause := self._before_in_order(node, window, past):
-            return self._stopped(node, window, past, (), (cause,))
+            return self._build_stopped_batch(node, window, past, (), (cause,))
         if found := self._unseen(node, window, past):
             return found
-        reads, causes = self._reads(node, window, past)
+        reads, causes = self._bind_reads(node, window, past)
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), self.facts.snapshot)
         if dropped is not None:
             reason = f"RETAIN of {dropped} has dropped what it reads"
-            return self._found(node, window, past, Status.EXPIRED, reason, reads)
+            return self._build_batch(node, window, past, Status.EXPIRED, reason, reads)
         missing: tuple[Missing, ...] = ()
         if causes:
             is_refused = any(cause.status is Status.BLOCKED for cause in causes)
             partial = None if is_refused else self._without_the_rest(node, window, past, reads)
             if partial is None:
-                return self._stopped(node, window, past, reads, causes)
+                return self._build_stopped_batch(node, window, past, reads, causes)
             reads, missing = partial.reads, partial.missing
         reason = f"tried again after: {_first_line(trouble.error)}" if trouble else self._why(node, past, window.start)
-        made = self._found(node, window, past, Status.READY, reason, reads)
+        made = self._build_batch(node, window, past, Status.READY, reason, reads)
         if node.table.open_of is not None:
-            made = replace(made, opened=self._opened(node, window, self._ticks(node, window, past)[0]))
-        return replace(made, missing=missing, reason=f"{reason}, partial: {lacking(missing)}") if missing else made
+            made = replace(made, opened=self._find_open_windows(node, window, self._ticks(node, window, past)[0]))
+        return (
+            replace(made, missing=missing, reason=f"{reason}, partial: {describe_missing_inputs(missing)}")
+            if missing
+            else made
+        )
 
     def _unseen(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return a batch that waits for another project, for its window to close, or for other windows to close."""
-        return self._linked(node, window, past) or self._open(node, window, past) or self._undecided(node, window, past)
+        return (
+            self._check_link(node, window, past)
+            or self._open(node, window, past)
+            or self._check_late_rows(node, window, past)
+        )
 
-    def _undecided(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+    def _check_late_rows(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return a batch of late rows that waits until it is known which windows were closed before its slice."""
         late_rows, facts = node.table.late_rows, self.facts
         if late_rows is None or facts.books(facts.graph.nodes[late_rows.of]).is_decided(window.start):
@@ -149,7 +157,7 @@ class Judge:
         reason = (
             f"waits until it is known which windows of {late_rows.of} were closed by {local_text(window.start, zone)}"
         )
-        return self._found(node, window, past, Status.WAITING, reason)
+        return self._build_batch(node, window, past, Status.WAITING, reason)
 
     def _open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return an open window as a waiting batch: for the window before it, or for its condition at a boundary.
@@ -165,28 +173,30 @@ class Judge:
         first = books.first_open() or window
         if first.start < window.start:
             before = Cause(node.table.name, first, Status.WAITING, "whose books are open")
-            return self._stopped(node, window, past, (), (before,))
-        ahead = books.begins(window, is_first=True)
+            return self._build_stopped_batch(node, window, past, (), (before,))
+        ahead = books.find_first_boundary(window, is_first=True)
         facts = self.facts
-        reads = bind(node.table, window, facts.flow, facts.starts, reads=books.reads, closing=ahead)
+        reads = bind(node.table, window, facts.flow, facts.starts, reads=books.open_ended_reads, closing=ahead)
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), facts.snapshot)
         if dropped is not None:
-            return self._found(node, window, past, Status.EXPIRED, f"RETAIN of {dropped} has dropped what it reads")
+            return self._build_batch(
+                node, window, past, Status.EXPIRED, f"RETAIN of {dropped} has dropped what it reads"
+            )
         causes = tuple(cause for read in reads if (cause := self._gap(read)))
         if any(cause.status in STOPS for cause in causes):
-            return self._stopped(node, window, past, reads, causes)
-        return self._found(node, window, past, Status.WAITING, open_words(books, window), reads, causes)
+            return self._build_stopped_batch(node, window, past, reads, causes)
+        return self._build_batch(node, window, past, Status.WAITING, open_words(books, window), reads, causes)
 
     def _state_of_open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return a state of open windows that waits until these windows are known; None if they are known."""
         books = self.facts.books_beside(node)
         if is_forgotten(books, window.end):
             reason = f"windows of {books.table.name} that were open then are closed since, and a newer state is made"
-            return self._found(node, window, past, Status.EXPIRED, reason)
-        waits = not_known(books, window.end)
-        return None if waits is None else self._found(node, window, past, Status.WAITING, waits)
+            return self._build_batch(node, window, past, Status.EXPIRED, reason)
+        waits = explain_unknown_windows(books, window.end)
+        return None if waits is None else self._build_batch(node, window, past, Status.WAITING, waits)
 
-    def _opened(self, node: Node, window: Window, ticks: Mapping[str, datetime]) -> tuple[OpenWindow, ...]:
+    def _find_open_windows(self, node: Node, window: Window, ticks: Mapping[str, datetime]) -> tuple[OpenWindow, ...]:
         return open_windows(self.facts.books_beside(node), window.end, ticks)
 
     def _without_the_rest(
@@ -198,7 +208,7 @@ class Judge:
         if (
             not is_first
             or not waits_no_longer(node, window, facts.now)
-            or len(reads) < len(node.table.reads_of(window))
+            or len(reads) < len(node.table.reads_for_window(window))
         ):
             return None
         found = partial_of(node, reads, facts.graph, facts.snapshot, facts.settlement, facts.starts)
@@ -211,34 +221,34 @@ class Judge:
             to_do, cadence = facts.to_do[missing.table], node.table.cadence
             again = (label for label in to_do.revisions if missing.low <= label < missing.high)
             windows = [*starmap(Window, to_do.missing), *map(cadence.window_of, again)]
-            return any(self._comes(node, window) for window in windows)
+            return any(self._is_batch_coming(node, window) for window in windows)
         settled = facts.settlement.settled
         gaps = settled[missing.table].gaps(missing.low, missing.high)
         # first the windows that may be ready, then those that may become ready
         return any(
-            self._comes(node, window)
+            self._is_batch_coming(node, window)
             for spans in (gaps & within_reach(node, settled, facts.graph.nodes), gaps)
-            for window in islice(self._untroubled(node, spans), _FAR)
+            for window in islice(self._list_untroubled_windows(node, spans), _FAR)
         )
 
-    def _untroubled(self, node: Node, spans: IntervalSet) -> Iterator[Window]:
+    def _list_untroubled_windows(self, node: Node, spans: IntervalSet) -> Iterator[Window]:
         troubles = self.facts.snapshot.of(node.table.name).troubles
         for window in (window for span in spans for window in node.table.cadence.windows(*span)):
             trouble = troubles.get(window.start)
             if trouble is None or _is_due_again(trouble, self.facts.clock):
                 yield window
 
-    def _comes(self, node: Node, window: Window) -> bool:
+    def _is_batch_coming(self, node: Node, window: Window) -> bool:
         """Return whether a batch is being made, or can be made once its causes are resolved."""
         key = (node.table.name, window.start)
         if key not in self._coming:
             self._coming[key] = False  # result for a cycle of causes, and for a chain that is too long
             self._steps += 1
-            self._coming[key] = self._steps <= _FAR and self._looks_to_come(node, window)
+            self._coming[key] = self._steps <= _FAR and self._check_batch_coming(node, window)
             self._steps -= 1
         return self._coming[key]
 
-    def _looks_to_come(self, node: Node, window: Window) -> bool:
+    def _check_batch_coming(self, node: Node, window: Window) -> bool:
         name, facts = node.table.name, self.facts
         if window.start < facts.starts[name] or node.table.cadence.due_at(window) > facts.now:
             return False
@@ -247,7 +257,7 @@ class Judge:
             return batch.status is Status.RUNNING
         if batch.status is Status.WAITING and batch.causes:
             nodes = facts.graph.nodes
-            return all(self._comes(nodes[cause.table], cause.window) for cause in batch.causes)
+            return all(self._is_batch_coming(nodes[cause.table], cause.window) for cause in batch.causes)
         return batch.status is Status.READY and window.start not in facts.absent.get(name, ())
 
     def _why(self, node: Node, past: TableFacts, label: datetime) -> str:
@@ -259,23 +269,27 @@ class Judge:
             closing = past.closings.get(label)
             is_closed = node.table.closes is not None and closing is not None and closing.tick is not None
             return f"{due}, {closed_words(closing, node.table.cadence.zone)}" if closing and is_closed else due
-        if label not in past.requested and (lacks := awaited(node, self.facts.snapshot).get(label)):
-            return f"what it was made {lacking(lacks)}, has come"
+        if label not in past.requested and (lacks := find_awaited_inputs(node, self.facts.snapshot).get(label)):
+            return f"what it was made {describe_missing_inputs(lacks)}, has come"
         changed = {fact.table for fact in past.suspects.get(label, ()) if fact.recorded != fact.current}
-        return f"stale: {', '.join(sorted(changed))} changed since" if changed else _asked(past.requested.get(label))
+        return (
+            f"stale: {', '.join(sorted(changed))} changed since"
+            if changed
+            else _describe_request(past.requested.get(label))
+        )
 
-    def _linked(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+    def _check_link(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return a batch that waits for another project's table. A batch made from the stage does not depend on it."""
         link = self.facts.snapshot.links.get(node.table.name)
         if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP, RELEASE}:
             return None
-        if expired(node.table, link, window):
+        if is_expired(node.table, link, window):
             reason = f"RETAIN of {link.upstream} has dropped what it reads"
-            return self._found(node, window, past, Status.EXPIRED, reason)
+            return self._build_batch(node, window, past, Status.EXPIRED, reason)
         cause = waits_for(node.table, link, window)
-        return None if cause is None else self._stopped(node, window, past, (), (cause,))
+        return None if cause is None else self._build_stopped_batch(node, window, past, (), (cause,))
 
-    def _known(self, node: Node, window: Window, past: TableFacts) -> tuple[Status, str] | None:
+    def _find_known_status(self, node: Node, window: Window, past: TableFacts) -> tuple[Status, str] | None:
         """Return the status and reason of a batch where they do not depend on its inputs."""
         if claim := _claim_of(past, window.start):
             return Status.WAITING if claim.left else Status.RUNNING, claim.left or "running"
@@ -290,7 +304,7 @@ class Judge:
             return Status.PAUSED, pause.words(node.table.cadence.zone)
         return None
 
-    def _stopped(
+    def _build_stopped_batch(
         self,
         node: Node,
         window: Window,
@@ -305,9 +319,9 @@ class Judge:
         if first.status in STOPS:
             by = first.table if first.status is Status.BLOCKED else f"{where}, {first.status}"
             reason = f"blocked by {by}: {first.detail}{self._instead(node, window, past)}"
-            return self._found(node, window, past, Status.BLOCKED, reason, reads, ordered)
+            return self._build_batch(node, window, past, Status.BLOCKED, reason, reads, ordered)
         reason = f"waits for {where}, {first.detail or first.status}"
-        return self._found(node, window, past, Status.WAITING, reason, reads, ordered)
+        return self._build_batch(node, window, past, Status.WAITING, reason, reads, ordered)
 
     def _instead(self, node: Node, window: Window, past: TableFacts) -> str:
         """Return a hint about the older state that can be made meanwhile. It needs a request, as no batch reads it."""
@@ -319,11 +333,11 @@ class Judge:
             if start < self.facts.starts[table.name] or past.covered.covers_instant(start):
                 return ""
             is_free = start not in past.troubles and _claim_of(past, start) is None
-            if is_free and not self._reads(node, cadence.window_of(start), past)[1]:
+            if is_free and not self._bind_reads(node, cadence.window_of(start), past)[1]:
                 return f"; `waterclock backfill {table.name} {label_of(start)}` makes an older state until then"
         return ""
 
-    def _found(
+    def _build_batch(
         self,
         node: Node,
         window: Window,
@@ -336,7 +350,7 @@ class Judge:
         is_revision = past.covered.covers_instant(window.start)
         stands = None
         if node.table.is_snapshot:
-            stands = past.stands.get(window.start) if is_revision else stands_from(past)
+            stands = past.stands.get(window.start) if is_revision else find_snapshot_start(past)
         verb, choice = past.requested.get(window.start), node.table.choice_of(window)
         chosen = None if choice is None else str(choice)
         closing = past.closings.get(window.start)
@@ -361,18 +375,20 @@ class Judge:
             first = self.batch(name, node.table.cadence.window_of(stopped))
         return self._cause(first)
 
-    def _reads(self, node: Node, window: Window, past: TableFacts) -> tuple[tuple[BoundRead, ...], tuple[Cause, ...]]:
+    def _bind_reads(
+        self, node: Node, window: Window, past: TableFacts
+    ) -> tuple[tuple[BoundRead, ...], tuple[Cause, ...]]:
         """Bind the batch's references, and find the unsettled part of each."""
         table, facts = node.table, self.facts
         ticks, causes = self._ticks(node, window, past)
-        reads = table.reads_of(window)
+        reads = table.reads_for_window(window)
         if causes:
             reads = tuple(read for read in reads if read.kind is not ReadKind.LATEST or read.table in ticks)
         closing = past.closings.get(window.start, _OPEN).tick
         if table.open_of is None:
             bound = bind(table, window, facts.flow, facts.starts, ticks, reads=reads, closing=closing)
         else:
-            bound = () if causes else reads_of(self._opened(node, window, ticks))
+            bound = () if causes else merge_reads(self._find_open_windows(node, window, ticks))
         causes += [cause for read in bound if (cause := self._gap(read) or self._without_columns(node, read))]
         return bound, tuple(dict.fromkeys(causes))
 
@@ -380,7 +396,7 @@ class Judge:
         """Return the tick of every LATEST: the one stored at the first run, otherwise the newest that is settled."""
         ticks = dict(past.latest.get(window.start, {}))
         causes = []
-        for read in node.table.reads_of(window):
+        for read in node.table.reads_for_window(window):
             if read.kind is ReadKind.LATEST and read.table not in ticks:
                 above = self.facts.graph.nodes[read.table]
                 tick = self.facts.settlement.newest_tick(above, self.facts.starts[read.table])
@@ -482,7 +498,7 @@ def _is_due_again(trouble: FailedBatch, clock: datetime) -> bool:
     return trouble.due_again is not None and trouble.due_again <= clock
 
 
-def _asked(verb: str | None) -> str:
+def _describe_request(verb: str | None) -> str:
     return "asked to be restated" if verb is None else f"{verb} asked for"
 
 

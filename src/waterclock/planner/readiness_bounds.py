@@ -27,10 +27,10 @@ def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[
     """
     table = node.table
     if not table.choices:
-        return _reached(node, table.reads, settled, nodes)
+        return _find_reachable_windows(node, table.reads, settled, nodes)
     found = IntervalSet()
     for choice in table.choices:
-        found |= _reached(node, choice.reads, settled, nodes)
+        found |= _find_reachable_windows(node, choice.reads, settled, nodes)
     return found
 
 
@@ -42,7 +42,7 @@ def no_longer_waiting(node: Node, now: datetime) -> IntervalSet:
     return IntervalSet.from_intervals([(BEGINNING, cadence.ceil(after.before(now, cadence.zone)))])
 
 
-def _reached(
+def _find_reachable_windows(
     node: Node, reads: Iterable[Read], settled: Mapping[str, IntervalSet], nodes: Mapping[str, Node]
 ) -> IntervalSet:
     found = _ALWAYS
@@ -51,12 +51,12 @@ def _reached(
         is_of_each = node.table.open_of is not None and read.kind is not ReadKind.UNTIL  # read for each open window
         if read.kind not in {ReadKind.PREVIOUS, ReadKind.LATEST} and not is_open_ended and not is_of_each:
             behind = read.span if read.kind is ReadKind.UNTIL and node.table.open_of is None else None
-            served = _served(node, nodes[read.table], settled[read.table], behind)
+            served = _list_served_intervals(node, nodes[read.table], settled[read.table], behind)
             found &= IntervalSet.from_intervals(served)
     return found
 
 
-def _served(node: Node, u: Node, settled: IntervalSet, behind: Duration | None) -> Iterator[Interval]:
+def _list_served_intervals(node: Node, u: Node, settled: IntervalSet, behind: Duration | None) -> Iterator[Interval]:
     """Yield, for each settled span, the interval of windows that end while that span is u's newest.
 
     `behind` is how far past its end a window reads. A calendar duration may vary by a day.

@@ -35,13 +35,13 @@ def bind(
     end.
     Raises  E501 where LATEST has no tick yet
     """
-    wanted = table.reads_of(window) if reads is None else reads
-    return tuple(_bound(table, read, window, flow, starts, latest, closing) for read in wanted)
+    wanted = table.reads_for_window(window) if reads is None else reads
+    return tuple(_bind_read(table, read, window, flow, starts, latest, closing) for read in wanted)
 
 
 def bind_read(table: Table, read: Read, window: Window, flow: Flow, starts: Mapping[str, datetime]) -> BoundRead:
     """Bind one reference other than LATEST, by the rules of `bind`."""
-    return _bound(table, read, window, flow, starts, _NO_TICKS)
+    return _bind_read(table, read, window, flow, starts, _NO_TICKS)
 
 
 def until_begins(table: Table, span: Duration, s: datetime) -> datetime:
@@ -54,7 +54,7 @@ def until_ends(table: Table, span: Duration, e: datetime) -> datetime:
     return span.after(e, table.cadence.zone)
 
 
-def _bound(
+def _bind_read(
     table: Table,
     read: Read,
     window: Window,
@@ -95,13 +95,13 @@ def _slices(table: Table, read: Read, u: Table, window: Window, start: datetime,
         low, high = u.cadence.ceil(read.span.before(high, table.cadence.zone)), low
     elif read.kind is ReadKind.PREVIOUS:
         low, high = table.cadence.previous(low), low
-    return BoundRead(read, ReadScope.SLICES, _kept_from(u, min(low, high), high), high)
+    return BoundRead(read, ReadScope.SLICES, _cut_at_retain(u, min(low, high), high), high)
 
 
 def _state(read: Read, u: Table, start: datetime, tick: datetime) -> BoundRead:
     if u.mode is Mode.REPLACE:
         return BoundRead(read, ReadScope.STATE, u.cadence.previous(tick), tick)
-    return BoundRead(read, ReadScope.STATE, _kept_from(u, min(start, tick), tick), tick)
+    return BoundRead(read, ReadScope.STATE, _cut_at_retain(u, min(start, tick), tick), tick)
 
 
 def _at_tick(read: Read, u: Table, start: datetime, tick: datetime) -> BoundRead:
@@ -110,7 +110,7 @@ def _at_tick(read: Read, u: Table, start: datetime, tick: datetime) -> BoundRead
     return _state(read, u, start, tick)
 
 
-def _kept_from(u: Table, low: datetime, high: datetime) -> datetime:
+def _cut_at_retain(u: Table, low: datetime, high: datetime) -> datetime:
     """Cut an interval at RETAIN: as of b an APPEND table has the windows in `[b - d, b)`."""
     if u.retain is None or u.mode is not Mode.APPEND:
         return low

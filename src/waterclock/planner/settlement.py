@@ -60,7 +60,7 @@ def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, froz
         for member in (graph.nodes[member] for member in members):
             facts = snapshot.of(member.table.name)
             asked = forced.get(member.table.name, frozenset()).union(facts.requested)
-            lacks = awaited(member, snapshot)
+            lacks = find_awaited_inputs(member, snapshot)
             whole = _whole(lacks, snapshot, unsettled)
             kept = {label for label in facts.partial if label in lacks or _has_lost(facts, label, snapshot)} - whole
             found = _begin(member, facts, asked, snapshot if is_any_dropped else None, _Lacking(whole, frozenset(kept)))
@@ -76,7 +76,7 @@ def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, froz
     return Settlement(stale, unsettled, settled, reported)
 
 
-def standing_on(
+def find_dependent_windows(
     graph: FlowGraph, snapshot: LedgerSnapshot, asked: Mapping[str, Collection[datetime]]
 ) -> dict[str, IntervalSet]:
     """Return by table the requested labels and the done windows that rest on them, directly or through others."""
@@ -126,7 +126,7 @@ def _is_restless(facts: TableFacts) -> bool:
     return bool(facts.suspects or facts.requested or facts.open_claims or facts.partial)
 
 
-def awaited(node: Node, snapshot: LedgerSnapshot) -> dict[datetime, tuple[Missing, ...]]:
+def find_awaited_inputs(node: Node, snapshot: LedgerSnapshot) -> dict[datetime, tuple[Missing, ...]]:
     """Return by label the missing inputs that batches of a table wait for, to be made whole.
 
     Batches do not wait for tables that their table no longer reads, nor for windows before the START of those tables.
@@ -219,7 +219,7 @@ def _begin(
 def _spread(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
     """Mark suspects that rest on unsettled windows. In cycles, repeat from the oldest on until nothing changes."""
     if not is_chain:
-        touched = [suspect for suspect in standing if _stands_on(suspect, unsettled)]
+        touched = [suspect for suspect in standing if _has_unsettled_input(suspect, unsettled)]
         if touched:
             spans = IntervalSet.from_intervals((suspect.low, suspect.high) for suspect in touched)
             unsettled[touched[0].table] |= spans
@@ -229,7 +229,7 @@ def _spread(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_c
     while is_moving:
         left = []
         for suspect in waiting:
-            if _stands_on(suspect, unsettled):
+            if _has_unsettled_input(suspect, unsettled):
                 unsettled[suspect.table] = unsettled[suspect.table].add(suspect.low, suspect.high)
             else:
                 left.append(suspect)
@@ -237,7 +237,7 @@ def _spread(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_c
         waiting = left
 
 
-def _stands_on(suspect: _Suspect, unsettled: Mapping[str, IntervalSet]) -> bool:
+def _has_unsettled_input(suspect: _Suspect, unsettled: Mapping[str, IntervalSet]) -> bool:
     return any(
         fact.low < fact.high and unsettled[fact.table].first_gap(fact.low, fact.high) != (fact.low, fact.high)
         for fact in suspect.inputs

@@ -26,7 +26,7 @@ def starts(flow: Flow, snapshot: LedgerSnapshot, now: datetime) -> dict[str, dat
     return starts_of(flow, graph_of(flow), snapshot, now)
 
 
-def begins_alone(table: Table) -> bool:
+def has_own_start(table: Table) -> bool:
     """Return whether a table's source determines its first window: a collect that reads no other table."""
     return table.kind is Kind.COLLECT and table.each is None
 
@@ -40,7 +40,7 @@ def starts_to_write(
     first run reads the existing data, however old it is. If labels are done (in a ledger that was rebuilt without its
     export), it is the oldest of them.
     """
-    collects = (table for table in flow.tables.values() if begins_alone(table) and table.start is None)
+    collects = (table for table in flow.tables.values() if has_own_start(table) and table.start is None)
     return {
         table.name: _first_look(table, snapshot.of(table.name), now, clock_of(table))
         for table in collects
@@ -56,7 +56,7 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
         if table.open_of is not None:
             found[name] = table.cadence.floor(found[table.open_of])
             continue
-        derived = None if begins_alone(table) else _derived(table, flow, found, node.cycle)
+        derived = None if has_own_start(table) else _derive_start(table, flow, found, node.cycle)
         if derived is None:
             facts = snapshot.of(name)
             found[name] = table.cadence.floor(table.start or facts.start or _first_look(table, facts, now))
@@ -82,7 +82,7 @@ def _first_look(table: Table, facts: TableFacts, now: datetime, clock: datetime 
     return min(done, newest)
 
 
-def _derived(table: Table, flow: Flow, found: Mapping[str, datetime], cycle: frozenset[str]) -> datetime | None:
+def _derive_start(table: Table, flow: Flow, found: Mapping[str, datetime], cycle: frozenset[str]) -> datetime | None:
     """Return the first window for which every read is at or after the START of the table read; None without any reads.
 
     Snapshots cover all earlier windows, LATEST waits for a first batch, and PREVIOUS in a cycle starts with its reader.
@@ -91,14 +91,16 @@ def _derived(table: Table, flow: Flow, found: Mapping[str, datetime], cycle: fro
     if table.choices:
         return _derived_of_choices(table, flow, found, cycle)
     reads = [read for read in table.reads if not is_circular(table, read, cycle)]
-    return _bounded(table, [read for read in reads if _bounds(flow, read)] or reads, flow, found)
+    return _find_latest_bound(table, [read for read in reads if _bounds(flow, read)] or reads, flow, found)
 
 
 def _bounds(flow: Flow, read: Read) -> bool:
     return read.kind is not ReadKind.LATEST and not flow.tables[read.table].is_snapshot
 
 
-def _bounded(table: Table, reads: Iterable[Read], flow: Flow, found: Mapping[str, datetime]) -> datetime | None:
+def _find_latest_bound(
+    table: Table, reads: Iterable[Read], flow: Flow, found: Mapping[str, datetime]
+) -> datetime | None:
     bounds = [_first_window(table, read, flow.tables[read.table], found[read.table]) for read in reads]
     return max(bounds, default=None)
 
@@ -114,7 +116,7 @@ def _derived_of_choices(
     by_choice = [[read for read in it.reads if not is_circular(table, read, cycle)] for it in table.choices]
     if any(_bounds(flow, read) for reads in by_choice for read in reads):
         by_choice = [[read for read in reads if _bounds(flow, read)] for reads in by_choice]
-    firsts = [_bounded(table, reads, flow, found) for reads in by_choice]
+    firsts = [_find_latest_bound(table, reads, flow, found) for reads in by_choice]
     known = [first for first in firsts if first is not None]
     if not known:
         return None

@@ -77,7 +77,7 @@ class Ticks:
         for tick in islice(self._boundaries(tables, is_partial=is_partial), _TRIED):
             if all(self._is_settled(self.graph.nodes[name], tick, is_partial=is_partial) for name in tables):
                 return tick
-        name, (first, _) = next(iter(self.awaited(tables).items()), (None, (self.now, self.now)))
+        name, (first, _) = next(iter(self.find_awaited_windows(tables).items()), (None, (self.now, self.now)))
         raise WaterclockError(
             "E523",
             "there is no tick at which all of it is settled",
@@ -97,7 +97,7 @@ class Ticks:
         then = replace(self, snapshot=snapshot, settlement=settle(self.graph, snapshot, {}))
         return then.latest(tables, is_partial=is_partial)
 
-    def awaited(self, tables: Collection[str]) -> dict[str, Interval]:
+    def find_awaited_windows(self, tables: Collection[str]) -> dict[str, Interval]:
         """Return by table the first unsettled windows among those that its newest content rests on."""
         found: dict[str, Interval] = {}
         for name in tables:
@@ -108,17 +108,17 @@ class Ticks:
                 found |= {name: gap} if gap is not None else {}
         return found
 
-    def needs(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
+    def find_needed_intervals(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
         """Return the windows that each table's content as of a tick rests on, as one interval."""
         return {name: self._read(self.graph.nodes[name], tick) for name in tables}
 
-    def kept(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
+    def find_kept_intervals(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
         """Return the windows that the tables need as of a tick, without those that RETAIN has dropped."""
         dropped = {name: self.snapshot.of(name).dropped_before or BEGINNING for name in tables}
-        needs = self.needs(tables, tick)
+        needs = self.find_needed_intervals(tables, tick)
         return {name: (min(max(low, dropped[name]), high), high) for name, (low, high) in needs.items()}
 
-    def missing(self, tables: Collection[str], tick: datetime) -> dict[str, IntervalSet]:
+    def find_missing_windows(self, tables: Collection[str], tick: datetime) -> dict[str, IntervalSet]:
         """Return the missing or dropped windows among those that the tables' content as of a tick rests on.
 
         Raises  E521 for a tick in the future or before a table's first window
@@ -130,10 +130,10 @@ class Ticks:
                 why=f"it is {self.now:%Y-%m-%d %H:%MZ}",
                 fix="--as-of latest gives the newest tick that is settled",
             )
-        found = {name: self._missing(self.graph.nodes[name], tick) for name in tables}
+        found = {name: self._find_missing_of_table(self.graph.nodes[name], tick) for name in tables}
         return {name: gaps for name, gaps in found.items() if gaps}
 
-    def _missing(self, node: Node, tick: datetime) -> IntervalSet:
+    def _find_missing_of_table(self, node: Node, tick: datetime) -> IntervalSet:
         table, (low, high) = node.table, self._read(node, tick)
         zone, start = table.cadence.zone, self.starts[table.name]
         if self._is_open_ended(table.name) and high <= low:
@@ -146,9 +146,9 @@ class Ticks:
                 why=f"its first window starts {local_text(start, zone)}",
                 fix=f"ask as of {label_of(table.cadence.next(start))} or later",
             )
-        return self.lost(table.name, low, high) | self.snapshot.of(table.name).covered.gaps(low, high)
+        return self.find_dropped_windows(table.name, low, high) | self.snapshot.of(table.name).covered.gaps(low, high)
 
-    def lost(self, name: str, low: datetime, high: datetime) -> IntervalSet:
+    def find_dropped_windows(self, name: str, low: datetime, high: datetime) -> IntervalSet:
         """Return the part of a table's interval that RETAIN has dropped."""
         dropped = self.snapshot.of(name).dropped_before
         if dropped is None or dropped <= low:
@@ -164,7 +164,7 @@ class Ticks:
             return
         limit = min(node.table.cadence.next(end) for node, end in zip(nodes, known, strict=True))
         last = None
-        for tick in merge(*(self._descending(node, limit) for node in nodes), reverse=True):
+        for tick in merge(*(self._iterate_ticks_down(node, limit) for node in nodes), reverse=True):
             if tick != last:
                 yield tick
             last = tick
@@ -180,7 +180,7 @@ class Ticks:
                 return end
         return None
 
-    def _descending(self, node: Node, limit: datetime) -> Iterator[datetime]:
+    def _iterate_ticks_down(self, node: Node, limit: datetime) -> Iterator[datetime]:
         cadence, first = node.table.cadence, self.starts[node.table.name]
         tick = cadence.previous(limit) if limit <= self.now else cadence.floor(self.now)
         while tick > first:

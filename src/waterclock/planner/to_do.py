@@ -46,7 +46,7 @@ class ToDo:
         """Return the number of windows to do, without building them."""
         return len(self.revisions) + sum(cadence.count(low, high) for low, high in self.missing)
 
-    def reached(self, reached: IntervalSet) -> ToDo:
+    def limit_missing(self, reached: IntervalSet) -> ToDo:
         """Return the same work with its missing windows limited to `reached`."""
         return replace(self, missing=self.missing & reached)
 
@@ -119,11 +119,11 @@ def _to_do_of(question: _Question, node: Node, found: Mapping[str, ToDo]) -> ToD
     unsettled = question.settlement.unsettled.get(name, _NOTHING)
     if not missing and not unsettled:
         return _IDLE
-    asked = _asked(question, name, facts)
+    asked = _find_requested_labels(question, name, facts)
     revisions = asked | question.settlement.stale.get(name, frozenset())
     behind = _NOTHING
     if node.is_newest_only or node.is_made_if_needed:
-        needed = _needed(question, node, found, missing | unsettled, asked)
+        needed = _find_needed_windows(question, node, found, missing | unsettled, asked)
         if node.is_made_if_needed:
             behind = (unsettled - needed) & IntervalSet.from_intervals([(begin, FOREVER)])
         missing, unsettled = missing & needed, unsettled & needed
@@ -131,7 +131,7 @@ def _to_do_of(question: _Question, node: Node, found: Mapping[str, ToDo]) -> ToD
     return ToDo(missing, tuple(sorted(label for label in revisions if label >= begin)), unsettled, behind)
 
 
-def _needed(
+def _find_needed_windows(
     question: _Question, node: Node, found: Mapping[str, ToDo], open_: IntervalSet, asked: frozenset[datetime]
 ) -> IntervalSet:
     """Return the needed windows among `open_`: the newest, the requested ones, and those that readers need."""
@@ -180,7 +180,7 @@ def _newest_ripe(question: _Question, node: Node) -> datetime:
     end = cadence.last_due(question.now)
     while end > least:
         window = Window(cadence.previous(end), end)
-        if _bound_of(question, node, table.reads_of(window), end) >= end:
+        if _find_newest_due_end(question, node, table.reads_for_window(window), end) >= end:
             return end
         end = window.start
     return least
@@ -193,13 +193,13 @@ def _lower(question: _Question, node: Node) -> bool:
     whichever query makes each.
     """
     name = node.table.name
-    end = _bound_of(question, node, node.table.reads, question.ripe[name])
+    end = _find_newest_due_end(question, node, node.table.reads, question.ripe[name])
     is_lower = end < question.ripe[name]
     question.ripe[name] = end
     return is_lower
 
 
-def _bound_of(question: _Question, node: Node, reads: Iterable[Read], end: datetime) -> datetime:
+def _find_newest_due_end(question: _Question, node: Node, reads: Iterable[Read], end: datetime) -> datetime:
     """Return the end of the newest window, not after `end`, whose given reads are due."""
     name, cadence = node.table.name, node.table.cadence
     for read in reads:
@@ -233,7 +233,7 @@ def _begin(question: _Question, node: Node, facts: TableFacts) -> datetime:
     return begin if facts.dropped_before is None else max(begin, facts.dropped_before)
 
 
-def _asked(question: _Question, name: str, facts: TableFacts) -> frozenset[datetime]:
+def _find_requested_labels(question: _Question, name: str, facts: TableFacts) -> frozenset[datetime]:
     running = {label for claim in facts.open_claims for label in claim.labels}
     asked = running.union(facts.requested, question.forced.get(name, frozenset()))
     return frozenset(label for label in asked if facts.covered.covers_instant(label))
@@ -251,10 +251,10 @@ def _snapshot_to_do(question: _Question, node: Node, facts: TableFacts, end: dat
     begin = node.table.cadence.previous(end)
     is_due = begin >= question.starts[node.table.name] and not facts.covered.covers_instant(begin)
     missing = IntervalSet.from_intervals([(begin, end)]) if is_due else _NOTHING
-    return ToDo(missing, tuple(sorted(_asked(question, node.table.name, facts))))
+    return ToDo(missing, tuple(sorted(_find_requested_labels(question, node.table.name, facts))))
 
 
-def stands_from(facts: TableFacts) -> datetime:
+def find_snapshot_start(facts: TableFacts) -> datetime:
     """Return the start of the period that the next snapshot covers: the end of covered time, or `BEGINNING`."""
     spans = list(facts.covered)
     return spans[0][1] if spans and spans[0][0] == BEGINNING else BEGINNING
@@ -298,7 +298,7 @@ def _image(
             ends = [bind_read(table, read, window, question.flow, question.starts) for window in (first, last)]
             yield ends[0].low, ends[1].high
         else:
-            for window in (each for each in cadence.windows(low, high) if read in table.reads_of(each)):
+            for window in (each for each in cadence.windows(low, high) if read in table.reads_for_window(each)):
                 bound = bind_read(table, read, window, question.flow, question.starts)
                 yield bound.low, bound.high
 

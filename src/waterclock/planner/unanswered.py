@@ -24,7 +24,7 @@ def may_lack(node: Node) -> bool:
     return node.table.mode is not Mode.REPLACE
 
 
-def not_made(ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool) -> WaterclockError:
+def unmade_windows_error(ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool) -> WaterclockError:
     """Build the error for windows up to a tick that are not made, not due yet, or dropped (E522, E518)."""
     name = next(
         (each for each in missing if not is_partial or not may_lack(ticks.graph.nodes[each])), next(iter(missing))
@@ -32,8 +32,8 @@ def not_made(ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool
     node = ticks.graph.nodes[name]
     low, high = next(iter(missing[name]))
     window = node.table.cadence.window_of(low)
-    if ticks.lost(name, low, high):
-        return _dropped(ticks, node, window, tick, is_partial=is_partial)
+    if ticks.find_dropped_windows(name, low, high):
+        return _dropped_windows_error(ticks, node, window, tick, is_partial=is_partial)
     why, fix = _reason(node, ticks.snapshot.of(name), window, ticks.now)
     if others := sum(node.table.cadence.count(*gap) for gap in missing[name]) - 1:
         why += f"; nor are {others} more"
@@ -46,7 +46,7 @@ def not_made(ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool
     )
 
 
-def not_known(
+def unknown_windows_error(
     node: Node, missing: IntervalSet, tick: datetime, known_at: datetime, first: datetime | None
 ) -> WaterclockError:
     """Build the error for windows not made by an instant (E522). `first` is when the first of them was made."""
@@ -83,7 +83,9 @@ def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, 
     )
 
 
-def _dropped(ticks: Ticks, node: Node, window: Window, tick: datetime, *, is_partial: bool) -> WaterclockError:
+def _dropped_windows_error(
+    ticks: Ticks, node: Node, window: Window, tick: datetime, *, is_partial: bool
+) -> WaterclockError:
     dropped = ticks.snapshot.of(node.table.name).dropped_before or window.end
     return WaterclockError(
         "E518",

@@ -71,12 +71,12 @@ class Worlds:
         self._from = {name: _since_when(table, self._made[name]) for name, table in history.tables.items()}
         self._undone: dict[str, _Undone] = {}
 
-    def missing(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
+    def find_missing_windows(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
         """Return by table the parts of the needed intervals that are not covered."""
-        found = {name: self.covered(name, at).gaps(*interval) for name, interval in needs.items()}
+        found = {name: self.find_covered_windows(name, at).gaps(*interval) for name, interval in needs.items()}
         return {name: gaps for name, gaps in found.items() if gaps}
 
-    def covered(self, name: str, at: datetime | None) -> IntervalSet:
+    def find_covered_windows(self, name: str, at: datetime | None) -> IntervalSet:
         """Return the windows done, skipped or covered by snapshots at an instant. A skip counts for all time."""
         table = self.history.tables.get(name)
         if table is None:
@@ -101,7 +101,7 @@ class Worlds:
         return LedgerSnapshot(
             {
                 name: TableFacts(
-                    covered=self.covered(name, at),
+                    covered=self.find_covered_windows(name, at),
                     suspects=suspects(name),
                     dropped_before=self._snapshot.of(name).dropped_before,
                 )
@@ -126,7 +126,7 @@ class Worlds:
                 continue  # true for all readers of a history except the newest
             if low <= known[0] and known[1] <= high:
                 widest[name] = (low, high)
-            for label in self._doubted(name, low, high):
+            for label in self._list_uncertain_labels(name, low, high):
                 if (name, label) in seen:
                     continue
                 seen.add((name, label))
@@ -146,12 +146,12 @@ class Worlds:
         each conflict that still exists before the instant found so far, a check of the changes of its input.
         """
         first, *others = conflicts
-        found = self._agreed(first, at)
+        found = self._find_last_agreement(first, at)
         for conflict in others:
             if found < self.history.since:
                 break
             if self._is_there(conflict, at, found):
-                found = self._agreed(conflict, found)
+                found = self._find_last_agreement(conflict, found)
         return found
 
     def first_made(self, table: str, label: datetime) -> datetime | None:
@@ -159,7 +159,7 @@ class Worlds:
         made = self.history.tables[table].made.get(label)
         return made[0].at if made else None
 
-    def _doubted(self, name: str, low: datetime, high: datetime) -> list[datetime]:
+    def _list_uncertain_labels(self, name: str, low: datetime, high: datetime) -> list[datetime]:
         node = self._graph.nodes.get(name)
         if node is None or node.table.on_restate is OnRestate.REPORT:
             return []
@@ -191,7 +191,7 @@ class Worlds:
         if at is None or table is None or not table.made:
             return fact.current
         if table.mode is Mode.REPLACE:
-            return _standing([table.made[label] for label in self._may_stand(fact)], fact, at)
+            return _find_covering_content([table.made[label] for label in self._may_stand(fact)], fact, at)
         labels = self._made[fact.table]
         if fact.table not in self._undone:
             self._undone[fact.table] = _Undone([table.made[label] for label in labels])
@@ -207,7 +207,7 @@ class Worlds:
         is_same = not made or _at(made, then) is _at(made, at)
         return is_same and self._content(conflict.read, then) != conflict.read.recorded
 
-    def _agreed(self, conflict: Conflict, at: datetime | None) -> datetime:
+    def _find_last_agreement(self, conflict: Conflict, at: datetime | None) -> datetime:
         """Return the newest instant before `at` when the batch did not exist, or its input had the recorded content."""
         fact, made = conflict.read, self.history.tables[conflict.table].made.get(conflict.label)
         revision = _at(made, at) if made else None
@@ -222,7 +222,7 @@ class Worlds:
         if table.mode is Mode.REPLACE:
             may_stand = [table.made[label] for label in self._may_stand(fact)]
             for instant, _, _ in self._changes(may_stand, at):
-                if _standing(may_stand, fact, then := instant - INSTANT) == fact.recorded:
+                if _find_covering_content(may_stand, fact, then := instant - INSTANT) == fact.recorded:
                     yield then
             return
         labels, (high, low) = self._made[fact.table], content_sums(self._content(fact, at))
@@ -315,7 +315,7 @@ def _at(made: tuple[RevisionFact, ...], at: datetime | None) -> RevisionFact | N
     return next((each for each in reversed(made) if each.at <= at), None)
 
 
-def _standing(may_stand: Iterable[tuple[RevisionFact, ...]], fact: InputFact, at: datetime) -> str:
+def _find_covering_content(may_stand: Iterable[tuple[RevisionFact, ...]], fact: InputFact, at: datetime) -> str:
     """Return the content of the one batch of a REPLACE table that covered the window read."""
     now = False
     for made in may_stand:

@@ -20,16 +20,16 @@ def code_of(project: Project, names: Collection[str]) -> tuple[DeclaredRule, ...
         if name in names:
             table = project.flow.tables[name]
             for view in _views(project.flow, table):
-                found.setdefault(view.name, _declared(project, view.name, view.place))
+                found.setdefault(view.name, _read_declared_rule(project, view.name, view.place))
             if table.function is not None:
                 text = table.function.source
                 found[name] = DeclaredRule(name, str(table.function.place), "python", text.rstrip())
             else:
-                found[name] = _declared(project, name, table.place)
+                found[name] = _read_declared_rule(project, name, table.place)
     return tuple(found.values())
 
 
-def _declared(project: Project, name: str, place: Place) -> DeclaredRule:
+def _read_declared_rule(project: Project, name: str, place: Place) -> DeclaredRule:
     lines = project.sources.get(place.file, "").splitlines(keepends=True)
     text = "".join(lines[place.line - 1 :])[_indent(lines, place) :]
     end = next((part.end() for part in _PART.finditer(text) if part["end"]), len(text))

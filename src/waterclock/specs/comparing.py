@@ -107,7 +107,7 @@ def compare(
     return Comparison(tuple(columns), (*filter(None, lines), *unexpected))
 
 
-def doubled(rows: Sequence[Values], places: Sequence[int]) -> Iterator[tuple[int, int]]:
+def find_duplicate_rows(rows: Sequence[Values], places: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield each row whose key an earlier row has, with the index of that row."""
     seen: dict[tuple[str, ...], int] = {}
     for index, row in enumerate(rows):

@@ -50,7 +50,7 @@ def derive(flow: Flow, typed: Typed) -> Derived:
     }
     earliest = script.earliest
     for _ in range(_FARTHEST):
-        found = _derived(flow, typed, seeds, earliest)
+        found = _derive_flow(flow, typed, seeds, earliest)
         late = _begins_too_late(found.flow, script)
         if late is None:
             return found
@@ -67,7 +67,7 @@ def _begins_too_late(flow: Flow, script: Script) -> Table | None:
     return None
 
 
-def _derived(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: datetime) -> Derived:
+def _derive_flow(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: datetime) -> Derived:
     script = typed.script
     tables: dict[str, Table] = {}
     seeded: dict[str, Table] = {}
@@ -75,7 +75,9 @@ def _derived(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: datet
         table = flow.tables[name]
         if name in seeds:
             first = min(label for label in _given_labels(script, name))
-            hidden = _given(table, seeds[name], typed.schemas[name], table.cadence.floor(earliest), is_asked=False)
+            hidden = _build_given_table(
+                table, seeds[name], typed.schemas[name], table.cadence.floor(earliest), is_asked=False
+            )
             tables[hidden.name] = replace(hidden, type=TableType.PARTITIONED, mode=Mode.APPEND, fold=None)
             tables[name] = _at_once(table, first)
             seeded[name] = replace(
@@ -91,7 +93,7 @@ def _derived(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: datet
         elif name in script.given:
             is_asked = name in script.runs
             start = table.cadence.floor(earliest)
-            tables[name] = _given(table, name, typed.schemas[name], start, is_asked=is_asked)
+            tables[name] = _build_given_table(table, name, typed.schemas[name], start, is_asked=is_asked)
         else:
             tables[name] = _at_once(table, None)
     return Derived(_flow(flow, tables, "given"), _flow(flow, tables | seeded, "seeding"), seeds)
@@ -110,7 +112,7 @@ def _at_once(table: Table, start: datetime | None) -> Table:
     return replace(table, start=start, cadence=replace(table.cadence, delay=timedelta(0)))
 
 
-def _given(table: Table, name: str, schema: Schema, start: datetime, *, is_asked: bool) -> Table:
+def _build_given_table(table: Table, name: str, schema: Schema, start: datetime, *, is_asked: bool) -> Table:
     """Return a collect of a table's given rows. Rules apply if the table itself runs; otherwise any row is accepted."""
     return replace(
         _at_once(table, start),

@@ -45,17 +45,17 @@ def find_features(
         except UnicodeDecodeError:
             errors.append(
                 WaterclockError(
-                    "E350", "this file is not UTF-8", where=f"{_shown(path, root)}:1:1", fix="save it in UTF-8"
+                    "E350", "this file is not UTF-8", where=f"{_format_path(path, root)}:1:1", fix="save it in UTF-8"
                 )
             )
             continue
-        feature, wrong = read_feature(text, _shown(path, root))
+        feature, wrong = read_feature(text, _format_path(path, root))
         errors.extend(wrong)
         if feature is not None:
             features.append(feature)
-    meant = [kept for feature in features if (kept := _meant(feature, name, tags)) is not None]
+    meant = [kept for feature in features if (kept := _filter_feature(feature, name, tags)) is not None]
     if not meant and not errors:
-        raise _nothing(features, name, tags)
+        raise _no_scenario_error(features, name, tags)
     return SpecFiles(tuple(meant), tuple(errors))
 
 
@@ -79,20 +79,20 @@ def _paths(root: Path, files: Sequence[str | Path]) -> list[Path]:
         elif path.is_file():
             paths.append(path)
         else:
-            there = [_shown(other, root) for other in (root / FOLDER).rglob(f"*{ENDING}")]
+            there = [_format_path(other, root) for other in (root / FOLDER).rglob(f"*{ENDING}")]
             near = nearest(str(each), there, most=1)
             fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(there))}" if there else None
             raise WaterclockError("E360", f"no file {each}", where=str(each), fix=fix)
     return list(dict.fromkeys(paths))
 
 
-def _shown(path: Path, root: Path) -> str:
+def _format_path(path: Path, root: Path) -> str:
     """Return a file's path relative to the project's folder if it is inside."""
     resolved = path.resolve()
     return resolved.relative_to(root.resolve()).as_posix() if resolved.is_relative_to(root.resolve()) else str(path)
 
 
-def _meant(feature: Feature, name: str | None, tags: str | None) -> Feature | None:
+def _filter_feature(feature: Feature, name: str | None, tags: str | None) -> Feature | None:
     if name is None and tags is None:
         return feature
     rules = [
@@ -118,7 +118,7 @@ def _has_tags(scenario: Scenario, tags: str | None) -> bool:
     return not (there & without) and (not having or bool(there & having))
 
 
-def _nothing(features: Iterable[Feature], name: str | None, tags: str | None) -> WaterclockError:
+def _no_scenario_error(features: Iterable[Feature], name: str | None, tags: str | None) -> WaterclockError:
     scenarios = [scenario for feature in features for scenario in feature.scenarios]
     asked = " and ".join(filter(None, (f"name {name}" if name else "", f"tags {tags}" if tags else "")))
     all_tags = sorted({tag.lstrip("@") for scenario in scenarios for tag in scenario.tags})

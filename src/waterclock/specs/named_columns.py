@@ -28,7 +28,7 @@ def named_columns(flow: Flow) -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, str]] = {}
     for table in flow.tables.values():
         for query in _queries(table):
-            for name, column in _named(flow, query):
+            for name, column in _iterate_named_columns(flow, query):
                 declared = {each.name.lower() for each in flow.tables[name].columns.named}
                 if column.lower() not in declared | {TIMELABEL}:
                     found.setdefault(name, {}).setdefault(column.lower(), column)
@@ -43,7 +43,7 @@ def _queries(table: Table) -> Iterator[Query]:
             yield argument.query
 
 
-def _named(flow: Flow, query: Query) -> Iterator[tuple[str, str]]:
+def _iterate_named_columns(flow: Flow, query: Query) -> Iterator[tuple[str, str]]:
     reads: dict[Read | Flat, str] = {}
     text = splice(query, lambda read: reads.setdefault(read, f"wc_{len(reads)}")).text
     sight = _Sight(flow, {name: read.table for read, name in reads.items() if isinstance(read, Read)})
@@ -93,7 +93,7 @@ class _Sight:
         if not isinstance(source, Scope) or id(source) in self._busy:
             return set()
         select = source.expression
-        if column.lower() in _selected(select):
+        if column.lower() in _list_selected_names(select):
             return None
         if not select.is_star:
             return set()
@@ -113,7 +113,7 @@ class _Sight:
         return {name} if table.kind is Kind.COLLECT and table.columns.is_open else set()
 
 
-def _selected(query: Any) -> set[str]:
+def _list_selected_names(query: Any) -> set[str]:
     return {name.lower() for name in query.named_selects}
 
 

@@ -154,9 +154,9 @@ class SpecOutcome:
         return page_of(self)
 
     def _repr_html_(self) -> str:
-        from waterclock.specs.page import framed
+        from waterclock.specs.page import render_frame
 
-        return framed(self)
+        return render_frame(self)
 
     def __str__(self) -> str:
         lines = [f"{len(self.passed)} passed, {len(self.failed)} failed"]

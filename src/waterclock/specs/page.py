@@ -44,7 +44,7 @@ def page_of(outcome: SpecOutcome, *, made: datetime | None = None) -> str:
     )
 
 
-def framed(outcome: SpecOutcome) -> str:
+def render_frame(outcome: SpecOutcome) -> str:
     """Return the page for a notebook's cell, in a frame that separates the styles of both."""
     height = min(900, 260 + 220 * len(outcome.scenarios))
     page = escape(outcome.html(), quote=True)
@@ -183,7 +183,7 @@ def _step(outcome: StepOutcome) -> str:
     said = f'<p class="step"><span class="word">{escape(step.keyword)}</span> {escape(step.text)}{note}</p>\n'
     if verdict is ScenarioVerdict.FAILED and outcome.comparison is not None:
         differs = f'<p class="differs fail">{escape(outcome.comparison.summary())}</p>\n'
-        return said + differs + _compared(outcome.comparison)
+        return said + differs + _render_comparison(outcome.comparison)
     table = _rows(step.grid) if step.grid is not None else ""
     error = f'<pre class="error">{escape(outcome.message())}</pre>\n' if verdict is ScenarioVerdict.FAILED else ""
     return said + table + error
@@ -201,7 +201,7 @@ def _cell(text: str) -> str:
     return f'<td class="number">{text}</td>' if _NUMBER.fullmatch(text) else f"<td>{escape(text)}</td>"
 
 
-def _compared(comparison: Comparison) -> str:
+def _render_comparison(comparison: Comparison) -> str:
     head = "<td></td>" + "".join(f'<th class="of" scope="col">{escape(name)}</th>' for name in comparison.columns)
     body = "".join(_line(line) for line in comparison.lines)
     return f'<div class="rows"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'

@@ -12,7 +12,7 @@ from typing import Any
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
 from waterclock.specs.document import ExampleTable, Feature, Scenario, SpecRule, SpecStep, TableCell
-from waterclock.specs.unreadable import empty, mistyped, unreadable
+from waterclock.specs.unreadable import empty, suggest_keyword, unreadable
 
 
 def read_feature(text: str, file: str) -> tuple[Feature | None, tuple[WaterclockError, ...]]:
@@ -99,13 +99,17 @@ class _Written:
             rows = {row["location"]["line"] for examples in node["examples"] for row in examples["tableBody"]}
             lines = [line.strip() for line in node["description"].splitlines()]
             if not node["steps"]:
-                yield self._nothing(node, "no step", mistyped(lines) or "a scenario has steps Given, When, Then")
+                yield self._empty_scenario_error(
+                    node, "no step", suggest_keyword(lines) or "a scenario has steps Given, When, Then"
+                )
             elif not there & rows and (node["examples"] or node["keyword"] in outlines):
-                yield self._nothing(node, "no examples", "write Examples: and a table below it, its names in <these>")
-            elif fix := mistyped(lines):
-                yield self._nothing(node, "a line above its steps that looks like one", fix)
+                yield self._empty_scenario_error(
+                    node, "no examples", "write Examples: and a table below it, its names in <these>"
+                )
+            elif fix := suggest_keyword(lines):
+                yield self._empty_scenario_error(node, "a line above its steps that looks like one", fix)
 
-    def _nothing(self, node: Mapping[str, Any], what: str, fix: str) -> WaterclockError:
+    def _empty_scenario_error(self, node: Mapping[str, Any], what: str, fix: str) -> WaterclockError:
         return WaterclockError(
             "E350",
             f"this scenario has {what}",

@@ -15,7 +15,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.specs.document import Scenario, SpecStep
 from waterclock.specs.script import Action, Give, Script, ScriptRun, upstream
 from waterclock.specs.step_labels import place
-from waterclock.specs.steps import GIVEN, Does, Meaning, meaning_of
+from waterclock.specs.steps import GIVEN, Does, Meaning, parse_step
 from waterclock.timelabel.label import label_of
 
 _CODE = re.compile(r"E\d{3}")
@@ -62,7 +62,7 @@ class _StepReader:
         """Resolve each step and its table."""
         for step in self.scenario.steps:
             try:
-                meaning = meaning_of(step)
+                meaning = parse_step(step)
                 _check_rule(meaning, self._table(meaning))
             except WaterclockError as error:
                 self.errors.append(error)

@@ -18,10 +18,10 @@ from waterclock.specs.code import code_of
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
 from waterclock.specs.reading import script_of
-from waterclock.specs.scenario_run import LEDGER, benched
+from waterclock.specs.scenario_run import LEDGER, open_bench
 from waterclock.specs.schemas import SpecSchemas
 from waterclock.specs.script import Script
-from waterclock.specs.typed_rows import Typed, typed
+from waterclock.specs.typed_rows import Typed, convert_rows
 
 # examples are small: more than one task would only add overhead
 _CONFS = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
@@ -40,10 +40,10 @@ class Ready:
 class Watch:
     """Receives events of running scenarios. This default ignores them and never stops the run."""
 
-    def begun(self, scenario: Scenario, number: int) -> None:
+    def on_scenario_start(self, scenario: Scenario, number: int) -> None:
         """Receive the start of a scenario, with its number from 1."""
 
-    def ended(self, outcome: ScenarioOutcome) -> None:
+    def on_scenario_end(self, outcome: ScenarioOutcome) -> None:
         """Receive the outcome of a scenario."""
 
     def is_stopping(self) -> bool:
@@ -72,14 +72,14 @@ def ready(
         folder = Path(name)
         own = sessions or small_sessions(folder)
         try:
-            checked = _checked(project, scenarios, own, folder, errors)
+            checked = _check_scenarios(project, scenarios, own, folder, errors)
             yield Ready(project, checked, own, folder)
         finally:
             if sessions is None:
                 own.close()
 
 
-def _checked(
+def _check_scenarios(
     project: Project,
     scenarios: Iterable[Scenario],
     sessions: Sessions,
@@ -99,7 +99,7 @@ def _checked(
         with open_workplace(looked, sessions=sessions) as work:
             schemas = SpecSchemas(work)
             for script in scripts:
-                one, wrong = typed(script, schemas.of)
+                one, wrong = convert_rows(script, schemas.of)
                 found.extend(wrong)
                 if one is not None:
                     done.append(one)
@@ -124,7 +124,7 @@ def run_one(at: Ready, scenario: Typed, number: int) -> ScenarioOutcome:
     begun = time.perf_counter()
     script = scenario.script
     outcomes: list[StepOutcome] = []
-    with benched(at.project, scenario, at.sessions, at.folder / f"s{number}", at.folder / LEDGER) as bench:
+    with open_bench(at.project, scenario, at.sessions, at.folder / f"s{number}", at.folder / LEDGER) as bench:
         for index, action in enumerate(script.actions):
             if any(each.verdict is ScenarioVerdict.FAILED for each in outcomes):
                 outcomes.append(StepOutcome(action.meaning.step, ScenarioVerdict.SKIPPED))
@@ -146,9 +146,9 @@ def run_all(
     for number, scenario in enumerate(at.scenarios, 1):
         if watch.is_stopping():
             break
-        watch.begun(scenario.script.scenario, number)
+        watch.on_scenario_start(scenario.script.scenario, number)
         outcomes.append(run_one(at, scenario, number))
-        watch.ended(outcomes[-1])
+        watch.on_scenario_end(outcomes[-1])
     names = {name for outcome in outcomes for name in outcome.code}
     return SpecOutcome(
         project=at.project.name,

@@ -44,7 +44,7 @@ _NO_ROWS = Rows((), {}, ())
 
 
 @contextmanager
-def benched(project: Project, typed: Typed, sessions: Sessions, folder: Path, empty: Path) -> Iterator[Bench]:
+def open_bench(project: Project, typed: Typed, sessions: Sessions, folder: Path, empty: Path) -> Iterator[Bench]:
     """Open a bench for one scenario below `folder`. The project's own storage is not opened.
 
     `empty` is an empty ledger: copying it costs less than creating one.
@@ -72,7 +72,7 @@ class _Heard(SilentListener):
     failures: dict[tuple[str, datetime], WaterclockError] = field(default_factory=dict)
     warnings: dict[tuple[str, datetime], tuple[str, ...]] = field(default_factory=dict)
 
-    def finished(self, report: GroupReport) -> None:
+    def on_group_finish(self, report: GroupReport) -> None:
         """Record the result of each batch."""
         for batch in report.group.batches:
             key = (report.group.table, batch.label)
@@ -128,7 +128,7 @@ class Bench:
             outcome = self._carry_out(
                 self.derived.flow, made, window.end, {name: bounds}, {name: frozenset({window.start})}
             )
-            failed = self._failed(at, outcome)
+            failed = self._find_unexpected_error(at, outcome)
             if failed is not None:
                 return failed
             if not self._is_done(name, window) and not outcome.failed:
@@ -140,7 +140,7 @@ class Bench:
         for name, hidden in self.derived.seeds.items():
             labels = sorted(self.given.rows.get(hidden, ()))
             todo = [label for label in labels if (hidden, label) not in self.given.read]
-            if name not in made or not (todo or self.given.changed(hidden)):
+            if name not in made or not (todo or self.given.find_changed_labels(hidden)):
                 continue
             end = self.derived.flow.tables[name].cadence.next(labels[-1])
             bounds = {name: Labels.between(labels[0], labels[-1])}
@@ -164,7 +164,7 @@ class Bench:
         apply_flow(self.work, now)
         ledger = self.work.ledger
         for name in sorted(only):
-            if changed := self.given.changed(name):
+            if changed := self.given.find_changed_labels(name):
                 ledger.decisions.request_restate(name, changed, "recollect", who=WHO)
         for name, label in tuple(self.heard.failures):
             if name in only:
@@ -172,7 +172,7 @@ class Bench:
                 del self.heard.failures[name, label]
         return Runner(self.work, only=only, labels=labels, force=force).run_once(now)
 
-    def _failed(self, at: int, outcome: RunOutcome) -> WaterclockError | None:
+    def _find_unexpected_error(self, at: int, outcome: RunOutcome) -> WaterclockError | None:
         expected = {
             action.table.name
             for action in self._until_next_run(at)

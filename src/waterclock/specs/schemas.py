@@ -61,7 +61,9 @@ class SpecSchemas:
         if key not in self._known:
             table = self.work.flow.tables[name]
             is_source = table.kind is Kind.COLLECT
-            self._known[key] = self._collected(table, extras) if is_source else self._made(table, extras)
+            self._known[key] = (
+                self._build_collected_schema(table, extras) if is_source else self._build_made_schema(table, extras)
+            )
         return self._known[key]
 
     @property
@@ -71,7 +73,7 @@ class SpecSchemas:
             self._session = self.work.sessions.own()
         return self._session
 
-    def _collected(self, table: Table, extras: Extras) -> Schema:
+    def _build_collected_schema(self, table: Table, extras: Extras) -> Schema:
         if self._named is None:
             self._named = named_columns(self.work.flow)
         said = {column.name: column.type or _UNSAID for column in table.columns.named}
@@ -79,36 +81,36 @@ class SpecSchemas:
         spelled = {name.lower(): name for name in said}
         for name, type_name in extras.get(table.name, {}).items():
             said[spelled.get(name.lower(), name)] = type_name
-        return self._held(table, self._as_spark_writes(said), is_whole=not table.columns.is_open)
+        return self._build_schema(table, self._as_spark_writes(said), is_whole=not table.columns.is_open)
 
-    def _made(self, table: Table, extras: Extras) -> Schema:
+    def _build_made_schema(self, table: Table, extras: Extras) -> Schema:
         from pyspark.errors import PySparkException
 
         from waterclock.storage.slices.conform import conform
 
         window = table.cadence.window_of(_ANY_TIME)
         try:
-            frames = {read: self._nothing(read.table, table, extras) for read in table.reads}
+            frames = {read: self._build_empty_frame(read.table, table, extras) for read in table.reads}
             rows = rows_over(self.work, self.spark, table, window, frames)
             shaped = conform(rows, table.columns, None, table=table.name, may_rename=False)
         except (WaterclockError, PySparkException):
             # the run reports the query's error; until then only the declared columns are known
             said = {column.name: column.type or _UNSAID for column in table.columns.named}
-            return self._held(table, self._as_spark_writes(said), is_whole=not table.columns.is_open)
-        return self._held(table, _types_of(shaped.schema), is_whole=True)
+            return self._build_schema(table, self._as_spark_writes(said), is_whole=not table.columns.is_open)
+        return self._build_schema(table, _types_of(shaped.schema), is_whole=True)
 
-    def _held(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
+    def _build_schema(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
         """Return the schema of a table whose batches write rows with these columns."""
         from waterclock.storage.folds.table_columns import state_schema
 
         held = state_schema(self._frame(brought).schema, table)
         return Schema(_types_of(held), is_whole, brought)
 
-    def _nothing(self, name: str, reader: Table, extras: Extras) -> DataFrame:
+    def _build_empty_frame(self, name: str, reader: Table, extras: Extras) -> DataFrame:
         """Return an empty frame with the columns of a table; a table that reads itself must declare its own."""
         if name == reader.name:
             said = {column.name: column.type or _UNSAID for column in reader.columns.named}
-            types = self._held(reader, self._as_spark_writes(said), is_whole=False).types
+            types = self._build_schema(reader, self._as_spark_writes(said), is_whole=False).types
         else:
             types = self.of(name, extras).types
         return self._frame({**types, TIMELABEL: _UNSAID})

@@ -44,7 +44,7 @@ class GivenRows:
         """Add the rows of a step."""
         of_table = self.rows.setdefault(name, {})
         for label, lines in action.labels.items():
-            new = tuple(_named(rows, rows.rows[at]) for at in lines) if rows is not None else ()
+            new = tuple(_build_given_row(rows, rows.rows[at]) for at in lines) if rows is not None else ()
             is_more = action.meaning.does is Does.ALSO
             of_table[label] = (*self.at(name, label), *new) if is_more else new
 
@@ -56,7 +56,7 @@ class GivenRows:
         newest = max((each for each in of_table if each <= label), default=None)
         return () if newest is None else of_table[newest]
 
-    def changed(self, name: str) -> tuple[datetime, ...]:
+    def find_changed_labels(self, name: str) -> tuple[datetime, ...]:
         """Return the labels of a table that were read and have other rows now."""
         return tuple(
             sorted(label for (of, label), rows in self.read.items() if of == name and rows != self.at(of, label))
@@ -104,7 +104,7 @@ class SpecConnections(Connections):
         """Return the scenario."""
         return self._given
 
-    def opened(self, unit: Unit) -> Unit:
+    def resolve_unit(self, unit: Unit) -> Unit:
         """Return the unit, which contains no secrets."""
         return replace(unit)
 
@@ -114,7 +114,7 @@ def given_rows(tables: Mapping[str, Table]) -> GivenRows:
     return GivenRows({name: table.mode for name, table in tables.items()})
 
 
-def _named(rows: Rows, values: Values) -> GivenRow:
+def _build_given_row(rows: Rows, values: Values) -> GivenRow:
     return {name: value for name, value in zip(rows.columns, values, strict=True) if name != TIMELABEL}
 
 

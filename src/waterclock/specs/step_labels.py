@@ -34,7 +34,7 @@ class _Placing:
 
     def place(self) -> None:
         """Find the labels of each step, in the order: named labels, runs, rows given to them, expectations."""
-        said = [self._said(meaning) for meaning in self.meanings]
+        said = [self._parse_named_windows(meaning) for meaning in self.meanings]
         if self.errors:
             return
         runs: dict[int, tuple[Window, ...]] = {}
@@ -46,7 +46,7 @@ class _Placing:
         for at, meaning in enumerate(self.meanings):
             if meaning.does in GIVEN:
                 usual = self._usual_label(meaning, at, runs, newest)
-                gives[at] = self._given(meaning, said[at], usual)
+                gives[at] = self._assign_rows_to_labels(meaning, said[at], usual)
                 newest[meaning.table] = max([*gives[at], *filter(None, [newest.get(meaning.table)])])
         for at, meaning in enumerate(self.meanings):
             table = self.flow.tables[meaning.table]
@@ -55,9 +55,9 @@ class _Placing:
             elif at in gives:
                 self.actions.append(Give(meaning, table, gives[at]))
             else:
-                self.actions.append(self._expected(meaning, said[at], at, runs))
+                self.actions.append(self._build_expectation(meaning, said[at], at, runs))
 
-    def _said(self, meaning: Meaning) -> tuple[Window, ...]:
+    def _parse_named_windows(self, meaning: Meaning) -> tuple[Window, ...]:
         """Return the windows that a step names: after `at`, or in the column `timelabel` of its rows."""
         cadence = self.flow.tables[meaning.table].cadence
         texts = [(meaning.labels, meaning.step.place)] if meaning.labels is not None else _label_cells(meaning)
@@ -104,7 +104,9 @@ class _Placing:
         tick = next(iter(later), None) or max((w[-1].end for w in runs.values()), default=_ANY_MONDAY)
         return cadence.previous(cadence.floor(tick))
 
-    def _given(self, meaning: Meaning, said: tuple[Window, ...], usual: datetime) -> Mapping[datetime, tuple[int, ...]]:
+    def _assign_rows_to_labels(
+        self, meaning: Meaning, said: tuple[Window, ...], usual: datetime
+    ) -> Mapping[datetime, tuple[int, ...]]:
         grid = meaning.step.grid
         everything = tuple(range(len(grid.rows))) if grid is not None else ()
         by_row = dict(enumerate(_label_cells(meaning))) if meaning.labels is None else {}
@@ -118,7 +120,7 @@ class _Placing:
                 found[low] = (*found.get(low, ()), row)
         return found
 
-    def _expected(
+    def _build_expectation(
         self, meaning: Meaning, said: tuple[Window, ...], at: int, runs: Mapping[int, tuple[Window, ...]]
     ) -> Expect:
         table = self.flow.tables[meaning.table]

@@ -71,7 +71,7 @@ class Meaning:
     what: str = ""
 
 
-def meaning_of(step: SpecStep) -> Meaning:
+def parse_step(step: SpecStep) -> Meaning:
     """Parse one step.
 
     Raises  E351 for a text that is no step, with the nearest one
@@ -98,16 +98,16 @@ def meaning_of(step: SpecStep) -> Meaning:
 def _check_grid(meaning: Meaning) -> None:
     step, needs = meaning.step, meaning.does in _WITH_GRID
     if step.has_text:
-        raise _refused(step, "a text below a step means nothing here", "write a table of | cells |")
+        raise _step_error(step, "a text below a step means nothing here", "write a table of | cells |")
     if needs and step.grid is None:
         is_given = meaning.does in GIVEN
         empty = f"the table {meaning.table} is empty" if is_given else f"{meaning.table} is empty"
-        raise _refused(step, "the rows are missing below this step", f"write a table of | cells |, or: {empty}")
+        raise _step_error(step, "the rows are missing below this step", f"write a table of | cells |, or: {empty}")
     if not needs and step.grid is not None:
-        raise _refused(step, "this step takes no rows", "remove the table below it")
+        raise _step_error(step, "this step takes no rows", "remove the table below it")
 
 
-def _refused(step: SpecStep, what: str, fix: str) -> WaterclockError:
+def _step_error(step: SpecStep, what: str, fix: str) -> WaterclockError:
     return WaterclockError("E352", what, where=str(step.place), why=f"the step is {step.text!r}", fix=fix)
 
 

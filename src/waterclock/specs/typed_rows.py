@@ -13,7 +13,7 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.folds import RECORD
 from waterclock.selection import parse_labels
-from waterclock.specs.comparing import Values, doubled
+from waterclock.specs.comparing import Values, find_duplicate_rows
 from waterclock.specs.document import ExampleTable, TableCell
 from waterclock.specs.script import Action, Expect, Give, Script
 from waterclock.specs.values import plain_text, value_of
@@ -47,7 +47,7 @@ class Typed:
     extras: Extras
 
 
-def typed(
+def convert_rows(
     script: Script, schema_of: Callable[[str, Extras], Schema]
 ) -> tuple[Typed | None, tuple[WaterclockError, ...]]:
     """Convert the rows of every step to the types of its table.
@@ -184,7 +184,7 @@ class _ValueReader:
     def _check_keys(self, action: Expect, columns: Sequence[str], values: Sequence[Values]) -> None:
         keys = keys_of(action, columns)
         places = [columns.index(key) for key in keys]
-        for at, first in doubled(values, places) if keys else ():
+        for at, first in find_duplicate_rows(values, places) if keys else ():
             row, before = self.grid.rows[at], self.grid.rows[first]
             key = ", ".join(f"{name} {row[place].text}" for name, place in zip(keys, places, strict=True))
             self.errors.append(

@@ -47,7 +47,7 @@ def _excerpt(lines: list[str], line: int, column: int) -> str | None:
     return f"{line} | {lines[line - 1]}\n{' ' * width} | {' ' * (column - 1)}^"
 
 
-def mistyped(lines: list[str]) -> str | None:
+def suggest_keyword(lines: list[str]) -> str | None:
     """Return a correction for the first line with a misspelled Given, When or Then before a table's name."""
     for line in lines:
         word, _, rest = line.partition(" ")

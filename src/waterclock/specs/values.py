@@ -66,62 +66,62 @@ def value_of(cell: TableCell, column_name: str, type_name: str) -> Any:
 
 def text_of(value: Any) -> str:
     """Return a value as text for a cell; instants are in UTC."""
-    return NULL if value is None else _written(value)
+    return NULL if value is None else _format_value(value)
 
 
 @singledispatch
-def _written(value: Any) -> str:
-    return json.dumps(nested(value), ensure_ascii=False)
+def _format_value(value: Any) -> str:
+    return json.dumps(to_json_value(value), ensure_ascii=False)
 
 
-@_written.register
+@_format_value.register
 def _(value: str) -> str:
     return f'"{value}"' if value in {"", NULL} or value != value.strip() else value
 
 
-@_written.register
+@_format_value.register
 def _(value: bool) -> str:  # noqa: FBT001 - the value itself
     return str(value).lower()
 
 
-@_written.register
+@_format_value.register
 def _(value: int) -> str:
     return str(value)
 
 
-@_written.register
+@_format_value.register
 def _(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
-@_written.register
+@_format_value.register
 def _(value: Decimal) -> str:
     return f"{value:f}"
 
 
-@_written.register
+@_format_value.register
 def _(value: date) -> str:
     return value.isoformat()
 
 
-@_written.register
+@_format_value.register
 def _(value: datetime) -> str:
     return (value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value).isoformat(" ")
 
 
-@_written.register
+@_format_value.register
 def _(value: bytes) -> str:
     return value.decode("utf-8", "backslashreplace")
 
 
-def nested(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Return a nested value in JSON's types. Arrow represents a map as a list of pairs."""
     if isinstance(value, Mapping):
-        return {str(name): nested(inner) for name, inner in value.items()}
+        return {str(name): to_json_value(inner) for name, inner in value.items()}
     if isinstance(value, list):
         if value and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
-            return {str(key): nested(inner) for key, inner in value}
-        return [nested(inner) for inner in value]
+            return {str(key): to_json_value(inner) for key, inner in value}
+        return [to_json_value(inner) for inner in value]
     if isinstance(value, Decimal):
         return float(value)
     return value if value is None or isinstance(value, bool | int | float | str) else text_of(value)
@@ -134,7 +134,7 @@ def are_equal(expected: Any, actual: Any) -> bool:
     if isinstance(expected, float) and isinstance(actual, float | int):
         return math.isclose(expected, actual, rel_tol=_NEAR) or (math.isnan(expected) and math.isnan(actual))
     if isinstance(actual, list | Mapping):
-        return _alike(expected, nested(actual))
+        return _alike(expected, to_json_value(actual))
     return bool(expected == actual)
 
 

@@ -11,7 +11,16 @@ import uuid
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from waterclock.filesystem import at, files_below, look, make_folder, opened, put_file_if_absent, remove_file, written
+from waterclock.filesystem import (
+    at,
+    files_below,
+    look,
+    make_folder,
+    open_for_reading,
+    open_for_writing,
+    put_file_if_absent,
+    remove_file,
+)
 
 FOLDER = "ledger"
 _SUFFIX = ".jsonl.gz"
@@ -40,7 +49,7 @@ def first_line(root: str, name: str) -> str:
 def read_export(root: str, name: str) -> Iterator[str]:
     """Yield the lines of an export, and stop early where the file is damaged."""
     try:
-        with opened(at(root, FOLDER, name)) as source, gzip.open(source, "rt", encoding="utf-8") as file:
+        with open_for_reading(at(root, FOLDER, name)) as source, gzip.open(source, "rt", encoding="utf-8") as file:
             yield from file
     except (OSError, EOFError, UnicodeDecodeError):
         return
@@ -52,7 +61,7 @@ def write_export(root: str, name: str, lines: Iterable[str]) -> int:
     make_folder(path.parent)
     beside = path.with_name(f".{name}.{uuid.uuid4().hex}")
     try:
-        with written(beside) as sink, gzip.open(sink, "wt", encoding="utf-8", compresslevel=_QUICK) as file:
+        with open_for_writing(beside) as sink, gzip.open(sink, "wt", encoding="utf-8", compresslevel=_QUICK) as file:
             file.writelines(f"{line}\n" for line in lines)
         size = look(beside).size
         return size if put_file_if_absent(beside, path) else 0

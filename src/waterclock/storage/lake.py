@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, make_folder, put_if_absent, remove_file, written
+from waterclock.filesystem import at, make_folder, open_for_writing, put_if_absent, remove_file
 from waterclock.timelabel.label import hive_path, label_of
 
 STAGE = "_stage"
@@ -64,7 +64,7 @@ def require_latch(root: str) -> None:
     probe, plain = at(root, name), at(root, f"{name}.write")
     try:
         make_folder(probe.parent)
-        with written(plain):
+        with open_for_writing(plain):
             pass
     except OSError as error:
         raise WaterclockError(

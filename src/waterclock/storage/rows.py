@@ -45,7 +45,7 @@ def rows_of(frame: DataFrame, limit: int) -> list[tuple[Any, ...]]:
 def _for_arrow(name: str, kind: DataType) -> Column:
     if _holds_variant(kind):
         return sql.to_json(name).alias(name)
-    taken = _taken(kind)
+    taken = _choose_arrow_type(kind)
     return sql.col(name) if taken == kind else sql.col(name).cast(taken).alias(name)
 
 
@@ -57,14 +57,14 @@ def _holds_variant(kind: DataType) -> bool:
     return _holds_variant(kind.elementType) if isinstance(kind, ArrayType) else isinstance(kind, VariantType)
 
 
-def _taken(kind: DataType) -> DataType:
+def _choose_arrow_type(kind: DataType) -> DataType:
     """Return the type in which Arrow sends a value: the same type, with strings for types that Arrow does not have."""
     if isinstance(kind, ArrayType):
-        return ArrayType(_taken(kind.elementType), kind.containsNull)
+        return ArrayType(_choose_arrow_type(kind.elementType), kind.containsNull)
     if isinstance(kind, MapType):
-        return MapType(_taken(kind.keyType), _taken(kind.valueType), kind.valueContainsNull)
+        return MapType(_choose_arrow_type(kind.keyType), _choose_arrow_type(kind.valueType), kind.valueContainsNull)
     if isinstance(kind, StructType):
-        return StructType([StructField(it.name, _taken(it.dataType), it.nullable) for it in kind.fields])
+        return StructType([StructField(it.name, _choose_arrow_type(it.dataType), it.nullable) for it in kind.fields])
     return StringType() if isinstance(kind, _AS_TEXT) else kind
 
 

@@ -19,7 +19,7 @@ from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, files_below, is_folder, make_folder, read_text, remove_folder, replace_text
 from waterclock.object_stores import is_remote
 from waterclock.storage.log.delta_log import actions_after
-from waterclock.storage.log.open_tables import OpenTable, opened
+from waterclock.storage.log.open_tables import OpenTable, open_table
 from waterclock.timelabel.label import TIMELABEL
 
 FOLDER = "_symlink_format_manifest"
@@ -36,14 +36,14 @@ def follow(folder: str) -> int:
 
     Raises  E434 where a list of files cannot describe the table's content
     """
-    seen, written = _followed(folder), 0
+    seen, written = _read_followed_version(folder), 0
     for _ in range(_MOST_LOOKS):
-        with opened(folder) as table:
+        with open_table(folder) as table:
             version = table.version
             if version == seen:
                 break
-            changed = None if seen is None or seen > version else _changed(table, seen)
-            wanted = _wanted(table, changed)
+            changed = None if seen is None or seen > version else _find_changed_labels(table, seen)
+            wanted = _build_manifests(table, changed)
         if changed is None:  # files listed before that are gone, perhaps of another layout
             wanted = dict.fromkeys(_there(folder), "") | wanted
         _put(folder, wanted)
@@ -58,8 +58,8 @@ def stale(folder: str) -> list[str]:
 
     Cost: a small file read for each label.
     """
-    with opened(folder) as table:
-        wanted = _wanted(table, None)
+    with open_table(folder) as table:
+        wanted = _build_manifests(table, None)
     there = _there(folder)
     return sorted(label for label in {*wanted, *there} if wanted.get(label, "") != there.get(label, ""))
 
@@ -68,8 +68,8 @@ def mend(folder: str) -> int:
     """Rewrite the stale files of the manifest, and return their number."""
     lacking = stale(folder)
     if lacking:
-        with opened(folder) as table:
-            wanted = _wanted(table, lacking)
+        with open_table(folder) as table:
+            wanted = _build_manifests(table, lacking)
         _put(folder, wanted)
     follow(folder)
     return len(lacking)
@@ -90,7 +90,7 @@ def require_plain(table: OpenTable) -> None:
 
     Raises  E434 for deletion vectors and column mapping
     """
-    if table.is_plain and not table.marked:
+    if table.is_plain and not table.marked_paths:
         return
     raise WaterclockError(
         "E434",
@@ -106,14 +106,14 @@ def absolute(folder: str, path: str) -> str:
     return str(at(folder, path)) if not is_remote(folder) else f"{folder.rstrip('/')}/{path}"
 
 
-def _followed(folder: str) -> int | None:
+def _read_followed_version(folder: str) -> int | None:
     try:
         return int(read_text(at(folder, FOLDER, _FOLLOWED)))
     except (FileNotFoundError, ValueError):
         return None
 
 
-def _changed(table: OpenTable, seen: int) -> set[str] | None:
+def _find_changed_labels(table: OpenTable, seen: int) -> set[str] | None:
     """Return the labels whose files changed after a version, or None if the log does not contain that."""
     found: set[str] = set()
     newest = seen
@@ -132,7 +132,7 @@ def _changed(table: OpenTable, seen: int) -> set[str] | None:
     return found if newest == table.version else None
 
 
-def _wanted(table: OpenTable, labels: Collection[str] | None) -> dict[str, str]:
+def _build_manifests(table: OpenTable, labels: Collection[str] | None) -> dict[str, str]:
     """Return the text of each manifest by label. The text is empty for requested labels without files."""
     require_plain(table)
     found: dict[str, list[str]] = {label: [] for label in labels or ()}

@@ -16,13 +16,13 @@ from deltalake.transaction import CommitProperties
 
 from waterclock.filesystem import FileInfo, at, each_of, look
 from waterclock.object_stores import is_remote
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.write_commit import Change, removes_of, try_commit
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.commit_history import commits_after
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile
-from waterclock.storage.log.open_tables import is_readable, opened
+from waterclock.storage.log.open_tables import is_readable, open_table
 from waterclock.storage.spark_settings import require_log_store
 from waterclock.timelabel.label import TIMELABEL, label_of_hive_path
 
@@ -49,7 +49,7 @@ class Joinable:
 
 def joinable(folder: str) -> Joinable:
     """Find the small live files of a table that are worth joining."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         small = [file for file in table.files.values() if file.size < _SMALL]
         if not table.partition_columns:
             found = small if len(small) >= _MANY_IN_TABLE else []
@@ -70,22 +70,22 @@ def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: 
     require_log_store(spark, folder)
     before = _version(folder)
     where = f" WHERE {TIMELABEL} IN ({', '.join(repr(label) for label in labels)})" if labels else ""
-    with _saying(spark, identity):
-        spark.sql(f"OPTIMIZE delta.{quoted(folder)}{where}").collect()
+    with _set_commit_identity(spark, identity):
+        spark.sql(f"OPTIMIZE delta.{quote_name(folder)}{where}").collect()
     made = [commit.version for commit in commits_after(folder, before).found if commit.is_rewrite]
     return made[-1] if made else None
 
 
 def unneeded_files(folder: str, hours: int) -> list[FileInfo]:
     """List the data files outside the stage that no version of the last hours needs."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         if not table.is_plain:
             return []  # deletion vectors are in files of their own, which delta-rs does not fully support
         paths = table.delta().vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
-    return [file for file in each_of(paths, lambda name: _looked_at(at(folder, unquote(name))), at=folder) if file]
+    return [file for file in each_of(paths, lambda name: _read_file_info(at(folder, unquote(name))), at=folder) if file]
 
 
-def _looked_at(path: Path) -> FileInfo | None:
+def _read_file_info(path: Path) -> FileInfo | None:
     """Return the metadata of a file, or None for a folder or a missing file."""
     try:
         return look(path) if is_remote(path) or path.is_file() else None
@@ -99,7 +99,7 @@ def vacuum(folder: str, hours: int, identity: Identity, *, keeping: Collection[i
     It uses FULL, since LITE would remove the sealed slices (M3). It uses delta-rs, since Spark's VACUUM takes a minute
     for a tiny table, and prints to the terminal.
     """
-    with opened(folder) as table:
+    with open_table(folder) as table:
         if table.is_plain:
             # the table's own retention is so long that no LITE by any user reaches the stage: our retention is passed
             # here
@@ -124,7 +124,7 @@ def oldest_readable(folder: str, before: datetime) -> int:
 
 def droppable(folder: str, before: str) -> tuple[int, int]:
     """Return the number of live files that contain only windows before a label, and their size in bytes."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         gone = [file for file in table.files.values() if _newest(file) < before]
     return len(gone), sum(file.size for file in gone)
 
@@ -135,8 +135,8 @@ def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
     Files that also contain newer windows (OPTIMIZE joined them) are kept. The sealed slices are kept too.
     """
     for _ in range(_MOST_LOOKS):
-        with opened(folder) as table:
-            marked = table.marked
+        with open_table(folder) as table:
+            marked = table.marked_paths
             gone = [file for file in table.files.values() if _newest(file) < before and file.path not in marked]
             if not gone:
                 return None
@@ -149,7 +149,7 @@ def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
 def keep_versions(folder: str, days: int, identity: Identity) -> bool:
     """Set how many days the log keeps commits and claims' ids. Return whether that changed anything."""
     wanted = dict.fromkeys(_KEPT, f"interval {days} days")
-    with opened(folder) as table:
+    with open_table(folder) as table:
         known = table.configuration
         if all(known.get(key) == value for key, value in wanted.items()):
             return False
@@ -175,12 +175,12 @@ def _newest(file: LiveFile) -> str:
 
 
 def _version(folder: str) -> int:
-    with opened(folder) as table:
+    with open_table(folder) as table:
         return table.version
 
 
 @contextmanager
-def _saying(spark: SparkSession, identity: Identity) -> Iterator[None]:
+def _set_commit_identity(spark: SparkSession, identity: Identity) -> Iterator[None]:
     """Make commits of a session within the block carry our identity."""
     spark.conf.set(_METADATA, identity.to_json())
     try:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def schema_text(schema: Schema) -> str:
     NOT NULL and TIMESTAMP_NTZ (its protocol lacks the feature). The audit of the sealed slice enforces NOT NULL.
     """
     parsed = json.loads(schema if isinstance(schema, str) else schema.json())
-    fields = [_loosened(field) for field in parsed["fields"] if field["name"].lower() != TIMELABEL]
+    fields = [_loosen_field(field) for field in parsed["fields"] if field["name"].lower() != TIMELABEL]
     return json.dumps({"type": "struct", "fields": [_TIMELABEL_FIELD, *fields]}, separators=(",", ":"))
 
 
@@ -35,7 +35,7 @@ def fields_of(schema: str) -> dict[str, dict[str, Any]]:
     return {field["name"]: field for field in json.loads(schema)["fields"]}
 
 
-def widened(table: str, new: str) -> str | None:
+def widen_schema(table: str, new: str) -> str | None:
     """Return the table's schema with the columns that only `new` has, nullable, at its end. None if there are none."""
     known = {name.lower() for name in fields_of(table)}
     added = [field | {"nullable": True} for name, field in fields_of(new).items() if name.lower() not in known]
@@ -70,7 +70,7 @@ def sql_type(type_: Any) -> str:
     if isinstance(type_, str):
         return type_text(type_)
     if type_["type"] == "struct":
-        return "struct<" + ",".join(f"{quoted(f['name'])}:{sql_type(f['type'])}" for f in type_["fields"]) + ">"
+        return "struct<" + ",".join(f"{quote_name(f['name'])}:{sql_type(f['type'])}" for f in type_["fields"]) + ">"
     if type_["type"] == "array":
         return f"array<{sql_type(type_['elementType'])}>"
     return f"map<{sql_type(type_['keyType'])},{sql_type(type_['valueType'])}>"
@@ -87,7 +87,7 @@ def clashes(names: Sequence[str]) -> list[tuple[str, str]]:
     return list(dict.fromkeys(pair for pair in found if pair[0] != pair[1] or names.count(pair[0]) > 1))
 
 
-def _loosened(field: Mapping[str, Any]) -> dict[str, Any]:
+def _loosen_field(field: Mapping[str, Any]) -> dict[str, Any]:
     return {**field, "nullable": True, "metadata": {}, "type": _nullable_within(field["type"])}
 
 
@@ -95,7 +95,7 @@ def _nullable_within(type_: Any) -> Any:
     if isinstance(type_, str):
         return type_
     if type_["type"] == "struct":
-        return type_ | {"fields": [_loosened(field) for field in type_["fields"]]}
+        return type_ | {"fields": [_loosen_field(field) for field in type_["fields"]]}
     if type_["type"] == "array":
         return type_ | {"containsNull": True, "elementType": _nullable_within(type_["elementType"])}
     parts = {part: _nullable_within(type_[part]) for part in ("keyType", "valueType")}

@@ -13,7 +13,7 @@ from waterclock.temporal.columns import stop
 from waterclock.temporal.plans import TemporalPlan
 from waterclock.temporal.stops import OVERLAPPING
 from waterclock.temporal.time_buckets import BUCKET_HASH, Buckets, hash_as_they_compare
-from waterclock.temporal.time_slices import cuts_of, lacking, spread_by
+from waterclock.temporal.time_slices import cuts_of, has_null_key, spread_by
 
 HINTS = {
     TemporalPlan.HASH: "shuffle_hash",
@@ -72,8 +72,8 @@ def _by_window(child: DataFrame, parent: DataFrame, keys: list[str]) -> DataFram
     This is the only plan that needs no numbers. It keeps no key in memory, and stops with E309 at periods that overlap.
     """
     wanted = [name for name in parent.columns if name not in keys]
-    spread = sql.when(lacking(keys), spread_by("at")).otherwise(sql.lit(0).cast("long"))
-    versions = parent.where(~lacking(keys)).select(
+    spread = sql.when(has_null_key(keys), spread_by("at")).otherwise(sql.lit(0).cast("long"))
+    versions = parent.where(~has_null_key(keys)).select(
         *keys, sql.col("eff").alias("at"), sql.struct(*wanted).alias("version"), sql.lit(0).cast("long").alias("spread")
     )
     rows = child.select("*", spread.alias("spread"), sql.lit(col=True).alias("is_row"))

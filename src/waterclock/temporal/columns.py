@@ -14,7 +14,7 @@ from waterclock.temporal.stops import stop_text
 _INCOMPARABLE = (types.MapType, types.VariantType, types.CalendarIntervalType)
 
 
-def named(name: str) -> Column:
+def exact_column(name: str) -> Column:
     """Return the column of exactly that name, whatever characters it contains."""
     return sql.col("`" + name.replace("`", "``") + "`")
 
@@ -25,7 +25,7 @@ def stop(refusal: str, *said: Column) -> Column:
     return sql.raise_error(sql.concat(sql.lit(f"{stop_text(refusal)} ["), sql.concat_ws(", ", *values), sql.lit("]")))
 
 
-def listed(names: str | Sequence[str]) -> tuple[str, ...]:
+def to_names(names: str | Sequence[str]) -> tuple[str, ...]:
     """Return one name, or several, as a tuple."""
     return (names,) if isinstance(names, str) else tuple(names)
 
@@ -54,7 +54,7 @@ def require_comparable(df: DataFrame, names: Iterable[str], *, where: str) -> No
     """Raise E303 for columns that Spark can neither order nor compare."""
     for name in names:
         kind = df.schema[name].dataType
-        if _holds(kind, _INCOMPARABLE):
+        if _contains_type(kind, _INCOMPARABLE):
             raise WaterclockError(
                 "E303",
                 f"{name} is of type {kind.simpleString()}, which cannot be compared",
@@ -114,9 +114,9 @@ def require_choice(said: str, choices: Sequence[str], *, where: str) -> None:
         )
 
 
-def _holds(kind: types.DataType, unwanted: tuple[type[types.DataType], ...]) -> bool:
+def _contains_type(kind: types.DataType, unwanted: tuple[type[types.DataType], ...]) -> bool:
     if isinstance(kind, unwanted):
         return True
     if isinstance(kind, types.ArrayType):
-        return _holds(kind.elementType, unwanted)
-    return isinstance(kind, types.StructType) and any(_holds(field.dataType, unwanted) for field in kind.fields)
+        return _contains_type(kind.elementType, unwanted)
+    return isinstance(kind, types.StructType) and any(_contains_type(field.dataType, unwanted) for field in kind.fields)

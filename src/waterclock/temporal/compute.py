@@ -13,19 +13,19 @@ from pyspark.sql import functions as sql
 from waterclock.errors import WaterclockError
 from waterclock.temporal.bounds import can_begin_sql
 from waterclock.temporal.columns import (
-    listed,
-    named,
+    exact_column,
     require_columns,
     require_comparable,
     require_keys,
     stop,
+    to_names,
 )
 from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.instants import instant
 from waterclock.temporal.measure import LONG_KEY
 from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, open_end
 from waterclock.temporal.shape import Attribute, Shape, attributes_of
-from waterclock.temporal.sources import unwrapped, wrapped_only
+from waterclock.temporal.sources import unwrap_value, wrapped_only
 from waterclock.temporal.stops import UNPLACED, UNTIMED
 
 if TYPE_CHECKING:
@@ -76,22 +76,22 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     Cost    one exchange, one sort (two with `delete_when`), three windows (four)
     Source  docs/decisions/temporal-versions.md
     """
-    keys, order = listed(natural_id), listed(sequence)
+    keys, order = to_names(natural_id), to_names(sequence)
     require_keys(df, keys, where=_WHERE)
     if isinstance(delete_when, str) and delete_when.isidentifier():
         require_columns(df, [delete_when], where=_WHERE)
-    others = {*keys, time, *order, *_consumed(df, delete_when)}
-    attributes = tuple(attributes_of(df, others, nulls, track, listed(keep), where=_WHERE))
+    others = {*keys, time, *order, *_list_consumed_columns(df, delete_when)}
+    attributes = tuple(attributes_of(df, others, nulls, track, to_names(keep), where=_WHERE))
     _require(df, (*keys, *order), attributes, time)
     df = wrapped_only(df, [each.name for each in attributes])
     shape = Shape(keys, attributes, len(order), fill_back, delete_when is not None)
-    raw = _raw(df, shape, instant(df, time, zone, where=_WHERE), named(time), order, delete_when)
+    raw = _raw(df, shape, instant(df, time, zone, where=_WHERE), exact_column(time), order, delete_when)
     kept = raw.drop("said_at") if placed else _only_placed(raw, shape, counts)
     said = _lives(kept, shape) if shape.has_deletes else kept
-    return _closed(_changes(_filled(said, shape), shape), shape, counts)
+    return _close_versions(_changes(_fill_forward(said, shape), shape), shape, counts)
 
 
-def _consumed(df: DataFrame, delete_when: str | Column | None) -> tuple[str, ...]:
+def _list_consumed_columns(df: DataFrame, delete_when: str | Column | None) -> tuple[str, ...]:
     return (delete_when,) if isinstance(delete_when, str) and delete_when in df.columns else ()
 
 
@@ -118,17 +118,17 @@ def _raw(
     delete_when: str | Column | None,
 ) -> DataFrame:
     flag = sql.expr(delete_when) if isinstance(delete_when, str) and delete_when not in df.columns else delete_when
-    gone = named(flag) if isinstance(flag, str) else flag
+    gone = exact_column(flag) if isinstance(flag, str) else flag
     gone = None if gone is None else sql.coalesce(gone.cast("boolean"), sql.lit(col=False))
     values = [
-        (named(each.name) if gone is None else sql.when(~gone, named(each.name))).alias(each.held)
+        (exact_column(each.name) if gone is None else sql.when(~gone, exact_column(each.name))).alias(each.held)
         for each in shape.attributes
     ]
     return df.select(
-        *(named(key).alias(held) for key, held in zip(shape.keys, shape.held_keys, strict=True)),
+        *(exact_column(key).alias(held) for key, held in zip(shape.keys, shape.held_keys, strict=True)),
         at.alias("at"),
         said_at.alias("said_at"),
-        *(named(name).alias(f"s{place}") for place, name in enumerate(order)),
+        *(exact_column(name).alias(f"s{place}") for place, name in enumerate(order)),
         *([] if gone is None else [gone.alias("gone")]),
         *values,
     )
@@ -166,7 +166,7 @@ def _lives(said: DataFrame, shape: Shape) -> DataFrame:
     )
 
 
-def _filled(said: DataFrame, shape: Shape) -> DataFrame:
+def _fill_forward(said: DataFrame, shape: Shape) -> DataFrame:
     """Fill forward, then keep the last row of each time."""
     order = shape.in_order(shape.life)
     running = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -209,7 +209,7 @@ def _changes(filled: DataFrame, shape: Shape) -> DataFrame:
     return kept.where(sql.col("is_kept")).drop("is_kept")
 
 
-def _closed(changes: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
+def _close_versions(changes: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
     """End each version where the next one, or a delete, begins.
 
     Counts are observed on the window's own rows: any expression in between would copy each row once more.
@@ -223,14 +223,14 @@ def _closed(changes: DataFrame, shape: Shape, counts: Counts | None) -> DataFram
         *([] if counts is None else [_running_number(order, shape).alias("number")]),
     )
     if counts is not None:
-        closed = _counted(closed, shape, counts)
+        closed = _watch_counts(closed, shape, counts)
     if shape.has_deletes:
         closed = closed.where("is_real")
     expires = sql.coalesce("next_at", open_end())
     return closed.select(
         *(sql.col(held).alias(key) for key, held in zip(shape.keys, shape.held_keys, strict=True)),
         sql.col("at").alias(EFFECTIVE),
-        *(_shown(each, shape).alias(each.name) for each in shape.attributes),
+        *(_select_attribute(each, shape).alias(each.name) for each in shape.attributes),
         expires.alias(EXPIRES),
         (expires == open_end()).alias(CURRENT),
     )
@@ -243,7 +243,7 @@ def _running_number(order: WindowSpec, shape: Shape) -> Column:
     return sql.sum(sql.col("is_real").cast("int")).over(running)
 
 
-def _counted(closed: DataFrame, shape: Shape, counts: Counts) -> DataFrame:
+def _watch_counts(closed: DataFrame, shape: Shape, counts: Counts) -> DataFrame:
     number = sql.when(sql.col("is_real"), sql.col("number")) if shape.has_deletes else sql.col("number")
     return counts.watch(
         closed,
@@ -256,12 +256,12 @@ def _counted(closed: DataFrame, shape: Shape, counts: Counts) -> DataFrame:
     )
 
 
-def _shown(each: Attribute, shape: Shape) -> Column:
+def _select_attribute(each: Attribute, shape: Shape) -> Column:
     return _bare(_last_within(each, shape) if each.rides_along else sql.col(each.held), each)
 
 
 def _bare(value: Column, each: Attribute) -> Column:
-    return unwrapped(value) if each.is_wrapped else value
+    return unwrap_value(value) if each.is_wrapped else value
 
 
 def _last_within(each: Attribute, shape: Shape) -> Column:

@@ -41,7 +41,7 @@ class Counts:
     @property
     def get(self) -> dict[str, int]:
         """The counts by name, without those that only `numbers` needs; waits for the result's first action."""
-        return {name: int(value or 0) for name, value in self._seen().items() if not name.startswith("_")}
+        return {name: int(value or 0) for name, value in self._read_observed().items() if not name.startswith("_")}
 
     def numbers(self) -> Numbers:
         """Return the numbers of `compute_temporal`'s result, from which the plan of a join with it is chosen.
@@ -54,13 +54,13 @@ class Counts:
                 f"counts of {self._of or 'nothing yet'} have no numbers",
                 fix="give compute_temporal Counts() of its own, or ask measure_temporal",
             )
-        found = self._seen()
+        found = self._read_observed()
         versions, keys, most, long = (
             int(found[name] or 0) for name in ("versions", "keys", "most_versions", "long_keys")
         )
         return Numbers(versions, keys, most, long, found["_first"], found["_last"])
 
-    def _seen(self) -> dict[str, Any]:
+    def _read_observed(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for observation, counted in self._watched:
             found |= _read(observation) or counted.collect()[0].asDict()

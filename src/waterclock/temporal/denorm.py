@@ -14,23 +14,23 @@ from pyspark.sql.types import BooleanType, DatetimeType, NumericType, StructFiel
 from waterclock.errors import WaterclockError
 from waterclock.temporal.asof import as_of
 from waterclock.temporal.columns import (
-    listed,
-    named,
+    exact_column,
     require_choice,
     require_columns,
     require_comparable,
     require_keys,
     require_pairs,
     require_temporal,
+    to_names,
 )
 from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.instants import instant
 from waterclock.temporal.measure import Numbers
 from waterclock.temporal.overlaps import split
 from waterclock.temporal.plans import TemporalPlan, choose
-from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, beginning, open_end
+from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, earliest_instant, open_end
 from waterclock.temporal.time_buckets import buckets_of
-from waterclock.temporal.time_slices import lacking
+from waterclock.temporal.time_slices import has_null_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ class _Sides:
 
     def rows(self, child: DataFrame, **times: Column) -> DataFrame:
         """Return the child's rows; a time that is not already one of its columns is added."""
-        held = [named(name).alias(held) for name, held in self.child.items()]
+        held = [exact_column(name).alias(held) for name, held in self.child.items()]
         added = {name: time for name, time in times.items() if name not in self.child.values()}
         return child.select(*held, *(time.alias(name) for name, time in added.items()))
 
     def versions(self, parent: DataFrame) -> DataFrame:
         """Return the parent's versions, with the needed columns only."""
         return parent.select(
-            *(named(name).alias(held) for name, held in zip(self.parent_keys, self.keys, strict=True)),
-            named(EFFECTIVE).alias("eff"),
-            named(EXPIRES).alias("exp"),
-            *(named(name).alias(held) for name, held in self.attributes.items()),
+            *(exact_column(name).alias(held) for name, held in zip(self.parent_keys, self.keys, strict=True)),
+            exact_column(EFFECTIVE).alias("eff"),
+            exact_column(EXPIRES).alias("exp"),
+            *(exact_column(name).alias(held) for name, held in self.attributes.items()),
         )
 
     def result(self, joined: DataFrame) -> DataFrame:
@@ -102,9 +102,9 @@ def denorm_transactional(  # noqa: PLR0913 - six by place, the others by name
     is_instant = isinstance(child.schema[child_time].dataType, TimestampType)
     sides = _sides(
         child,
-        listed(child_id),
+        to_names(child_id),
         parent,
-        listed(parent_id),
+        to_names(parent_id),
         rolename,
         {child_time: "at"} if is_instant else {},
         where=where,
@@ -112,7 +112,7 @@ def denorm_transactional(  # noqa: PLR0913 - six by place, the others by name
     versions = sides.versions(parent)
     if before_first == "extend":
         versions = _reaching_back(versions, sides.keys)
-    return _looked_up(sides.rows(child, at=at), versions, sides, numbers, counts, where)
+    return _look_up_rows(sides.rows(child, at=at), versions, sides, numbers, counts, where)
 
 
 def denorm_temporal(  # noqa: PLR0913 - five by place, the others by name
@@ -140,15 +140,15 @@ def denorm_temporal(  # noqa: PLR0913 - five by place, the others by name
     where = "denorm_temporal"
     require_temporal(child, where=f"{where}, the child")
     called = {EFFECTIVE: "start", EXPIRES: "end", CURRENT: "is_current"} if exact else {EFFECTIVE: "at"}
-    sides = _sides(child, listed(child_id), parent, listed(parent_id), rolename, called, where=where)
+    sides = _sides(child, to_names(child_id), parent, to_names(parent_id), rolename, called, where=where)
     versions = sides.versions(parent)
     if not exact:
-        return _looked_up(sides.rows(child), versions, sides, numbers, counts, where)
+        return _look_up_rows(sides.rows(child), versions, sides, numbers, counts, where)
     require_comparable(parent, sides.attributes, where=where)
     rows = sides.rows(child).drop("is_current")
     spans = split(rows, versions, sides.keys, list(sides.attributes.values()), _plan(versions, numbers))
     if counts is not None:
-        spans = _counted(spans, sides, counts, where, start="start")
+        spans = _watch_counts(spans, sides, counts, where, start="start")
     return sides.result(spans.withColumn("is_current", sql.col("end") == open_end()))
 
 
@@ -201,7 +201,7 @@ def _require_new(child: DataFrame, names: list[str], rolename: str | None, where
         )
 
 
-def _looked_up(
+def _look_up_rows(
     rows: DataFrame,
     versions: DataFrame,
     sides: _Sides,
@@ -211,11 +211,11 @@ def _looked_up(
 ) -> DataFrame:
     buckets = None if numbers is None else buckets_of(numbers)
     found = as_of(rows, versions, sides.keys, _plan(versions, numbers), buckets)
-    return sides.result(found if counts is None else _counted(found, sides, counts, where))
+    return sides.result(found if counts is None else _watch_counts(found, sides, counts, where))
 
 
-def _counted(found: DataFrame, sides: _Sides, counts: Counts, where: str, *, start: str = "at") -> DataFrame:
-    no_key = lacking(sides.keys)
+def _watch_counts(found: DataFrame, sides: _Sides, counts: Counts, where: str, *, start: str = "at") -> DataFrame:
+    no_key = has_null_key(sides.keys)
     values = (sql.col(held).isNotNull() for held in sides.attributes.values())
     matched = sql.col("eff").isNotNull() if "eff" in found.columns else reduce(or_, values, sql.lit(col=False))
     counts.begin(where)
@@ -230,7 +230,7 @@ def _counted(found: DataFrame, sides: _Sides, counts: Counts, where: str, *, sta
 
 def _reaching_back(versions: DataFrame, keys: list[str]) -> DataFrame:
     is_first = sql.lag("eff").over(Window.partitionBy(*keys).orderBy("eff")).isNull()
-    return versions.withColumn("eff", sql.when(is_first, beginning()).otherwise(sql.col("eff")))
+    return versions.withColumn("eff", sql.when(is_first, earliest_instant()).otherwise(sql.col("eff")))
 
 
 def _plan(versions: DataFrame, numbers: Numbers | None) -> TemporalPlan:

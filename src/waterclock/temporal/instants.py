@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.temporal.columns import named, require_columns
+from waterclock.temporal.columns import exact_column, require_columns
 from waterclock.temporal.spelling import BLANKS
 
 _WITHOUT_ZONE = (types.TimestampNTZType, types.DateType, types.StringType)
@@ -36,7 +36,7 @@ def instant(df: DataFrame, name: str, zone: str | None, *, where: str) -> Column
     require_columns(df, [name], where=where)
     kind = df.schema[name].dataType
     if isinstance(kind, types.TimestampType):
-        return named(name)
+        return exact_column(name)
     if zone is None or not isinstance(kind, _WITHOUT_ZONE):
         raise WaterclockError(
             "E302",
@@ -52,8 +52,8 @@ def instant(df: DataFrame, name: str, zone: str | None, *, where: str) -> Column
             "E310", f"unknown zone {zone!r}", where=where, fix=did_you_mean(zone, available_timezones())
         )
     if isinstance(kind, types.StringType):
-        return _instant_of_text(named(name), zone)
-    return _in_zone(named(name).cast("timestamp_ntz"), zone)
+        return _instant_of_text(exact_column(name), zone)
+    return _in_zone(exact_column(name).cast("timestamp_ntz"), zone)
 
 
 def _instant_of_text(text: Column, zone: str) -> Column:

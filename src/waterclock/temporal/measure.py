@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError
-from waterclock.temporal.columns import listed, named, require_keys, require_temporal
+from waterclock.temporal.columns import exact_column, require_keys, require_temporal, to_names
 
 # joins cut the time of a key with more versions into slices, where they need to
 LONG_KEY = 32
@@ -40,15 +40,15 @@ def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> Numbers:
             E306
     Cost    a job: one exchange, one sort, one window
     """
-    keys = listed(natural_id)
+    keys = to_names(natural_id)
     require_keys(df, keys, where="measure_temporal")
     require_temporal(df, where="measure_temporal")
     order = Window.partitionBy(*(f"k{at}" for at in range(len(keys)))).orderBy("eff")
     earlier = order.rowsBetween(Window.unboundedPreceding, -1)
     rows = df.select(
-        *(named(key).alias(f"k{at}") for at, key in enumerate(keys)),
-        named("rec_eff_time").alias("eff"),
-        named("rec_exp_time").alias("exp"),
+        *(exact_column(key).alias(f"k{at}") for at, key in enumerate(keys)),
+        exact_column("rec_eff_time").alias("eff"),
+        exact_column("rec_exp_time").alias("exp"),
     ).select("*", sql.max("exp").over(earlier).alias("ended"), sql.row_number().over(order).alias("number"))
     lacks = sql.lit(col=False)
     for name in [*(f"k{at}" for at in range(len(keys))), "eff", "exp"]:

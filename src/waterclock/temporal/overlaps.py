@@ -11,9 +11,9 @@ from pyspark.sql import functions as sql
 from waterclock.temporal.asof import HINTS
 from waterclock.temporal.columns import stop
 from waterclock.temporal.plans import TemporalPlan
-from waterclock.temporal.record import beginning, open_end
+from waterclock.temporal.record import earliest_instant, open_end
 from waterclock.temporal.stops import OVERLAPPING
-from waterclock.temporal.time_slices import cuts_of, lacking, over_periods
+from waterclock.temporal.time_slices import cuts_of, has_null_key, over_periods
 
 
 def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list[str], plan: TemporalPlan) -> DataFrame:
@@ -21,13 +21,13 @@ def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list
 
     Both frames have `keys`; the child has `start` and `end`; the parent has `eff`, `exp` and the attributes.
     """
-    whole = completed(parent, keys, attributes)
+    whole = complete_timelines(parent, keys, attributes)
     if plan in {TemporalPlan.BROADCAST, TemporalPlan.HASH, TemporalPlan.BUCKETS}:
         return _cut(_by_overlap(child, whole, keys, plan))
     return _cut(_in_slices(child, whole, keys, plan))
 
 
-def completed(parent: DataFrame, keys: list[str], attributes: list[str]) -> DataFrame:
+def complete_timelines(parent: DataFrame, keys: list[str], attributes: list[str]) -> DataFrame:
     """Return each key's timeline from the beginning to the open end: real changes only, null where nothing is known."""
     order = Window.partitionBy(*keys).orderBy("eff")
     whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
@@ -39,7 +39,7 @@ def completed(parent: DataFrame, keys: list[str], attributes: list[str]) -> Data
         ended == sql.col("eff"),
     )
     starts = (
-        parent.where(~lacking(keys) & known)
+        parent.where(~has_null_key(keys) & known)
         .select(
             *keys,
             "eff",
@@ -71,7 +71,7 @@ def _with_holes(starts: DataFrame, keys: list[str], attributes: list[str]) -> Da
         return sql.struct(start.alias("eff"), end.alias("exp"), sql.lit(col=is_known).alias("is_known"))
 
     spans = sql.array(
-        sql.when(sql.col("is_first"), span(beginning(), sql.col("eff"), is_known=False)),
+        sql.when(sql.col("is_first"), span(earliest_instant(), sql.col("eff"), is_known=False)),
         span(sql.col("eff"), sql.col("exp"), is_known=True),
         sql.when(sql.col("exp") < sql.col("next_eff"), span(sql.col("exp"), sql.col("next_eff"), is_known=False)),
     )

@@ -9,7 +9,7 @@ from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError
 from waterclock.temporal.bounds import BEGINNING_MICROS, OPEN_MICROS
-from waterclock.temporal.columns import named, require_temporal
+from waterclock.temporal.columns import exact_column, require_temporal
 
 EFFECTIVE, EXPIRES, CURRENT = "rec_eff_time", "rec_exp_time", "rec_is_current"
 RECORD = (EFFECTIVE, EXPIRES, CURRENT)
@@ -20,7 +20,7 @@ def open_end() -> Column:
     return sql.timestamp_micros(sql.lit(OPEN_MICROS))
 
 
-def beginning() -> Column:
+def earliest_instant() -> Column:
     """Return the start of the year 1, the earliest supported instant."""
     return sql.timestamp_micros(sql.lit(BEGINNING_MICROS))
 
@@ -37,4 +37,4 @@ def valid_at(df: DataFrame, time: datetime | Column) -> DataFrame:
                 "E302", f"a time without a zone: {time.isoformat()}", where="valid_at", fix="give it a tzinfo"
             )
         time = sql.lit(time)
-    return df.where((named(EFFECTIVE) <= time) & (time < named(EXPIRES)))
+    return df.where((exact_column(EFFECTIVE) <= time) & (time < exact_column(EXPIRES)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
 
-from waterclock.temporal.columns import listed, named, require_choice, require_columns
+from waterclock.temporal.columns import exact_column, require_choice, require_columns, to_names
 from waterclock.temporal.sources import is_wrapped
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def attributes_of(
 ) -> Iterator[Attribute]:
     """Yield an attribute for each column that is not one of `others` (E301, E310)."""
     names = [name for name in df.columns if name not in others]
-    tracked = [name for name in names if name not in keep] if track is None else listed(track)
+    tracked = [name for name in names if name not in keep] if track is None else to_names(track)
     said = dict.fromkeys(names, nulls) if isinstance(nulls, str) else nulls
-    require_columns(df.select(*(named(name) for name in names)), [*tracked, *said, *keep], where=where)
+    require_columns(df.select(*(exact_column(name) for name in names)), [*tracked, *said, *keep], where=where)
     for choice in {nulls} if isinstance(nulls, str) else set(said.values()):
         require_choice(choice, ("missing", "value"), where=where)
     for at, name in enumerate(names):

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, NullType, StructType
 
 from waterclock.errors import WaterclockError
-from waterclock.temporal.columns import named, require_columns, require_distinct
+from waterclock.temporal.columns import exact_column, require_columns, require_distinct
 
 _SAID = "waterclock_said"
 
@@ -27,9 +27,9 @@ def nulls_are_values(df: DataFrame, *attributes: str) -> DataFrame:
     require_columns(df, attributes, where="nulls_are_values")
     return df.select(
         *(
-            sql.struct(named(name).alias(_SAID)).alias(name)
+            sql.struct(exact_column(name).alias(_SAID)).alias(name)
             if name in attributes and not is_wrapped(kind)
-            else named(name)
+            else exact_column(name)
             for name, kind in _kinds(df).items()
         )
     )
@@ -64,7 +64,12 @@ def wrapped_only(df: DataFrame, attributes: Collection[str]) -> DataFrame:
     unwanted = {name for name, kind in _kinds(df).items() if is_wrapped(kind) and name not in attributes}
     if not unwanted:
         return df
-    return df.select(*(unwrapped(named(name)).alias(name) if name in unwanted else named(name) for name in df.columns))
+    return df.select(
+        *(
+            unwrap_value(exact_column(name)).alias(name) if name in unwanted else exact_column(name)
+            for name in df.columns
+        )
+    )
 
 
 def is_wrapped(kind: DataType) -> bool:
@@ -72,7 +77,7 @@ def is_wrapped(kind: DataType) -> bool:
     return isinstance(kind, StructType) and kind.names == [_SAID]
 
 
-def unwrapped(value: Column) -> Column:
+def unwrap_value(value: Column) -> Column:
     """Return the value inside a wrapped one."""
     return value.getField(_SAID)
 
@@ -98,5 +103,5 @@ def _require_same(name: str, kind: DataType, known: dict[str, DataType]) -> None
 
 def _alike(name: str, kind: DataType, wanted: DataType) -> Column:
     if not is_wrapped(wanted) or is_wrapped(kind):
-        return named(name)
-    return sql.when(named(name).isNotNull(), sql.struct(named(name).alias(_SAID))).alias(name)
+        return exact_column(name)
+    return sql.when(exact_column(name).isNotNull(), sql.struct(exact_column(name).alias(_SAID))).alias(name)

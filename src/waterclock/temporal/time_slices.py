@@ -42,28 +42,30 @@ def cuts_of(versions: DataFrame, keys: Sequence[str], *, is_small: bool) -> Cuts
     """Return the cuts for a frame with columns `keys`, `eff` and `exp`; lazily, by two groupings of narrow rows."""
     narrow = versions.select(*keys, "eff", "exp")
     first = _cut(narrow, keys, LONG_KEY)
-    sliced = _spanned(narrow.join(_sent(first, is_small=is_small), list(keys)), "eff", "exp", "slice")
+    sliced = _explode_spans(
+        narrow.join(_broadcast_if_small(first, is_small=is_small), list(keys)), "eff", "exp", "slice"
+    )
     return Cuts(tuple(keys), first, _cut(sliced, [*keys, "slice"], _CROWDED_SLICE), is_small)
 
 
 def at_moment(rows: DataFrame, cuts: Cuts, moment: str) -> DataFrame:
     """Add the slice and part of a moment."""
-    first = rows.join(_sent(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
+    first = rows.join(_broadcast_if_small(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
     first = first.withColumn("slice", _spread(cuts.keys, moment).otherwise(_place(moment))).drop(*_CUT)
-    second = first.join(_sent(cuts.second, is_small=cuts.is_small), list(cuts.slice_keys), "left")
+    second = first.join(_broadcast_if_small(cuts.second, is_small=cuts.is_small), list(cuts.slice_keys), "left")
     return second.withColumn("part", _place(moment)).drop(*_CUT)
 
 
 def over_periods(rows: DataFrame, cuts: Cuts, start: str, end: str, begins: str | None = None) -> DataFrame:
     """Repeat each row for every slice and part that its period touches; the column `begins` marks the first of them."""
-    first = rows.join(_sent(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
-    first = _spanned(first, start, end, "slice", begins=begins)
+    first = rows.join(_broadcast_if_small(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
+    first = _explode_spans(first, start, end, "slice", begins=begins)
     first = first.withColumn("slice", _spread(cuts.keys, start).otherwise(sql.col("slice")))
-    second = first.join(_sent(cuts.second, is_small=cuts.is_small), list(cuts.slice_keys), "left")
-    return _spanned(second, start, end, "part", begins=begins)
+    second = first.join(_broadcast_if_small(cuts.second, is_small=cuts.is_small), list(cuts.slice_keys), "left")
+    return _explode_spans(second, start, end, "part", begins=begins)
 
 
-def lacking(keys: Sequence[str]) -> Column:
+def has_null_key(keys: Sequence[str]) -> Column:
     """Return whether any part of a key is null, which matches nothing."""
     return reduce(or_, (sql.col(key).isNull() for key in keys))
 
@@ -74,7 +76,7 @@ def spread_by(moment: str) -> Column:
 
 
 def _spread(keys: Sequence[str], moment: str) -> Column:
-    return sql.when(lacking(keys), spread_by(moment))
+    return sql.when(has_null_key(keys), spread_by(moment))
 
 
 def _place(moment: str, less: int = 0) -> Column:
@@ -83,7 +85,7 @@ def _place(moment: str, less: int = 0) -> Column:
     return sql.expr(f"coalesce(least(greatest(({micros} - low) div width, 0L), pieces - 1), 0L)")
 
 
-def _sent(cuts: DataFrame, *, is_small: bool) -> DataFrame:
+def _broadcast_if_small(cuts: DataFrame, *, is_small: bool) -> DataFrame:
     return sql.broadcast(cuts) if is_small else cuts
 
 
@@ -103,7 +105,7 @@ def _cut(rows: DataFrame, by: Sequence[str], most: int) -> DataFrame:
     )
 
 
-def _spanned(rows: DataFrame, start: str, end: str, name: str, *, begins: str | None = None) -> DataFrame:
+def _explode_spans(rows: DataFrame, start: str, end: str, name: str, *, begins: str | None = None) -> DataFrame:
     spanned = rows.withColumn(name, sql.explode(sql.sequence(_place(start), _place(end, 1))))
     if begins is not None:
         is_begin = sql.col(name) == _place(start)

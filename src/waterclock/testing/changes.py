@@ -50,14 +50,14 @@ class ChangesConformance(KeepsSecrets):
         system.put({"1": "a", "2": "a", "3": "a"})
         first = self._read(spark, system, None)
         assert first.whole_at is not None
-        assert _told(first) == [("snapshot", "1", "a"), ("snapshot", "2", "a"), ("snapshot", "3", "a")]
+        assert _read_changes(first) == [("snapshot", "1", "a"), ("snapshot", "2", "a"), ("snapshot", "3", "a")]
         system.put({"2": "b", "4": "b"})
         system.delete("1", "3")
         system.put({"3": "again"})
         then = self._read(spark, system, first.noted)
         assert then.whole_at is None
         state = {"1": "a", "2": "a", "3": "a"}
-        for op, key, note in _told(then):
+        for op, key, note in _read_changes(then):
             if op == "delete":
                 del state[key]
             else:
@@ -68,14 +68,14 @@ class ChangesConformance(KeepsSecrets):
         first = self._read(spark, system, None)
         system.put({"1": "a"})
         once = self._read(spark, system, first.noted)
-        assert _told(once) == _told(self._read(spark, system, first.noted))
+        assert _read_changes(once) == _read_changes(self._read(spark, system, first.noted))
         system.put({"1": "b"})
-        assert [note for _, _, note in _told(self._read(spark, system, first.noted))] == ["a", "b"]
+        assert [note for _, _, note in _read_changes(self._read(spark, system, first.noted))] == ["a", "b"]
         collector = _collector(system)
         for _ in range(2):
             collector.confirm(system.unit, once.noted)
-        assert [note for _, _, note in _told(self._read(spark, system, once.noted))] == ["b"]
-        assert _told(self._read(spark, system, self._read(spark, system, once.noted).noted)) == []
+        assert [note for _, _, note in _read_changes(self._read(spark, system, once.noted))] == ["b"]
+        assert _read_changes(self._read(spark, system, self._read(spark, system, once.noted).noted)) == []
 
     def test_what_is_committed_after_the_windows_end_is_left_to_the_next(
         self, spark: SparkSession, system: Changing
@@ -83,8 +83,8 @@ class ChangesConformance(KeepsSecrets):
         first = self._read(spark, system, None)
         system.put({"1": "a"})
         none = self._read(spark, system, first.noted, until=_NEVER)
-        assert (_told(none), none.collected.is_empty) == ([], True)
-        assert [key for _, key, _ in _told(self._read(spark, system, none.noted))] == ["1"]
+        assert (_read_changes(none), none.collected.is_empty) == ([], True)
+        assert [key for _, key, _ in _read_changes(self._read(spark, system, none.noted))] == ["1"]
 
     def test_changes_are_placed_in_their_order(self, spark: SparkSession, system: Changing) -> None:
         first = self._read(spark, system, None)
@@ -120,24 +120,24 @@ class ChangesConformance(KeepsSecrets):
             pytest.skip("it does not tell how much it keeps")
         first = self._read(spark, system, None)
         first.collected.close()
-        there = collector.kept(system.unit, [first.name, "waterclock_never"])
+        there = collector.find_retained_logs(system.unit, [first.name, "waterclock_never"])
         assert there[first.name].stands is Stands.SAFE
         assert there["waterclock_never"].stands is Stands.GONE
         system.lose()
-        assert collector.kept(system.unit, [first.name])[first.name].stands in {Stands.LOST, Stands.GONE}
+        assert collector.find_retained_logs(system.unit, [first.name])[first.name].stands in {Stands.LOST, Stands.GONE}
 
     def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Changing) -> None:
         system.put({"1": "a"})
         refused(system, lambda wrong: self._read(spark, system, None, setting=wrong))
-        assert [key for _, key, _ in _told(self._read(spark, system, None))] == ["1"]
+        assert [key for _, key, _ in _read_changes(self._read(spark, system, None))] == ["1"]
 
     def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(self, spark: SparkSession, system: Changing) -> None:
         system.put({f"{at:02}": "a" for at in range(40)})
-        cut_midway(system, _collector(system), declared(), lambda: _told(self._read(spark, system, None)))
+        cut_midway(system, _collector(system), declared(), lambda: _read_changes(self._read(spark, system, None)))
         first = self._read(spark, system, None)
         system.put({"00": "b"})
-        assert [key for _, key, _ in _told(first)] == [f"{at:02}" for at in range(40)]
-        assert [key for _, key, _ in _told(self._read(spark, system, first.noted))] == ["00"]
+        assert [key for _, key, _ in _read_changes(first)] == [f"{at:02}" for at in range(40)]
+        assert [key for _, key, _ in _read_changes(self._read(spark, system, first.noted))] == ["00"]
 
     @staticmethod
     def _read(
@@ -159,7 +159,7 @@ def _collector(system: System, setting: Setting | None = None) -> ChangeCollecto
     return collector
 
 
-def _told(read: ChangesRead) -> list[tuple[str, str, str]]:
+def _read_changes(read: ChangesRead) -> list[tuple[str, str, str]]:
     rows = [row.asDict() for row in read.collected.frame.collect()]
     rows.sort(key=lambda row: (row[LSN], row[SEQ], row["id"]))
     read.collected.close()

@@ -265,14 +265,14 @@ class WindowConformance(KeepsSecrets):
     def test_windows_are_half_open_and_take_each_row_once(self, spark: SparkSession, system: TimedSystem) -> None:
         second = timedelta(seconds=1)
         times = [_DAY, _DAY + _HOUR - second, _DAY + _HOUR, _DAY + 2 * _HOUR - second, _DAY + 2 * _HOUR]
-        system.put([(str(at), self._told(system, time)) for at, time in enumerate(times)])
+        system.put([(str(at), self._to_system_time(system, time)) for at, time in enumerate(times)])
         labels = self._read(spark, system, hours(0, 2))
         first, second_label = (window.label for window in hours(0, 2))
         assert labels == {"0": first, "1": first, "2": second_label, "3": second_label}
 
     def test_windows_read_together_equal_windows_read_alone(self, spark: SparkSession, system: TimedSystem) -> None:
         times = [_DAY + at * timedelta(minutes=17) for at in range(20)]
-        system.put([(str(at), self._told(system, time)) for at, time in enumerate(times)])
+        system.put([(str(at), self._to_system_time(system, time)) for at, time in enumerate(times)])
         together = self._read(spark, system, hours(0, 4))
         alone: dict[str, str] = {}
         for window in hours(0, 4):
@@ -280,30 +280,30 @@ class WindowConformance(KeepsSecrets):
         assert together == alone
 
     def test_windows_may_have_gaps(self, spark: SparkSession, system: TimedSystem) -> None:
-        system.put([(str(at), self._told(system, _DAY + at * _HOUR)) for at in range(6)])
+        system.put([(str(at), self._to_system_time(system, _DAY + at * _HOUR)) for at in range(6)])
         windows = [*hours(0, 1), *hours(2, 2), *hours(5, 1)]
         assert set(self._read(spark, system, windows)) == {"0", "2", "3", "5"}
 
     def test_rows_without_a_time_are_counted(self, spark: SparkSession, system: TimedSystem) -> None:
-        system.put([("a", self._told(system, _DAY)), ("b", None), ("c", None)])
-        read = self._collected(spark, system, hours(0, 1))
+        system.put([("a", self._to_system_time(system, _DAY)), ("b", None), ("c", None)])
+        read = self._collect_windows(spark, system, hours(0, 1))
         assert [row["id"] for row in rows_of(read)] == ["a"]
         assert list(read.set_aside().values()) == [2]
 
     def test_an_empty_window_has_columns_and_norows_of(self, spark: SparkSession, system: TimedSystem) -> None:
-        system.put([("a", self._told(system, _DAY + 5 * _HOUR))])
-        read = self._collected(spark, system, hours(0, 1))
+        system.put([("a", self._to_system_time(system, _DAY + 5 * _HOUR))])
+        read = self._collect_windows(spark, system, hours(0, 1))
         assert rows_of(read) == []
         assert set(read.frame.columns) == {"id", "at", TIMELABEL}
 
     def test_a_time_column_that_is_not_there_is_named(self, spark: SparkSession, system: TimedSystem) -> None:
-        system.put([("a", self._told(system, _DAY))])
+        system.put([("a", self._to_system_time(system, _DAY))])
         collector = _windows(system)
         with pytest.raises(WaterclockError, match="moment"):
             collector.read_windows(spark, system.unit, WindowRequest("moment", hours(0, 1)), declared(), "UTC")
 
     def test_the_time_column_need_not_be_taken(self, spark: SparkSession, system: TimedSystem) -> None:
-        system.put([("a", self._told(system, _DAY))])
+        system.put([("a", self._to_system_time(system, _DAY))])
         request = WindowRequest("at", hours(0, 1))
         closed = declared(("id", None), is_open=False)
         read = _windows(system).read_windows(spark, system.unit, request, closed, self._zone(system))
@@ -324,7 +324,7 @@ class WindowConformance(KeepsSecrets):
         assert [(row["id"], row[TIMELABEL]) for row in rows_of(read)] == [("a", label_of(start))]
 
     def test_a_wrong_secret_is_told(self, spark: SparkSession, system: TimedSystem) -> None:
-        system.put([("a", self._told(system, _DAY))])
+        system.put([("a", self._to_system_time(system, _DAY))])
         request = WindowRequest("at", hours(0, 1))
         refused(
             system,
@@ -335,7 +335,7 @@ class WindowConformance(KeepsSecrets):
     def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(
         self, spark: SparkSession, system: TimedSystem
     ) -> None:
-        system.put([(row["id"], self._told(system, _DAY + at * _MINUTES)) for at, row in enumerate(_MANY)])
+        system.put([(row["id"], self._to_system_time(system, _DAY + at * _MINUTES)) for at, row in enumerate(_MANY)])
         cut_midway(system, _windows(system), declared(), lambda: self._read(spark, system, hours(0, 4)))
         assert sorted(self._read(spark, system, hours(0, 4))) == [row["id"] for row in _MANY]
 
@@ -344,20 +344,20 @@ class WindowConformance(KeepsSecrets):
         return system.zone_of_times or "UTC"
 
     @staticmethod
-    def _told(system: TimedSystem, instant: datetime) -> datetime:
+    def _to_system_time(system: TimedSystem, instant: datetime) -> datetime:
         if system.zone_of_times is None:
             return instant
         from waterclock.timelabel.zone import nominal_zone
 
         return instant.astimezone(nominal_zone(system.zone_of_times)).replace(tzinfo=None)
 
-    def _collected(self, spark: SparkSession, system: TimedSystem, windows: Sequence[Window]) -> Collected:
+    def _collect_windows(self, spark: SparkSession, system: TimedSystem, windows: Sequence[Window]) -> Collected:
         request = WindowRequest("at", windows)
         columns = declared(("at", "STRING"))
         return _windows(system).read_windows(spark, system.unit, request, columns, self._zone(system))
 
     def _read(self, spark: SparkSession, system: TimedSystem, windows: Sequence[Window]) -> dict[str, str]:
-        rows = rows_of(self._collected(spark, system, windows))
+        rows = rows_of(self._collect_windows(spark, system, windows))
         labels = {row["id"]: row[TIMELABEL] for row in rows}
         assert len(labels) == len(rows), "a row belongs to one window"
         return labels

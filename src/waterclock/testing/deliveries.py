@@ -15,7 +15,7 @@ import pytest
 
 from waterclock.connectors.delivering import Delivered, Deliverer, Delivery, DeliveryOutcome
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
 from waterclock.testing.demands import KeepsSecrets, System, refused
 from waterclock.timelabel.label import instant_of
@@ -105,7 +105,7 @@ class DeliveryConformance(KeepsSecrets):
         delivery = slices.of(_FIRST, [row("a", 1), row("b", 2)], Mode.APPEND, is_from_partitioned=True)
         delivered = _deliver(system, delivery)
         assert (delivered.outcome, delivered.rows, delivered.is_repeat) == (DeliveryOutcome.DELIVERED, 2, False)
-        assert _sorted(system) == [("a", 1, _FIRST), ("b", 2, _FIRST)]
+        assert _read_sorted_rows(system) == [("a", 1, _FIRST), ("b", 2, _FIRST)]
 
     def test_a_claim_is_delivered_once(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
@@ -113,19 +113,19 @@ class DeliveryConformance(KeepsSecrets):
         again = _deliver(system, delivery)
         assert again.is_repeat
         assert (again.outcome, again.rows, again.note) == (first.outcome, first.rows, first.note)
-        assert _sorted(system) == [("a", 1, _FIRST)]
+        assert _read_sorted_rows(system) == [("a", 1, _FIRST)]
 
     def test_a_restated_label_replaces_its_own_rows(self, system: Receiving, slices: Slices) -> None:
         for label, amount in ((_FIRST, 1), (_SECOND, 2)):
             rows = [row("a", amount), row("b", amount)]
             _deliver(system, slices.of(label, rows, Mode.APPEND, is_from_partitioned=True))
         _deliver(system, slices.of(_FIRST, [row("a", 9)], Mode.APPEND, is_from_partitioned=True))
-        assert _sorted(system) == [("a", 2, _SECOND), ("a", 9, _FIRST), ("b", 2, _SECOND)]
+        assert _read_sorted_rows(system) == [("a", 2, _SECOND), ("a", 9, _FIRST), ("b", 2, _SECOND)]
 
     def test_an_emptied_label_is_emptied(self, system: Receiving, slices: Slices) -> None:
         _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
         _deliver(system, slices.of(_FIRST, [], Mode.APPEND, is_from_partitioned=True))
-        assert _sorted(system) == []
+        assert _read_sorted_rows(system) == []
 
     def test_a_killed_claim_delivers_nothing(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
@@ -133,7 +133,7 @@ class DeliveryConformance(KeepsSecrets):
         killed = deliverer.kill(system.unit, PROJECT, delivery.publish, delivery.claim)
         assert (killed.outcome, killed.is_repeat) == (DeliveryOutcome.KILLED, False)
         assert _deliver(system, delivery).outcome is DeliveryOutcome.KILLED
-        assert _sorted(system) == []
+        assert _read_sorted_rows(system) == []
 
     def test_a_kill_after_the_data_finds_the_data(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
@@ -141,7 +141,7 @@ class DeliveryConformance(KeepsSecrets):
         _deliver(system, delivery)
         stands = deliverer.kill(system.unit, PROJECT, delivery.publish, delivery.claim)
         assert (stands.outcome, stands.rows, stands.is_repeat) == (DeliveryOutcome.DELIVERED, 1, True)
-        assert _sorted(system) == [("a", 1, _FIRST)]
+        assert _read_sorted_rows(system) == [("a", 1, _FIRST)]
 
     def test_what_stands_can_be_asked(self, system: Receiving, slices: Slices) -> None:
         deliverer = _deliverer(system)
@@ -162,13 +162,13 @@ class DeliveryConformance(KeepsSecrets):
         for rows in ([row("a", 1), row("b", 2)], []):
             delivery = slices.of(_FIRST, rows, Mode.APPEND, is_from_partitioned=True)
             _deliver(system, delivery)
-            assert deliverer.lost(system.unit, PROJECT, slices.publish, delivery.claim) is None
+            assert deliverer.find_loss(system.unit, PROJECT, slices.publish, delivery.claim) is None
 
     def test_a_newer_delivery_of_the_label_loses_nothing(self, system: Receiving, slices: Slices) -> None:
         first = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
         _deliver(system, first)
         _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 2)], Mode.APPEND, is_from_partitioned=True))
-        assert _deliverer(system).lost(system.unit, PROJECT, slices.publish, first.claim) is None
+        assert _deliverer(system).find_loss(system.unit, PROJECT, slices.publish, first.claim) is None
 
     def test_a_newer_delivery_of_another_label_of_the_claim_loses_nothing(
         self, system: Receiving, slices: Slices
@@ -177,15 +177,15 @@ class DeliveryConformance(KeepsSecrets):
         together = slices.claim_of({_FIRST: [row("a", 1)], _SECOND: [row("b", 1)]}, Mode.APPEND)
         deliverer.deliver(system.unit, together)
         _deliver(system, slices.of(_FIRST, [row("a", 1), row("c", 2)], Mode.APPEND, is_from_partitioned=True))
-        assert deliverer.lost(system.unit, PROJECT, slices.publish, together[0].claim) is None
+        assert deliverer.find_loss(system.unit, PROJECT, slices.publish, together[0].claim) is None
 
     def test_a_delivery_that_never_came_is_lost(self, system: Receiving, slices: Slices) -> None:
         deliverer = _deliverer(system)
-        assert deliverer.lost(system.unit, PROJECT, slices.publish, 7)
+        assert deliverer.find_loss(system.unit, PROJECT, slices.publish, 7)
         _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
         deliverer.kill(system.unit, PROJECT, slices.publish, 8)
         for claim in (7, 8):
-            lost = deliverer.lost(system.unit, PROJECT, slices.publish, claim)
+            lost = deliverer.find_loss(system.unit, PROJECT, slices.publish, claim)
             assert lost is not None
             assert str(claim) in lost
 
@@ -196,7 +196,7 @@ class DeliveryConformance(KeepsSecrets):
         lost.files[0].unlink()
         with pytest.raises(WaterclockError):
             _deliver(system, lost)
-        assert _sorted(system) == [("a", 1, _FIRST)]
+        assert _read_sorted_rows(system) == [("a", 1, _FIRST)]
         assert deliverer.find(system.unit, PROJECT, slices.publish, lost.claim) is None
 
     def test_labels_of_one_claim_come_together_or_not_at_all(self, system: Receiving, slices: Slices) -> None:
@@ -212,16 +212,16 @@ class DeliveryConformance(KeepsSecrets):
         assert deliverer.find(system.unit, PROJECT, slices.publish, lost[0].claim) is None
         again = deliverer.deliver(system.unit, together)
         assert [one.label_text for one in again if one.is_repeat] == [_FIRST, _SECOND]
-        assert _sorted(system) == [("a", 1, _FIRST), ("a", 2, _SECOND), ("b", 2, _SECOND)]
+        assert _read_sorted_rows(system) == [("a", 1, _FIRST), ("a", 2, _SECOND), ("b", 2, _SECOND)]
 
     def test_a_wrong_secret_is_told_and_nothing_is_delivered(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
         refused(system, lambda wrong: system.connector.deliverer(wrong).deliver(system.unit, [delivery]))
-        assert _sorted(system) == []
+        assert _read_sorted_rows(system) == []
         stands = _deliverer(system).find(system.unit, PROJECT, slices.publish, delivery.claim)
         assert stands is None or stands.outcome is DeliveryOutcome.KILLED, "what was refused was not delivered"
         _deliver(system, slices.of(_FIRST, [row("a", 2)], Mode.APPEND, is_from_partitioned=True))
-        assert _sorted(system) == [("a", 2, _FIRST)]
+        assert _read_sorted_rows(system) == [("a", 2, _FIRST)]
 
     def test_a_fault_at_any_step_is_mended_by_delivering_again(self, system: Receiving, slices: Slices) -> None:
         _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
@@ -229,64 +229,64 @@ class DeliveryConformance(KeepsSecrets):
         assert points, "a deliverer passes fault points, so that its steps can be tested"
         for number, point in enumerate(points):
             delivery = slices.of(_SECOND, [row("a", number)], Mode.APPEND, is_from_partitioned=True)
-            with pytest.raises(_StruckError), striking(_strike_at(point)):
+            with pytest.raises(_StruckError), inject_faults(_strike_at(point)):
                 _deliver(system, delivery)
-            assert ("a", 1, _FIRST) in _sorted(system)
+            assert ("a", 1, _FIRST) in _read_sorted_rows(system)
             assert _deliver(system, delivery).outcome is DeliveryOutcome.DELIVERED
-            assert _sorted(system) == sorted([("a", 1, _FIRST), ("a", number, _SECOND)])
+            assert _read_sorted_rows(system) == sorted([("a", 1, _FIRST), ("a", number, _SECOND)])
 
     def test_a_fault_before_the_latch_can_be_killed(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
-        with pytest.raises(_StruckError), striking(_strike_at("deliver.rows")):
+        with pytest.raises(_StruckError), inject_faults(_strike_at("deliver.rows")):
             _deliver(system, delivery)
         killed = _deliverer(system).kill(system.unit, PROJECT, delivery.publish, delivery.claim)
         assert killed.outcome is DeliveryOutcome.KILLED
-        assert _sorted(system) == []
+        assert _read_sorted_rows(system) == []
 
     def test_replace_brings_the_whole_state(self, system: Receiving, slices: Slices) -> None:
-        _needs(system, Mode.REPLACE)
+        _skip_unless_supported(system, Mode.REPLACE)
         _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.REPLACE))
         _deliver(system, slices.of(_SECOND, [row("b", 2)], Mode.REPLACE))
-        assert _sorted(system) == [("b", 2, None)]
+        assert _read_sorted_rows(system) == [("b", 2, None)]
 
     def test_an_older_state_never_replaces_a_newer_one(self, system: Receiving, slices: Slices) -> None:
-        _needs(system, Mode.REPLACE)
+        _skip_unless_supported(system, Mode.REPLACE)
         deliverer = _deliverer(system)
         _deliver(system, slices.of(_THIRD, [row("a", 3)], Mode.REPLACE))
         older = slices.of(_FIRST, [row("a", 1)], Mode.REPLACE)
         assert _deliver(system, older).outcome is DeliveryOutcome.OLDER
         assert _deliver(system, older).outcome is DeliveryOutcome.OLDER
-        assert _sorted(system) == [("a", 3, None)]
+        assert _read_sorted_rows(system) == [("a", 3, None)]
         last = deliverer.last(system.unit, PROJECT, slices.publish)
         assert last is not None
         assert last.label_text == _THIRD
 
     def test_the_newest_state_may_be_restated(self, system: Receiving, slices: Slices) -> None:
-        _needs(system, Mode.REPLACE)
+        _skip_unless_supported(system, Mode.REPLACE)
         _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.REPLACE))
         _deliver(system, slices.of(_FIRST, [row("a", 2)], Mode.REPLACE))
-        assert _sorted(system) == [("a", 2, None)]
+        assert _read_sorted_rows(system) == [("a", 2, None)]
 
     def test_merge_puts_rows_in_place_of_their_keys(self, system: Receiving, slices: Slices) -> None:
-        _needs(system, Mode.MERGE)
+        _skip_unless_supported(system, Mode.MERGE)
         _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE))
         delivered = _deliver(system, slices.of(_SECOND, [row("b", 2), row("c", 2)], Mode.MERGE, deleted=["a", "x"]))
         assert (delivered.rows, delivered.deleted) == (2, 1)
-        assert _sorted(system) == [("b", 2, None), ("c", 2, None)]
+        assert _read_sorted_rows(system) == [("b", 2, None), ("c", 2, None)]
 
     def test_merge_of_a_whole_state_leaves_nothing_else(self, system: Receiving, slices: Slices) -> None:
-        _needs(system, Mode.MERGE)
+        _skip_unless_supported(system, Mode.MERGE)
         _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE))
         _deliver(system, slices.of(_SECOND, [row("b", 2)], Mode.MERGE, is_whole=True))
-        assert _sorted(system) == [("b", 2, None)]
+        assert _read_sorted_rows(system) == [("b", 2, None)]
 
     def test_merge_from_slices_never_changes_a_newer_labels_row(self, system: Receiving, slices: Slices) -> None:
-        _needs(system, Mode.MERGE)
+        _skip_unless_supported(system, Mode.MERGE)
         for label, amount in ((_FIRST, 10), (_SECOND, 20)):
             _deliver(system, slices.of(label, [row("k", amount)], Mode.MERGE, is_from_partitioned=True))
         restated = slices.of(_FIRST, [row("k", 11), row("l", 11)], Mode.MERGE, is_from_partitioned=True)
         _deliver(system, restated)
-        assert _sorted(system) == [("k", 20, _SECOND), ("l", 11, _FIRST)]
+        assert _read_sorted_rows(system) == [("k", 20, _SECOND), ("l", 11, _FIRST)]
 
 
 class _StruckError(Exception):
@@ -303,7 +303,7 @@ def _strike_at(wanted: str) -> Any:
 
 def _points_of(system: Receiving, slices: Slices) -> list[str]:
     points: list[str] = []
-    with striking(points.append):
+    with inject_faults(points.append):
         rows = [row("a", 0)]
         _deliver(system, slices.of(_SECOND, rows, Mode.APPEND, is_from_partitioned=True))
     return points
@@ -318,10 +318,10 @@ def _deliver(system: Receiving, delivery: Delivery) -> Delivered:
     return delivered
 
 
-def _needs(system: Receiving, mode: Mode) -> None:
+def _skip_unless_supported(system: Receiving, mode: Mode) -> None:
     if mode not in system.connector.capabilities.publishes:
         pytest.skip(f"it does not take {mode.value.upper()}")
 
 
-def _sorted(system: Receiving) -> list[tuple[str, int, str | None]]:
+def _read_sorted_rows(system: Receiving) -> list[tuple[str, int, str | None]]:
     return sorted((str(one["id"]), int(one["amount"]), one.get("timelabel")) for one in system.rows())

@@ -85,19 +85,19 @@ class Watched:
 
     def collector(self, setting: Setting) -> Collector:
         """Open a source, and check its results and errors."""
-        made: Collector = self._opened(self.inner.collector, setting)
+        made: Collector = self._open_watched(self.inner.collector, setting)
         return made
 
     def deliverer(self, setting: Setting) -> Deliverer:
         """Open a destination, and check its results and errors."""
-        made: Deliverer = self._opened(self.inner.deliverer, setting)
+        made: Deliverer = self._open_watched(self.inner.deliverer, setting)
         return made
 
-    def _opened(self, opens: Callable[[Setting], Any], setting: Setting) -> Any:
+    def _open_watched(self, opens: Callable[[Setting], Any], setting: Setting) -> Any:
         secrets = _values(setting, self.names)
-        opened = _searched(opens, secrets)(setting)
+        opened = _wrap_secret_search(opens, secrets)(setting)
         methods = {
-            name: staticmethod(_searched(getattr(opened, name), secrets))
+            name: staticmethod(_wrap_secret_search(getattr(opened, name), secrets))
             for name in dir(type(opened))
             if not name.startswith("_") and callable(inspect.getattr_static(opened, name))
         }
@@ -162,7 +162,7 @@ def _values(setting: Setting, names: Iterable[str]) -> frozenset[str]:
     return frozenset(str(setting.options[name]) for name in names if name in setting.options)
 
 
-def _searched(method: Callable[..., Any], secrets: Iterable[str]) -> Callable[..., Any]:
+def _wrap_secret_search(method: Callable[..., Any], secrets: Iterable[str]) -> Callable[..., Any]:
     """Wrap the method so that its results and errors are searched for secrets before the caller gets them."""
 
     def call(*values: Any, **named: Any) -> Any:

@@ -41,20 +41,20 @@ class LinkedConformance(KeepsSecrets):
 
     def test_only_what_is_done_there_is_settled(self, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "n"}])
-        facts = _linked(system).facts(system.unit)
+        facts = _open_linked_collector(system).facts(system.unit)
         assert facts.problem is None
         assert facts.upstream == str(system.unit)
         assert list(facts.settled) == [(_DAY, _DAY + _HOUR)]
 
     def test_what_is_to_be_made_again_is_not_settled(self, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "n"}])
-        collector = _linked(system)
+        collector = _open_linked_collector(system)
         assert collector.facts(system.unit).settled
         system.ask_again(_DAY)
         assert not collector.facts(system.unit).settled
 
     def test_contents_are_equal_where_rows_are(self, system: Linked) -> None:
-        collector, span = _linked(system), [(_DAY, _DAY + _HOUR)]
+        collector, span = _open_linked_collector(system), [(_DAY, _DAY + _HOUR)]
         system.land(_DAY, [{"id": "a", "note": "n"}])
         first = collector.contents(system.unit, span)
         system.land(_DAY, [{"id": "a", "note": "n"}])
@@ -66,14 +66,14 @@ class LinkedConformance(KeepsSecrets):
         for hour, key in enumerate("abc"):
             system.land(_DAY + hour * _HOUR, [{"id": key, "note": "n"}])
         window = Window(_DAY, _DAY + 2 * _HOUR)
-        collector = _linked(system)
+        collector = _open_linked_collector(system)
         pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
         rows = rows_of(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
         assert {(row["id"], row[TIMELABEL]) for row in rows} == {("a", window.label), ("b", window.label)}
 
     def test_what_was_pinned_is_read_though_it_was_restated_since(self, spark: SparkSession, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "old"}])
-        [window], collector = hours(0, 1), _linked(system)
+        [window], collector = hours(0, 1), _open_linked_collector(system)
         pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
         system.land(_DAY, [{"id": "a", "note": "new"}])
         rows = rows_of(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
@@ -82,7 +82,7 @@ class LinkedConformance(KeepsSecrets):
     def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(self, spark: SparkSession, system: Linked) -> None:
         keys = [f"{at:02}" for at in range(40)]
         system.land(_DAY, [{"id": key, "note": "n"} for key in keys])
-        [window], collector = hours(0, 1), _linked(system)
+        [window], collector = hours(0, 1), _open_linked_collector(system)
         pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
 
         def read() -> list[str]:
@@ -95,7 +95,7 @@ class LinkedConformance(KeepsSecrets):
     def test_nothing_there_is_written(self, spark: SparkSession, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "n"}])
         before = system.files()
-        [window], collector = hours(0, 1), _linked(system)
+        [window], collector = hours(0, 1), _open_linked_collector(system)
         collector.facts(system.unit)
         pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
         rows_of(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
@@ -104,12 +104,12 @@ class LinkedConformance(KeepsSecrets):
     def test_an_unknown_table_is_told_with_the_nearest(self, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "n"}])
         path = system.unit.path
-        problem = _linked(system).facts(replace(system.unit, path=f"{path}s")).problem
+        problem = _open_linked_collector(system).facts(replace(system.unit, path=f"{path}s")).problem
         assert problem is not None
         assert path in str(problem.fix)
 
 
-def _linked(system: System) -> LinkedCollector:
+def _open_linked_collector(system: System) -> LinkedCollector:
     collector = system.connector.collector(system.setting)
     assert isinstance(collector, LinkedCollector)
     return collector

@@ -26,20 +26,20 @@ class SealingConformance(KeepsSecrets):
     """A collect BY ARRIVAL TIME of a source that is its own clock: no rows arrive in a sealed span."""
 
     def test_an_idle_source_is_complete_up_to_now(self, system: WrittenFile) -> None:
-        assert _DAY - timedelta(minutes=1) < _sealing(system).seal(system.unit, _DAY) <= _DAY
+        assert _DAY - timedelta(minutes=1) < _open_sealing_collector(system).seal(system.unit, _DAY) <= _DAY
 
     def test_what_was_written_is_an_item_once_it_is_sealed(self, system: WrittenFile) -> None:
         system.write(_DAY, [{"id": "1", "note": "n"}])
-        collector = _sealing(system)
+        collector = _open_sealing_collector(system)
         assert collector.arrivals(system.unit).items == ()
-        assert collector.waiting(system.unit).files == 1
+        assert collector.find_pending(system.unit).files == 1
         assert collector.seal(system.unit, _DAY + _HOUR) == _DAY + _HOUR
         (item,) = collector.arrivals(system.unit).items
         assert item.stamp == _DAY
-        assert collector.waiting(system.unit).size == item.size
+        assert collector.find_pending(system.unit).size == item.size
 
     def test_nothing_comes_before_what_is_sealed(self, system: WrittenFile) -> None:
-        collector = _sealing(system)
+        collector = _open_sealing_collector(system)
         collector.seal(system.unit, _DAY + _HOUR)
         system.write(_DAY, [{"id": "1", "note": "n"}])
         collector.seal(system.unit, _DAY + 2 * _HOUR)
@@ -48,7 +48,7 @@ class SealingConformance(KeepsSecrets):
 
     def test_sealing_twice_is_sealing_once(self, system: WrittenFile) -> None:
         system.write(_DAY, [{"id": "1", "note": "n"}])
-        collector = _sealing(system)
+        collector = _open_sealing_collector(system)
         collector.seal(system.unit, _DAY + _HOUR)
         once = collector.arrivals(system.unit)
         assert collector.seal(system.unit, _DAY + _HOUR) == _DAY + _HOUR
@@ -56,7 +56,7 @@ class SealingConformance(KeepsSecrets):
         assert collector.arrivals(system.unit) == once
 
 
-def _sealing(system: System) -> Sealing:
+def _open_sealing_collector(system: System) -> Sealing:
     collector = system.connector.collector(system.setting)
     assert isinstance(collector, Sealing)
     return collector

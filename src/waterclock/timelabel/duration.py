@@ -42,13 +42,13 @@ class Duration:
         keep the local time. From the start of a local date they lead to the start of a local date, even across clock
         changes. In a shorter month the result is its last day (31 March less 1 MONTH is 28 or 29 February).
         """
-        return self._moved(instant, zone, -1)
+        return self._shift_instant(instant, zone, -1)
 
     def after(self, instant: datetime, zone: str) -> datetime:
         """Return the instant this long after another, by the rules of `before`."""
-        return self._moved(instant, zone, 1)
+        return self._shift_instant(instant, zone, 1)
 
-    def elapsed(self) -> timedelta:
+    def to_timedelta(self) -> timedelta:
         """Return the span as elapsed time, as for DELAY: a day is 24 hours.
 
         Raises  E107 for months, quarters and years, whose length varies
@@ -65,11 +65,11 @@ class Duration:
         except OverflowError:
             raise beyond(str(self)) from None
 
-    def _moved(self, instant: datetime, zone: str, sign: int) -> datetime:
+    def _shift_instant(self, instant: datetime, zone: str, sign: int) -> datetime:
         t = utc_of(instant)
         try:
             if self.unit in {"SECOND", "MINUTE", "HOUR"}:
-                return t + sign * self.elapsed()
+                return t + sign * self.to_timedelta()
             local = t.astimezone(nominal_zone(zone)).replace(tzinfo=None)
             target = self._moved_date(local.date(), sign)
         except (OverflowError, ValueError):
@@ -80,7 +80,7 @@ class Duration:
 
     def _moved_date(self, day: date, sign: int) -> date:
         if self.unit in {"DAY", "WEEK"}:
-            return day + sign * self.elapsed()
+            return day + sign * self.to_timedelta()
         months = day.year * 12 + day.month - 1 + sign * self.amount * _MONTHS[self.unit]
         year, month = months // 12, months % 12 + 1
         if not 1 <= year <= 9999:

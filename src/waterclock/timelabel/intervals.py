@@ -33,7 +33,7 @@ class IntervalSet:
 
         Raises  E108 for an interval that ends before it starts; one that ends where it starts is empty
         """
-        ordered = sorted(_checked(start, end) for start, end in intervals)
+        ordered = sorted(_check_interval(start, end) for start, end in intervals)
         starts: list[datetime] = []
         ends: list[datetime] = []
         for start, end in ordered:
@@ -111,7 +111,7 @@ class IntervalSet:
 
     def covers(self, start: datetime, end: datetime) -> bool:
         """Return whether all of `[start, end)` is in the set; an empty span always is."""
-        start, end = _checked(start, end)
+        start, end = _check_interval(start, end)
         if start == end:
             return True
         at = bisect_right(self._starts, start) - 1
@@ -125,17 +125,17 @@ class IntervalSet:
 
     def overlaps(self, start: datetime, end: datetime) -> bool:
         """Return whether an interval of the set begins before `end` and ends after `start`."""
-        start, end = _checked(start, end)
+        start, end = _check_interval(start, end)
         return bisect_right(self._ends, start) < bisect_left(self._starts, end)
 
     def first_gap(self, start: datetime, end: datetime) -> Interval | None:
         """Return the oldest maximal span within `[start, end)` that is not in the set; None if all is covered."""
-        start, end = _checked(start, end)
+        start, end = _check_interval(start, end)
         return next(self._gaps(start, end), None)
 
     def gaps(self, start: datetime, end: datetime) -> IntervalSet:
         """Return the instants of `[start, end)` that are not in this set."""
-        start, end = _checked(start, end)
+        start, end = _check_interval(start, end)
         return IntervalSet._of(list(self._gaps(start, end)))
 
     @classmethod
@@ -156,7 +156,7 @@ class IntervalSet:
             yield start, end
 
 
-def _checked(start: datetime, end: datetime) -> Interval:
+def _check_interval(start: datetime, end: datetime) -> Interval:
     start, end = utc_of(start), utc_of(end)
     if end < start:
         raise WaterclockError(

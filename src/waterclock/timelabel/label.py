@@ -50,12 +50,12 @@ def instant_of(label: str) -> datetime:
     """
     match = _LABEL.fullmatch(label)
     if match is None:
-        raise _malformed(label)
+        raise _malformed_label_error(label)
     y, m, d, h, n = match.groups()
     try:
         return datetime(int(y), int(m), int(d), int(h), int(n), tzinfo=UTC)
     except ValueError as error:
-        raise _malformed(label, f"{error}; ") from None
+        raise _malformed_label_error(label, f"{error}; ") from None
 
 
 def parts_of(label: str) -> LabelParts:
@@ -73,7 +73,9 @@ def label_of_parts(parts: Sequence[str]) -> str:
     Raises  E101 where parts are missing, not padded with zeros, or name no time
     """
     if tuple(len(part) for part in parts) != _WIDTHS:
-        raise _malformed("".join(parts), f"the parts {tuple(parts)!r} are not y, m, d, h, n of 4, 2, 2, 2, 2 digits; ")
+        raise _malformed_label_error(
+            "".join(parts), f"the parts {tuple(parts)!r} are not y, m, d, h, n of 4, 2, 2, 2, 2 digits; "
+        )
     label = "".join(parts) + "00"
     instant_of(label)
     return label
@@ -104,16 +106,16 @@ def label_of_hive_path(path: str) -> str:
     return label_of_parts(found[-1])
 
 
-def _malformed(label: str, why: str = "") -> WaterclockError:
+def _malformed_label_error(label: str, why: str = "") -> WaterclockError:
     return WaterclockError(
         "E101",
         f"malformed label {label!r}",
         why=f"{why}a label is the UTC start of a window, YYYYMMDDHHmm00",
-        fix=_meant(label) or "such as 20180305080000 for 2018-03-05 08:00 UTC",
+        fix=_suggest_label(label) or "such as 20180305080000 for 2018-03-05 08:00 UTC",
     )
 
 
-def _meant(label: str) -> str | None:
+def _suggest_label(label: str) -> str | None:
     """Return a hint with the label meant by a date, a time with separators, or seconds that are not zero."""
     digits = re.sub(r"[-:T_/ Z]", "", label)
     if not re.fullmatch(r"[0-9]{8}|[0-9]{10}|[0-9]{12}|[0-9]{14}", digits):

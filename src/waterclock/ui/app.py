@@ -35,11 +35,11 @@ from waterclock.ui.asker import MOST_WAITING, Asker
 from waterclock.ui.asking import PageQuery, Told
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject
-from waterclock.ui.openapi import described
-from waterclock.ui.pages.alerts import acknowledged
+from waterclock.ui.openapi import describe_api
+from waterclock.ui.pages.alerts import acknowledge_alert
 from waterclock.ui.pages.lineage import lineage
-from waterclock.ui.pages.plan import carried_out
-from waterclock.ui.pages.quality import noted
+from waterclock.ui.pages.plan import carry_out_plan
+from waterclock.ui.pages.quality import store_note
 from waterclock.ui.pages.query import as_csv
 from waterclock.ui.readers import Reader
 from waterclock.ui.rendering import render
@@ -69,21 +69,21 @@ def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None) -> G
             routes.append(Route(path, partial(_html, live, at, queries)))
     routes.append(Route("/query.csv", partial(_csv, live, asker, queries)))
     routes.append(Route("/plan", partial(_decide, live), methods=["POST"]))
-    routes.append(Route("/quality", partial(_keep, live, noted, "Quality"), methods=["POST"]))
-    routes.append(Route("/alerts", partial(_keep, live, acknowledged, "Today"), methods=["POST"]))
+    routes.append(Route("/quality", partial(_keep, live, store_note, "Quality"), methods=["POST"]))
+    routes.append(Route("/alerts", partial(_keep, live, acknowledge_alert, "Today"), methods=["POST"]))
     routes.append(Route("/tables.json", partial(_tables, live)))
-    routes.append(Route("/openapi.json", _described))
+    routes.append(Route("/openapi.json", _serve_openapi))
     routes.append(Route("/livez", _livez))
     routes.append(Route("/static/{name}", _static))
     app = Starlette(
         routes=routes,
         middleware=[Middleware(GZipMiddleware, minimum_size=1000)],
-        exception_handlers={HTTPException: partial(_refused, live), Exception: partial(_broken, live)},
+        exception_handlers={HTTPException: partial(_handle_http_error, live), Exception: partial(_handle_defect, live)},
     )
     return Guarded(app, guard)
 
 
-def _asked(request: Request) -> PageQuery:
+def _read_query(request: Request) -> PageQuery:
     return PageQuery.of({**request.query_params, **request.path_params})
 
 
@@ -97,7 +97,7 @@ class _Queries:
         """Return the result of `answer`."""
         reader = Reader(_name_of_reader(request))
         working = asyncio.ensure_future(to_thread.run_sync(answer, reader, limiter=self.threads))
-        leaving = asyncio.ensure_future(_left(request))
+        leaving = asyncio.ensure_future(_wait_for_disconnect(request))
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             reader.leave()
@@ -105,7 +105,7 @@ class _Queries:
         return await working
 
 
-async def _left(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     """Return when the client has closed its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
@@ -119,44 +119,45 @@ def _name_of_reader(request: Request) -> str:
 
 async def _html(live: LiveProject, at: At, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
-    asked = _asked(request)
+    asked = _read_query(request)
     if at.starts_spark:
-        return await queries.run(request, lambda reader: _drawn(live, at, asked.read_by(reader), request))
-    return await run_in_threadpool(_drawn, live, at, asked, request)
+        return await queries.run(request, lambda reader: _render_page(live, at, asked.read_by(reader), request))
+    return await run_in_threadpool(_render_page, live, at, asked, request)
 
 
 async def _json(live: LiveProject, at: At, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
-    asked = _asked(request)
+    asked = _read_query(request)
     if at.starts_spark:
         return await queries.run(
-            request, lambda reader: _told(live, request, lambda: _tell(live, at, live.look(), asked.read_by(reader)))
+            request,
+            lambda reader: _respond_json(live, request, lambda: _tell(live, at, live.look(), asked.read_by(reader))),
         )
-    return await run_in_threadpool(_told, live, request, lambda: _tell(live, at, live.look(), asked))
+    return await run_in_threadpool(_respond_json, live, request, lambda: _tell(live, at, live.look(), asked))
 
 
 async def _named_so(
     live: LiveProject, at: At, request: Request, *, suffix: str, otherwise: Callable[[Request], Awaitable[Response]]
 ) -> Response:
     """Return the page of a table whose name ends with a suffix: `a.json` may be a table, and `a.json.json` its JSON."""
-    asked = _asked(request)
+    asked = _read_query(request)
     name = asked.values["table"] + suffix
 
-    def drawn() -> Response | None:
+    def render_table() -> Response | None:
         try:
             is_table = name in live.look().flow.tables
         except WaterclockError:  # reported by the page that answers
             return None
-        return _drawn(live, at, PageQuery.of({**asked.values, "table": name}), request) if is_table else None
+        return _render_page(live, at, PageQuery.of({**asked.values, "table": name}), request) if is_table else None
 
-    return await run_in_threadpool(drawn) or await otherwise(request)
+    return await run_in_threadpool(render_table) or await otherwise(request)
 
 
 async def _svg(live: LiveProject, request: Request) -> Response:
     """Return only the drawing of the lineage, as a standalone file."""
-    asked = _asked(request)
+    asked = _read_query(request)
 
-    def drawn() -> Response:
+    def render_svg() -> Response:
         try:
             told = lineage(live.look(), asked)
         except WaterclockError as error:
@@ -165,10 +166,10 @@ async def _svg(live: LiveProject, request: Request) -> Response:
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
         return Response(render("lineage.svg", told=told), media_type="image/svg+xml", headers=headers)
 
-    return await run_in_threadpool(drawn)
+    return await run_in_threadpool(render_svg)
 
 
-def _drawn(live: LiveProject, at: At, asked: PageQuery, request: Request) -> Response:
+def _render_page(live: LiveProject, at: At, asked: PageQuery, request: Request) -> Response:
     try:
         reading = live.look()
         told = _tell(live, at, reading, asked)
@@ -185,7 +186,7 @@ def _tell(live: LiveProject, at: At, reading: OpenedProject, asked: PageQuery) -
     if not at.is_of_ledger:
         return at.page(reading, asked)
     key = at.page, tuple(sorted(asked.values.items()))
-    return live.memory.told(reading, key, partial(at.page, reading, asked))
+    return live.memory.get_or_compute(reading, key, partial(at.page, reading, asked))
 
 
 def _is_part(request: Request) -> bool:
@@ -206,7 +207,7 @@ def _query(request: Request) -> str:
     return f"?{request.url.query}" if request.url.query else ""
 
 
-def _told(live: LiveProject, request: Request, tell: Callable[[], Told]) -> Response:
+def _respond_json(live: LiveProject, request: Request, tell: Callable[[], Told]) -> Response:
     """Return the result of `tell` as JSON, or its errors."""
     try:
         told = tell()
@@ -227,7 +228,7 @@ def _with_tag(request: Request, body: str, kind: str = "text/html") -> Response:
 
 async def _csv(live: LiveProject, asker: Asker, queries: _Queries, request: Request) -> Response:
     _refuse_others(None, request)
-    asked = _asked(request)
+    asked = _read_query(request)
 
     def rows(reader: Reader) -> Response:
         try:
@@ -248,7 +249,7 @@ def _refuse_others(at: At | None, request: Request) -> None:
 async def _decide(live: LiveProject, request: Request) -> Response:
     """Carry out the plan that was shown before."""
     values = await _form(request)
-    return await run_in_threadpool(_decided, live, values, request)
+    return await run_in_threadpool(_submit_plan, live, values, request)
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -268,21 +269,21 @@ async def _keep(
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
     asked = PageQuery.of(await _form(request))
 
-    def kept() -> Response:
+    def store_form() -> Response:
         try:
             keep(live.look(), asked, RunSettings().who)
         except WaterclockError as error:
             return _page_of_errors(live, error, page, asked, request)
-        return RedirectResponse(f"/{page.lower()}{asked.travelling}", HTTPStatus.SEE_OTHER)
+        return RedirectResponse(f"/{page.lower()}{asked.query_string}", HTTPStatus.SEE_OTHER)
 
-    return await run_in_threadpool(kept)
+    return await run_in_threadpool(store_form)
 
 
-def _decided(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
+def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
     asked = PageQuery.of(values)
     try:
         reading = live.look()
-        told, is_done = carried_out(reading, asked, RunSettings().who)
+        told, is_done = carry_out_plan(reading, asked, RunSettings().who)
         if is_done:
             reading = live.look()
     except WaterclockError as error:
@@ -295,11 +296,11 @@ def _decided(live: LiveProject, values: Mapping[str, str], request: Request) -> 
 
 async def _tables(live: LiveProject, request: Request) -> Response:
     """Return the names of all tables, upstream first."""
-    return await run_in_threadpool(_told, live, request, lambda: {"tables": list(live.look().flow.order)})
+    return await run_in_threadpool(_respond_json, live, request, lambda: {"tables": list(live.look().flow.order)})
 
 
-async def _described(_: Request) -> Response:
-    return Response(json.dumps(described(), ensure_ascii=False), media_type="application/json")
+async def _serve_openapi(_: Request) -> Response:
+    return Response(json.dumps(describe_api(), ensure_ascii=False), media_type="application/json")
 
 
 async def _livez(_: Request) -> Response:
@@ -356,7 +357,7 @@ def _answer_of_cards(
     return HTMLResponse(render("cards.html", told=told, shell=around, asked=asked, is_passing=is_passing), status)
 
 
-async def _refused(live: LiveProject, request: Request, error: Exception) -> Response:
+async def _handle_http_error(live: LiveProject, request: Request, error: Exception) -> Response:
     """Return an error card for an address without a page."""
     status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
     what = "there is no such page" if status == HTTPStatus.NOT_FOUND else status.phrase
@@ -367,7 +368,7 @@ async def _refused(live: LiveProject, request: Request, error: Exception) -> Res
     return answer
 
 
-async def _broken(live: LiveProject, request: Request, error: Exception) -> Response:
+async def _handle_defect(live: LiveProject, request: Request, error: Exception) -> Response:
     """Return an error card for a defect, with the id of its entry in the log."""
     name = uuid4().hex[:12]
     _LOG.error("request %s to %s failed", name, request.url.path, exc_info=error)

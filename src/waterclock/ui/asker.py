@@ -71,7 +71,7 @@ class Asker:
         Raises  as `engine.query.query.query`, E701 to E704 where Spark does not start, E731 for a query that was
                 stopped, E732 where too many wait
         """
-        query = self._queued(reader or Reader())
+        query = self._enqueue(reader or Reader())
         query.reader.on_leaving(self._wake)
         is_stopping = False
         try:
@@ -83,16 +83,16 @@ class Asker:
                 is_stopping = True
                 threading.Thread(target=self._stop, args=(process, query), name="stopping a query").start()
                 raise (
-                    _stopped(query.reader, self.seconds, is_closed=self._is_closed)
+                    _query_stopped_error(query.reader, self.seconds, is_closed=self._is_closed)
                     if query.has_begun or query.reader.has_left or self._is_closed
-                    else _not_started()
+                    else _spark_start_error()
                 )
             return found
         finally:
             if not is_stopping:
                 self._remove(query)
 
-    def _queued(self, reader: Reader) -> _Query:
+    def _enqueue(self, reader: Reader) -> _Query:
         with self._changed:
             of_reader = sum(each.reader.name == reader.name for each in self._queries)
             if reader.name and of_reader >= _MOST_OF_ONE:
@@ -108,7 +108,7 @@ class Asker:
         with self._changed:
             while True:
                 if query.reader.has_left or self._is_closed:
-                    raise _stopped(query.reader, self.seconds, is_closed=self._is_closed)
+                    raise _query_stopped_error(query.reader, self.seconds, is_closed=self._is_closed)
                 if self._queries[0] is query:
                     return
                 if not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end:
@@ -179,7 +179,7 @@ class Asker:
             process.close()
 
 
-def _stopped(reader: Reader, seconds: float, *, is_closed: bool) -> WaterclockError:
+def _query_stopped_error(reader: Reader, seconds: float, *, is_closed: bool) -> WaterclockError:
     if is_closed or reader.has_left:
         why = "the pages are ending" if is_closed else "its reader left the page"
         return WaterclockError("E731", "the query was stopped", why=why, transient=True)
@@ -190,7 +190,7 @@ def _stopped(reader: Reader, seconds: float, *, is_closed: bool) -> WaterclockEr
     )
 
 
-def _not_started() -> WaterclockError:
+def _spark_start_error() -> WaterclockError:
     return WaterclockError(
         "E731",
         "the query was stopped",

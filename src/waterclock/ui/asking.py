@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import OpenedProject, selected
+from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.selection import Labels
 from waterclock.ui.readers import Reader
 
@@ -35,7 +35,7 @@ class PageQuery:
         return cls(values.get("t", "").strip(), values.get("l", "").strip(), values)
 
     @property
-    def travelling(self) -> str:
+    def query_string(self) -> str:
         """The query string that keeps the selected tables and labels on the next page."""
         kept = {key: value for key, value in (("t", self.selection), ("l", self.labels)) if value}
         return f"?{urlencode(kept)}" if kept else ""
@@ -45,7 +45,7 @@ class PageQuery:
 
         Raises  E510, E511, E512 and E514 as `selection.select`
         """
-        found, labels = selected(at.flow, [self.selection] if self.selection else None, self.labels or None)
+        found, labels = select_tables(at.flow, [self.selection] if self.selection else None, self.labels or None)
         return tuple(at.flow.tables[name] for name in found.tables), labels
 
 

@@ -97,16 +97,16 @@ class Guard:
             if has_session:
                 return RedirectResponse("/", HTTPStatus.SEE_OTHER)
             if self.links.accept(code):
-                return self._entered(request)
+                return self._start_session(request)
             return await self._wrong(_USED_LINK)
         if has_session:
             return None
         sent = bearer_of(request.headers.get("authorization", ""))
         if sent is None:
-            return _unauthorized(_NO_TOKEN)
+            return _unauthorized_response(_NO_TOKEN)
         return None if is_same(sent, self.token) else await self._wrong(_NO_TOKEN)
 
-    def _entered(self, request: Request) -> Response:
+    def _start_session(self, request: Request) -> Response:
         """Start a session. The browser is sent to the first page, never to a location from the address."""
         is_linked = request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
         answer = HTMLResponse(_GO_ON) if is_linked else RedirectResponse("/", HTTPStatus.SEE_OTHER)
@@ -118,7 +118,7 @@ class Guard:
 
     async def _wrong(self, said: str) -> Response:
         if await self.wrong.delay():
-            return _unauthorized(said)
+            return _unauthorized_response(said)
         return PlainTextResponse("too many wrong tokens\n", HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": "1"})
 
 
@@ -135,19 +135,19 @@ class Guarded:
             await self._app(scope, receive, send)
             return
 
-        async def bound(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_encoded(_HEADERS)]
+                message["headers"] = [*message["headers"], *_encode_headers(_HEADERS)]
             await send(message)
 
         refusal = await self._guard.refusal(Request(scope, receive))
         if refusal is not None and refusal.status_code >= HTTPStatus.BAD_REQUEST:
             refusal.headers["Connection"] = "close"  # rejected clients keep no connection
         answer: Callable[[Scope, Receive, Send], Awaitable[None]] = refusal or self._app
-        await answer(scope, receive, bound)
+        await answer(scope, receive, send_with_headers)
 
 
-def _unauthorized(said: str) -> Response:
+def _unauthorized_response(said: str) -> Response:
     return PlainTextResponse(said, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
 
 
@@ -166,5 +166,5 @@ def _is_small(length: str) -> bool:
     return length.isascii() and length.isdecimal() and len(length) < 10 and int(length) <= MOST_BYTES
 
 
-def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+def _encode_headers(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode(), value.encode()) for name, value in headers.items()]

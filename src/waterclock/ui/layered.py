@@ -122,7 +122,7 @@ def _layers(order: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[int]
     return layers
 
 
-def ordered(graph: Layered) -> list[list[int]]:
+def order_layers(graph: Layered) -> list[list[int]]:
     """Return the layers, each from top to bottom, with few crossings: the best order found by sweeps."""
     first = _first_order(graph)
     found = [_swept(graph, [list(row) for row in first], is_down=True)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from waterclock.ui.layered import Layered, crossings, ordered
+from waterclock.ui.layered import Layered, crossings, order_layers
 
 _PASSES = 12
 _STRAIGHT = 8.0  # the weight of straightness of a line through layers, relative to a line between two boxes
@@ -87,12 +87,12 @@ def lay_out(
     graph = Layered.of(nodes, edges)
     for name, height in (heights or {}).items():
         graph.heights[graph.index[name]] = height
-    rows = ordered(graph)
-    middles = _placed(graph, rows, sizes)
-    return _drawn(graph, rows, middles, sizes)
+    rows = order_layers(graph)
+    middles = _place_vertices(graph, rows, sizes)
+    return _build_layout(graph, rows, middles, sizes)
 
 
-def _placed(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes) -> list[float]:
+def _place_vertices(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes) -> list[float]:
     """Return the vertical middle of each vertex: near its neighbours, without overlap."""
     apart = [list(_apart(graph, row, sizes)) for row in rows]
     middles = [0.0] * graph.size
@@ -108,7 +108,7 @@ def _placed(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes) -> list
         steps = range(len(rows)) if number % 2 == 0 else reversed(range(len(rows)))
         for layer in steps:
             row = rows[layer]
-            wanted = [_wanted(graph, vertex, beside, middles) for vertex in row]
+            wanted = [_find_preferred_position(graph, vertex, beside, middles) for vertex in row]
             for vertex, middle in zip(row, without_overlap(wanted, apart[layer]), strict=True):
                 middles[vertex] = middle
     return middles
@@ -131,7 +131,7 @@ def _height(graph: Layered, vertex: int, sizes: Sizes) -> float:
     return graph.heights.get(vertex, sizes.height) if graph.is_node(vertex) else 0.0
 
 
-def _wanted(
+def _find_preferred_position(
     graph: Layered, vertex: int, beside: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
 ) -> tuple[float, float]:
     """Return the preferred position of a vertex, the mean of its neighbours, and its weight.
@@ -167,14 +167,14 @@ def without_overlap(wanted: Sequence[tuple[float, float]], apart: Sequence[float
     return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
 
 
-def _drawn(graph: Layered, rows: Sequence[Sequence[int]], middles: Sequence[float], sizes: Sizes) -> Layout:
+def _build_layout(graph: Layered, rows: Sequence[Sequence[int]], middles: Sequence[float], sizes: Sizes) -> Layout:
     """Return boxes and lines at their final positions, with the drawing's corner at the origin."""
     tops = [middles[vertex] - _height(graph, vertex, sizes) / 2 for vertex in range(graph.size)]
     up = sizes.margin - min(tops, default=0.0)
     boxes = {
         name: Box(
             graph.layers[number],
-            _left(graph.layers[number], sizes),
+            _left_edge(graph.layers[number], sizes),
             round(tops[number] + up),
             sizes.width,
             graph.heights.get(number, sizes.height),
@@ -184,11 +184,11 @@ def _drawn(graph: Layered, rows: Sequence[Sequence[int]], middles: Sequence[floa
     lines = tuple(_lines(graph, boxes, [round(middle + up, 1) for middle in middles], sizes))
     ends = [each.y + each.height for each in boxes.values()]
     ends += [y for line in lines for _, y in line.points]
-    width = _left(len(rows) - 1, sizes) + sizes.width if rows else 0.0
+    width = _left_edge(len(rows) - 1, sizes) + sizes.width if rows else 0.0
     return Layout(boxes, lines, width + sizes.margin, max(ends, default=0.0) + sizes.margin, crossings(graph, rows))
 
 
-def _left(layer: int, sizes: Sizes) -> float:
+def _left_edge(layer: int, sizes: Sizes) -> float:
     return sizes.margin + layer * (sizes.width + sizes.across)
 
 
@@ -202,7 +202,7 @@ def _lines(graph: Layered, boxes: Mapping[str, Box], middles: Sequence[float], s
         start, end = boxes[graph.names[source]], boxes[graph.names[target]]
         points = [(start.x + start.width, start.y + start.height / 2)]
         for point in graph.ways[source, target]:
-            left = _left(graph.layers[point], sizes)
+            left = _left_edge(graph.layers[point], sizes)
             points += [(left, middles[point]), (left + sizes.width, middles[point])]
         room = end.height / 2 - 6
         shift = max(-room, min(room, ports[source, target]))

@@ -16,8 +16,8 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.links import linked_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
-from waterclock.ledger.store.places import shown
-from waterclock.operations.left_claims import Left, left_claims, told_of
+from waterclock.ledger.store.places import redact_url_text
+from waterclock.operations.left_claims import Left, left_claims, with_left_claims
 from waterclock.operations.opening import OpenedProject, now_of, open_project
 from waterclock.planner.links import with_links
 from waterclock.planner.planning import Planner
@@ -56,7 +56,7 @@ class LiveProject:
         """
         with self._lock:
             project, planner = self._current()
-            ledger = self._opened(project)
+            ledger = self._open_ledger(project)
             snapshot = LedgerSnapshot() if ledger is None else self._as_it_stands(ledger, project)
             if linked_tables(project.flow):
                 snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
@@ -80,7 +80,7 @@ class LiveProject:
             self._stamps, self._snapshot = stamps_of(project), None
         return self._project, self._planner
 
-    def _opened(self, project: Project) -> Ledger | None:
+    def _open_ledger(self, project: Project) -> Ledger | None:
         url = ledger_url(project)
         file = _file_of(url)
         if self._ledger is not None and file != self._file:
@@ -91,7 +91,7 @@ class LiveProject:
                 raise WaterclockError(
                     "E421",
                     "the ledger is gone",
-                    where=shown(url),
+                    where=redact_url_text(url),
                     why="it was there when this page was asked for before",
                     fix="put it back; where the project is to begin anew, start `waterclock ui` again",
                     transient=True,
@@ -115,7 +115,7 @@ class LiveProject:
             self._snapshot, self._left = ledger.reads.snapshot(project.flow), {}
         left = left_claims(ledger, self._snapshot)
         if left != self._left:  # an expired lease or an ended process writes nothing to the ledger
-            self._snapshot, self._left = told_of(self._snapshot, left), left
+            self._snapshot, self._left = with_left_claims(self._snapshot, left), left
         return self._snapshot
 
     def _forget(self) -> None:

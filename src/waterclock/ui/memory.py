@@ -25,7 +25,7 @@ class Memory:
         self._told: OrderedDict[Hashable, Told] = OrderedDict()
         self._state: _State | None = None
 
-    def told(self, at: OpenedProject, key: Hashable, tell: Callable[[], Told]) -> Told:
+    def get_or_compute(self, at: OpenedProject, key: Hashable, tell: Callable[[], Told]) -> Told:
         """Return the result of `tell`, or the cached one for the same state and key."""
         state = at.planner, at.snapshot, at.now.replace(second=0, microsecond=0)
         with self._lock:

@@ -70,18 +70,18 @@ _CHANGED = {HTTPStatus.CONFLICT: "the plan has become another, which is shown; n
 
 
 @cache
-def described() -> Described:
+def describe_api() -> Described:
     """Return the OpenAPI description as a JSON-compatible object."""
     every = pages(Asker())
     (*of_pages, of_tables, of_errors), parts = _schemas(
         [*(at.tells for at in every), answers_of_tables.Tables, answers_common.Errors]
     )
-    wrong, foreign = _said(_WRONG, _JSON, of_errors), _said(_FOREIGN, _JSON, of_errors)
-    paths = {"/tables.json": {"get": _asked("/tables.json", (), _answered(of_tables, parts) | wrong)}}
+    wrong, foreign = _describe_responses(_WRONG, _JSON, of_errors), _describe_responses(_FOREIGN, _JSON, of_errors)
+    paths = {"/tables.json": {"get": _describe_request("/tables.json", (), _describe_answer(of_tables, parts) | wrong)}}
     for at, schema in zip(every, of_pages, strict=True):
-        answer = _answered(schema, parts) | wrong | (foreign if at.starts_spark else {})
+        answer = _describe_answer(schema, parts) | wrong | (foreign if at.starts_spark else {})
         for path in at.paths[at.paths[0] == "/" :]:
-            paths[f"{path}.json"] = {"get": _asked(path, at.takes, answer)}
+            paths[f"{path}.json"] = {"get": _describe_request(path, at.takes, answer)}
     lineage = next(at for at in every if at.name == "lineage")
     return {
         "openapi": "3.1.0",
@@ -100,14 +100,20 @@ def _schemas(tells: Sequence[Any]) -> tuple[list[Described], Described]:
 
 def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
     """Describe the responses that are not JSON: drawings, CSV rows, liveness, and the forms."""
-    wrong = _said(_WRONG, _HTML)
-    form = wrong | _said(_NO_FORM, _HTML)
-    plan = _said({HTTPStatus.OK: "it is written, where `HX-Request: true` was said"} | _CHANGED, _HTML)
-    drawing = _said({HTTPStatus.OK: "the drawing, as a file"}, "image/svg+xml") | wrong
-    rows = _said({HTTPStatus.OK: "rows, below a line of names"}, "text/csv") | wrong | _said(_FOREIGN, _HTML)
-    return {f"{path}.svg": {"get": _asked(path, takes, drawing)} for path in of_lineage} | {
-        "/query.csv": {"get": _asked("/query", ("q", "as-of"), rows)},
-        "/livez": {"get": _asked("/livez", (), _said({HTTPStatus.OK: "the server lives"}, _PLAIN))},
+    wrong = _describe_responses(_WRONG, _HTML)
+    form = wrong | _describe_responses(_NO_FORM, _HTML)
+    plan = _describe_responses({HTTPStatus.OK: "it is written, where `HX-Request: true` was said"} | _CHANGED, _HTML)
+    drawing = _describe_responses({HTTPStatus.OK: "the drawing, as a file"}, "image/svg+xml") | wrong
+    rows = (
+        _describe_responses({HTTPStatus.OK: "rows, below a line of names"}, "text/csv")
+        | wrong
+        | _describe_responses(_FOREIGN, _HTML)
+    )
+    return {f"{path}.svg": {"get": _describe_request(path, takes, drawing)} for path in of_lineage} | {
+        "/query.csv": {"get": _describe_request("/query", ("q", "as-of"), rows)},
+        "/livez": {
+            "get": _describe_request("/livez", (), _describe_responses({HTTPStatus.OK: "the server lives"}, _PLAIN))
+        },
         "/plan": {"post": _form(("verb", "t", "digest"), ("l", "who", "why"), form | plan)},
         "/alerts": {"post": _form(("alert", "why"), ("who", "t"), form)},
         "/quality": {"post": _form(("table", "rule"), ("text", "who", "t"), form)},
@@ -121,13 +127,13 @@ def _form(needed: Sequence[str], others: Sequence[str], answers: Described) -> D
     refused = _FOREIGN | {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "more than a form holds"}
     written = {"303": {"description": "it is written; a page that tells of it"}}
     origin = {"name": "Origin", "in": "header", "required": True, "schema": _TEXT, "description": "the pages' address"}
-    return _asked("", (), written | answers | _said(refused, _PLAIN)) | {
+    return _describe_request("", (), written | answers | _describe_responses(refused, _PLAIN)) | {
         "parameters": [origin],
         "requestBody": {"required": True, "content": {"application/x-www-form-urlencoded": {"schema": form}}},
     }
 
 
-def _asked(path: str, takes: Iterable[str], answers: Described) -> Described:
+def _describe_request(path: str, takes: Iterable[str], answers: Described) -> Described:
     """Describe the request for an address."""
     within = re.findall(r"{(\w+)}", path)
     places = [(name, "path") for name in within] + [(name, "query") for name in takes]
@@ -136,10 +142,10 @@ def _asked(path: str, takes: Iterable[str], answers: Described) -> Described:
         for name, place in places
         for words, schema in [PARAMETERS[name]]
     ]
-    return {"parameters": parameters, "responses": answers | _said(_OUTSIDE, _PLAIN)}
+    return {"parameters": parameters, "responses": answers | _describe_responses(_OUTSIDE, _PLAIN)}
 
 
-def _answered(schema: Described, parts: Described) -> Described:
+def _describe_answer(schema: Described, parts: Described) -> Described:
     """Describe an answer with the docstring of its type."""
     named = [each["$ref"].rpartition("/")[2] for each in schema.get("anyOf", [schema])]
     words = " ".join(parts[name]["description"] for name in named)
@@ -147,7 +153,7 @@ def _answered(schema: Described, parts: Described) -> Described:
     return {"200": {"description": words, "content": {_JSON: {"schema": schema}}}, "304": same}
 
 
-def _said(statuses: Mapping[HTTPStatus, str], kind: str, schema: Described | None = None) -> Described:
+def _describe_responses(statuses: Mapping[HTTPStatus, str], kind: str, schema: Described | None = None) -> Described:
     """Describe responses by status, all with one content type, and one schema if they are JSON."""
     content = {kind: {"schema": schema or _TEXT}}
     return {str(status.value): {"description": words, "content": content} for status, words in statuses.items()}

@@ -20,7 +20,7 @@ from waterclock.ui.app import create_app
 from waterclock.ui.asker import Asker
 from waterclock.ui.guard import LINK, Guard, new_token
 from waterclock.ui.live import LiveProject
-from waterclock.ui.slow_clients import MOST, SECONDS, bounded
+from waterclock.ui.slow_clients import MOST, SECONDS, build_limited_protocol
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
 SOCKET = "unix:"  # the prefix of a host that is the path of a Unix socket
@@ -64,7 +64,7 @@ def place_of(host: str, port: int) -> str:
 
 
 @contextmanager
-def serving(
+def serve_pages(
     live: LiveProject, host: str, port: int, *, patience: float = SECONDS, asker: Asker | None = None
 ) -> Iterator[Served]:
     """Serve a project's pages. Port 0 is any free port; a host `unix:/path` is a socket for this user alone.
@@ -87,7 +87,7 @@ def serving(
         limit_concurrency=2 * MOST,
         timeout_graceful_shutdown=_SECONDS_TO_END,
         h11_max_incomplete_event_size=32 * 1024,
-        http=bounded(patience),
+        http=build_limited_protocol(patience),
         ws="none",
         lifespan="off",
     )

@@ -31,7 +31,8 @@ def shell(at: OpenedProject | None, menu: str, asked: PageQuery, runners: int | 
         runners = 0 if at is None else len(alive(at))
     return {
         "menu": [
-            {"name": name, "address": f"{address}{asked.travelling}", "is_here": name == menu} for name, address in MENU
+            {"name": name, "address": f"{address}{asked.query_string}", "is_here": name == menu}
+            for name, address in MENU
         ],
         "project": "" if at is None else at.project.name,
         "env": "" if at is None else at.project.env,

@@ -96,7 +96,7 @@ def _end(timer: asyncio.TimerHandle | None) -> None:
         timer.cancel()
 
 
-def bounded(seconds: float, most: int = MOST) -> type[asyncio.Protocol]:
+def build_limited_protocol(seconds: float, most: int = MOST) -> type[asyncio.Protocol]:
     """Return a protocol class for at most `most` connections, each ended after `seconds` of waiting for the client.
 
     The number is also limited to half of the files that this process may open.

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, ConsoleMessage, FloatRect, Locator, Pag
 from tests import sales, stocks
 from tests.chromium import browsing
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import Served, serving
+from waterclock.ui.serving import Served, serve_pages
 
 NOW = "2026-11-21T01:30Z"
 WIDE = (1280, 960)
@@ -29,7 +29,7 @@ SERVED: list[Served] = []
 @contextmanager
 def pages_of(folder: Path, now: str = NOW) -> Iterator[str]:
     """Serve a folder's pages, which `opened` opens by a one-time link; gives their address."""
-    with serving(LiveProject(folder, now=now), "127.0.0.1", 0) as served:
+    with serve_pages(LiveProject(folder, now=now), "127.0.0.1", 0) as served:
         SERVED.append(served)
         try:
             yield served.address

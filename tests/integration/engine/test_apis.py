@@ -16,7 +16,7 @@ import pytest
 from tests.apis import Space
 from tests.tiny import TOML, Tiny, day, described, labels
 from waterclock.engine.connecting import probes
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +86,7 @@ def test_a_collect_that_was_stopped_goes_on_where_it_stopped(tiny: Tiny, space: 
         if not left[0]:
             raise Stopped
 
-    with pytest.raises(Stopped), striking(strike):
+    with pytest.raises(Stopped), inject_faults(strike):
         tiny.run(day(2))
     asked = [one["params"].get("cursor") for one in space.asked if one["path"] == "cursor"]
     assert len(asked) == 2
@@ -108,7 +108,7 @@ def test_a_delivery_that_stopped_half_way_is_finished_by_the_next_run(tiny: Tiny
         if not left[0]:
             space.set(faults=[503] * 99)
 
-    with striking(strike):
+    with inject_faults(strike):
         outcome = tiny.run(day(2))
     assert [error.code for error in outcome.unsettled] == ["E848"]
     assert 0 < len(kept(space)) < 5

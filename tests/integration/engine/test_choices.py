@@ -105,6 +105,6 @@ def test_conditions_hold_of_what_they_hold_of_in_spark(spark: SparkSession) -> N
             for name, value in values.items():
                 texts = [text.replace(name, value) for text in texts]
             row = spark.sql("SELECT " + ", ".join(f"({text}) AS c{at}" for at, text in enumerate(texts))).collect()[0]
-            assert {said: condition(said).holds(window) for said in SAID} == {
+            assert {said: condition(said).is_true_for(window) for said in SAID} == {
                 said: row[at] is True for at, said in enumerate(SAID)
             }, window.label

@@ -11,7 +11,7 @@ from tests.apis import Space
 from tests.tiny import TOML, Tiny, day, described, labels
 from waterclock.batches.facts import RECOMPUTE
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.planner.plan import RECOLLECT
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def test_a_collect_that_stopped_goes_on_with_the_ids_that_were_not_answered(shop
 
     shop.order(*((2, user) for user in range(1, 6)))
     asked = len(shop.space.asked)
-    with pytest.raises(Stopped), striking(strike):
+    with pytest.raises(Stopped), inject_faults(strike):
         shop.run(day(3))
     with shop.ledger() as ledger:
         for claim in ledger.claims.open():

@@ -13,7 +13,7 @@ from tests.apis import Space
 from tests.integration.engine.test_for_each import Shop, Stopped, users
 from tests.tiny import TOML, Tiny, day, labels
 from waterclock.batches.facts import RECOMPUTE
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.planner.plan import RECOLLECT
 from waterclock.timelabel.label import instant_of
 
@@ -80,7 +80,7 @@ def test_histories_come_to_what_they_say(tmp_path: Path, spark: SparkSession, se
             shop.ask_again(chance.choice([RECOLLECT, RECOMPUTE]), chance.choice(TABLES[1:]), chance.randint(1, done))
         space.set(faults=[chance.choice([None, 500, 429, "half", "cut"]) for _ in range(chance.randrange(6))])
         now = day(len(orders) + 1)
-        with suppress(Stopped), striking(strike):
+        with suppress(Stopped), inject_faults(strike):
             shop.run(now)
         settled(shop, now)
         there = {number: {user for user in of if user is not None and user in KNOWN} for number, of in orders.items()}

@@ -13,12 +13,12 @@ import pytest
 
 from tests.integration.engine.test_setting_aside import replayed
 from tests.tiny import Tiny, day, described, labels
-from waterclock.cli.actions.release import released
+from waterclock.cli.actions.release import release_batches
 from waterclock.engine.batch import input_rules
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
-from waterclock.faults import striking
-from waterclock.operations.opening import reading
+from waterclock.faults import inject_faults
+from waterclock.operations.opening import open_read_only
 from waterclock.storage.slices.inventory import leaves
 from waterclock.timelabel.label import instant_of
 from waterclock.ui.pages.table_quality import table_quality
@@ -159,7 +159,7 @@ def is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
 
 def quality_is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
     """Compare the page of the table's quality with what comes of the rows by hand."""
-    with reading(tiny.root, None, None) as at:
+    with open_read_only(tiny.root, None, None) as at:
         told = table_quality(at, at.flow.tables["sales.daily"])
     found = {rule["rule"]: (rule["rows"], rule["taken"], rule["takes"]) for rule in told["rules"]}
     by_day: dict[int, list[Row]] = {}
@@ -262,7 +262,7 @@ def test_a_batch_of_what_is_not_as_expected_is_held_until_released_or_refused(
     assert quarantine(tiny, "sales.daily") == [(second, "shop.orders", ("good",), 4)]
     rows = tiny.rows("SELECT timelabel, total, _row IS NULL FROM sales.daily_held")
     assert sorted(rows, key=str) == [(first, 5, True), (first, None, False), (third, None, True)]
-    assert released(tmp_path, None, f"sales.daily@{first}", "known returns", None, yes=True, is_json=False) == 0
+    assert release_batches(tmp_path, None, f"sales.daily@{first}", "known returns", None, yes=True, is_json=False) == 0
     assert tiny.rows("SELECT total FROM sales.daily ORDER BY timelabel") == [(5,), (15,)]
     assert quarantine(tiny, "sales.daily")[0] == (first, "shop.orders", ("good",), 2)
     measured = measures(tiny, "sales.daily")[first]
@@ -448,7 +448,7 @@ def test_a_batch_that_stops_anywhere_sets_each_row_aside_once(tmp_path: Path, sp
             struck.append(at)
             raise OSError("its machine was lost")
 
-    with striking(stop):
+    with inject_faults(stop):
         tiny.run(day(3))
     assert struck == [point]
     if tiny.batches()["sales.daily", labels(2)[0]] == "failed":

@@ -83,7 +83,7 @@ def test_late_rows_are_kept_or_open_their_window_again(
     monkeypatch.setattr(restate, "carry_out", kept)
     wish = restate.Wish("recompute", "recompute", "web.daily@20200101000000", None, done_labels)
     now = "2020-01-03T12:00Z"
-    assert restate.restated(tmp_path, None, wish, now, yes=True, is_run=True, is_json=False) == 0
+    assert restate.restate_batches(tmp_path, None, wish, now, yes=True, is_run=True, is_json=False) == 0
     [run] = asked
     assert run.only == ("web.daily", "web.daily_late")
     assert str(run.labels["web.daily_late"]) == "20200102000000..20200103060000"

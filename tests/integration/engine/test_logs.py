@@ -13,7 +13,7 @@ from tests.tiny import TOML, Tiny, day, described, labels
 from waterclock.batches.facts import RECOMPUTE
 from waterclock.cli.views.audit import _source_pairs
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +90,7 @@ def test_whoever_tries_a_label_again_reads_the_same_range(tiny: Tiny, log: Log, 
             log.append("0", "came after the claim")
             raise WaterclockError("E799", "the machine went away")
 
-    with striking(strike):
+    with inject_faults(strike):
         tiny.run(day(3))
     assert struck
     with tiny.ledger() as ledger:

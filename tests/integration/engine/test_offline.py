@@ -136,7 +136,7 @@ def test_a_look_takes_what_came_since_the_one_before_and_what_was_made_anew(
     assert not tiny.run(day(3, 1)).failed  # another declaration counts at once
     assert found(tiny)[labels(1)[0], "most"] == ("4", "bigint")
     with tiny.ledger() as ledger:
-        look = ledger.offline.looks()["shop.sent"]
+        look = ledger.offline.newest_runs()["shop.sent"]
         assert (look.looked_at, look.labels, look.error, look.taken_until) == (day(3, 1), 2, None, None)
 
 
@@ -148,7 +148,7 @@ def test_a_look_that_fails_fails_no_batch_and_is_told(tmp_path: Path, spark: Spa
     [said] = [text for text in tiny.heard.said_ if "offline" in text]
     assert said.startswith("shop.sent: what is measured offline failed: ")
     with tiny.ledger() as ledger:
-        look = ledger.offline.looks()["shop.sent"]
+        look = ledger.offline.newest_runs()["shop.sent"]
         assert look.error is not None
         assert (look.looked_at, look.labels, look.taken_until) == (day(2), 0, None)
         assert not ledger.offline.take_look("shop.sent", seen=NEVER, lease=day(2) - day(1))  # it was taken since

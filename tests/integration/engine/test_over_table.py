@@ -9,7 +9,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.facts import FOREVER
-from waterclock.cli.actions.release import released
+from waterclock.cli.actions.release import release_batches
 from waterclock.engine.reads.as_of import steps_before
 from waterclock.filesystem import at, remove_folder
 from waterclock.storage.folds.state_after import state_after
@@ -55,7 +55,7 @@ def test_a_state_is_held_before_anybody_sees_it(tmp_path: Path, spark: SparkSess
     restate(tiny, 2)
     assert {str(it.error.where) for it in tiny.run(day(4)).failed if it.error} == {f"shop.orders@{labels(2)[0]}"}
     assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(11,)]
-    assert released(tmp_path, None, f"shop.orders@{labels(2)[0]}", "it may", None, yes=True, is_json=False) == 0
+    assert release_batches(tmp_path, None, f"shop.orders@{labels(2)[0]}", "it may", None, yes=True, is_json=False) == 0
     assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(13,)]
     tiny.shop("UPDATE sent SET amount = 1 WHERE id = 2")
     restate(tiny, 2)

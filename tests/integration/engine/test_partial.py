@@ -74,7 +74,7 @@ def test_the_run_of_a_retry_makes_whole_what_went_without(
     assert tiny.rows("SELECT id, is_partial FROM web.all") == [(1, True)]
 
     which = (None, None)
-    assert retry.retried(tmp_path, None, which, "2020-01-02T03:00Z", is_json=False, is_run=True) == 0
+    assert retry.retry_batches(tmp_path, None, which, "2020-01-02T03:00Z", is_json=False, is_run=True) == 0
     [run] = asked
     assert run.only == ("web.all", "web.counted", "web.tokyo")
     assert {str(of_table) for of_table in run.labels.values()} == {"20200101000000"}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.reads.as_of import frame_as_of
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.storage.log.delta_log import records_in_log
 from waterclock.storage.log.resolving import resolve
 
@@ -225,7 +225,7 @@ def test_a_fault_at_every_step_of_a_restatement_changes_nothing_in_the_end(
             passed.add(point)
             raise ConnectionError(f"{point} is temporarily unavailable")
 
-    with striking(strike):
+    with inject_faults(strike):
         for _ in range(60):
             outcome = tiny.run(LAST)
             if not (tiny.open_claims() or outcome.failed or (outcome.plan and outcome.plan.groups)):

@@ -10,13 +10,13 @@ import pytest
 
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.facts import BEGINNING, FOREVER, RECOMPUTE
-from waterclock.cli.actions.release import released
+from waterclock.cli.actions.release import release_batches
 from waterclock.engine.batch.life import carry_out
 from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
-from waterclock.operations.opening import reading
+from waterclock.faults import inject_faults
+from waterclock.operations.opening import open_read_only
 from waterclock.operations.replaying import labels_set_aside
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of
@@ -92,7 +92,7 @@ def quarantine(tiny: Tiny, table: str) -> list[tuple[Any, ...]]:
 
 def replayed(tiny: Tiny, table: str) -> list[str]:
     """Ask for a replay as the command does; give the labels that it asks for."""
-    with reading(tiny.root, None, None) as at:
+    with open_read_only(tiny.root, None, None) as at:
         found = labels_set_aside(at, table, None)
         assert at.ledger is not None
         for name, of_table in found.items():
@@ -165,12 +165,15 @@ def test_a_held_batch_is_shown_to_nobody_until_it_is_released(tmp_path: Path, sp
     assert ("shop.sums", labels(3)[0]) not in tiny.batches()
     said = [report.error.code for report in outcome.failed if report.error]
     assert said == ["E755", "E755"]
-    assert released(tmp_path, None, f"shop.orders@{labels(1)[0]}", "known returns", None, yes=True, is_json=False) == 0
+    assert (
+        release_batches(tmp_path, None, f"shop.orders@{labels(1)[0]}", "known returns", None, yes=True, is_json=False)
+        == 0
+    )
     assert tiny.rows("SELECT id FROM shop.orders ORDER BY id") == [(1,), (5,)]
     assert [row["id"] for _, row, _ in quarantine(tiny, "shop.orders")] == [2, 3, 4]
     assert made(tiny, "shop.orders")[labels(1)[0]]["released"] == {"by": RunSettings().who, "why": "known returns"}
     with pytest.raises(WaterclockError, match="E440"):
-        released(tmp_path, None, f"shop.orders@{labels(1)[0]}", "again", None, yes=True, is_json=False)
+        release_batches(tmp_path, None, f"shop.orders@{labels(1)[0]}", "again", None, yes=True, is_json=False)
     tiny.shop("INSERT INTO orders VALUES (7, 3, '2020-01-03 10:00:00')")
     with tiny.ledger() as ledger:
         ledger.decisions.retry("shop.orders", [day(3)], who="ann")
@@ -199,7 +202,7 @@ def test_what_is_released_was_judged_itself_whatever_a_lookback_found_before_it(
         ledger.decisions.retry("shop.orders", [day(2)], who="ann")
     tiny.run(day(3))
     assert tiny.batches() == {("shop.orders", labels(1)[0]): "done", ("shop.orders", labels(2)[0]): "held"}
-    assert released(tmp_path, None, "shop.orders", "known", None, yes=True, is_json=False) == 0
+    assert release_batches(tmp_path, None, "shop.orders", "known", None, yes=True, is_json=False) == 0
     assert tiny.rows("SELECT id FROM shop.orders ORDER BY id") == [(1,), (2,)]
 
 
@@ -220,7 +223,7 @@ def test_a_release_whose_runner_is_lost_once_it_has_committed_keeps_who_why_and_
     with tiny.opened() as work:
         table = work.flow.tables["shop.orders"]
         group = group_to_release(work, table, day(1), day(2), "known returns")
-        with striking(lost):
+        with inject_faults(lost):
             assert carry_out(work, group, day(2)).error is None
     measures = made(tiny, "shop.orders")[labels(1)[0]]
     assert measures["released"] == {"by": "a test", "why": "known returns"}

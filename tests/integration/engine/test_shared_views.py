@@ -80,7 +80,7 @@ def test_a_branch_that_fails_leaves_the_others_alone_and_what_cannot_be_written_
     assert {report.group.table for report in outcome.failed} == {"marts.pairs"}
     assert tiny.done("marts.orders") == tiny.done("marts.sums") == labels(1)
     assert sum(each.made for each in made) == 1
-    found = SharedRows.found
+    found = SharedRows.find_or_make
 
     def refused(self: SharedRows, keys: Sequence[str], make: object) -> object:
         def full(_: str, __: Sequence[str]) -> str:
@@ -89,7 +89,7 @@ def test_a_branch_that_fails_leaves_the_others_alone_and_what_cannot_be_written_
         del make
         return found(self, keys, full)
 
-    monkeypatch.setattr(SharedRows, "found", refused)
+    monkeypatch.setattr(SharedRows, "find_or_make", refused)
     outcome = tiny.run(day(3))
     assert tiny.done("marts.orders") == tiny.done("marts.sums") == labels(1, 2)
     assert sum(each.made for each in made) == 1

@@ -14,7 +14,7 @@ from tests.tiny import Tiny, day, described, labels
 from waterclock.operations.deadline_words import stand_words
 from waterclock.operations.deadlines import Stand, deadlines
 from waterclock.operations.lag import lags
-from waterclock.operations.opening import reading
+from waterclock.operations.opening import open_read_only
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,7 +137,7 @@ def test_a_deadline_by_watermark_is_missed_by_batches_that_are_done_and_whose_ro
     for now in (day(2, 1), day(6, 1)):
         outcome = tiny.run(now)
         assert not outcome.failed, described(outcome)
-    with reading(tiny.root, None, day(6, 1).isoformat()) as at:
+    with open_read_only(tiny.root, None, day(6, 1).isoformat()) as at:
         found = deadlines(at, ["web.clicks"]).found
         [lag] = lags(at, ["web.clicks"])
         assert [(due.window.start, due.stand) for due in found] == [

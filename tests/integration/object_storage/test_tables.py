@@ -24,7 +24,7 @@ from waterclock.storage.commit.pointers import commit_slices, commit_state
 from waterclock.storage.commit.rebuild import recreate
 from waterclock.storage.log import open_tables
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices import read
 
 SCHEMA = Schema.from_arrow(pa.schema([("timelabel", pa.string()), ("id", pa.int64())])).to_json()
@@ -39,7 +39,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 def commit(folder: str, claim: int) -> str:
     """Commit a state of one file, and return its path."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         base = table.version
     path = f"state/c={claim}/v={base}"
     make_folder(at(folder, path))
@@ -55,7 +55,7 @@ def test_a_log_that_another_process_made_anew_is_seen(folder: str) -> None:
     create_table(folder, SCHEMA, is_partitioned=False, project="p")
     commit(folder, 1)
     commit(folder, 2)
-    with opened(folder) as table:
+    with open_table(folder) as table:
         seen, kept = table.version, dict(open_tables._kept)
         assert len(table.files) == 1
     open_tables._kept.clear()  # what follows is another process's
@@ -64,7 +64,7 @@ def test_a_log_that_another_process_made_anew_is_seen(folder: str) -> None:
     last = commit(folder, 3)
     open_tables._kept.clear()
     open_tables._kept.update(kept)
-    with opened(folder) as table:
+    with open_table(folder) as table:
         assert list(table.files) == [last]
 
 
@@ -97,7 +97,7 @@ def test_an_empty_commit_is_a_damaged_log(tmp_path: Path, version: int) -> None:
     open_tables.forget(folder)
     empty = at(folder, "_delta_log", f"{version:020d}.json")
     empty.write_bytes(b"")
-    with pytest.raises(WaterclockError, match="E643") as error, opened(folder):
+    with pytest.raises(WaterclockError, match="E643") as error, open_table(folder):
         pass
     assert (error.value.where, error.value.why) == (str(empty), f"{empty.name} is empty")
 
@@ -140,7 +140,7 @@ def test_columns_are_added_where_s3_was_at_another_such_put(refusing: Refusing, 
     ).to_json()
     assert commit_slices(refused, Identity("p", "a.b", "data", (), "", 1, ""), (), mode="append", schema=wide) == 2
     assert len(refusing.refused) == 2
-    with opened(refused) as table:
+    with open_table(refused) as table:
         assert "more" in table.schema
 
 

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.slices import PROJECT, SCHEMA, actions, commit, hour, identity, ids, new_table, rows_of, sealed, version
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.storage.commit.by_spark import commit_by_spark
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.pointers import commit_slices, kill
@@ -104,7 +104,7 @@ def test_m1_optimize_between_look_and_commit_doubles_nothing(
             passed.append(point)
             spark.sql(f"OPTIMIZE delta.`{folder}`").collect()
 
-    with striking(optimize):
+    with inject_faults(optimize):
         if is_partitioned:
             commit_slices(folder, identity(2, hour(0)), [late], mode="append")
         else:

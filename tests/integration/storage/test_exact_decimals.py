@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from waterclock.spark_sql import decimal_of, parsed
+from waterclock.spark_sql import cast_text, decimal_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ def meant(text: str, type_text: str) -> Decimal | None:
 def test_a_text_is_read_whole_or_not_at_all(spark: SparkSession, type_text: str) -> None:
     every = list(texts(Random(7)))
     frame = spark.createDataFrame([(text,) for text in every], "text STRING")
-    found = frame.selectExpr("text", f"{parsed('text', type_text)} AS value").collect()
+    found = frame.selectExpr("text", f"{cast_text('text', type_text)} AS value").collect()
     wrong = {row.text: row.value for row in found if row.value != meant(row.text, type_text)}
     arabic = {text: value for text, value in wrong.items() if not text.isascii()}
     assert wrong == arabic

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests import stocks
-from waterclock.operations.opening import reading
+from waterclock.operations.opening import open_read_only
 from waterclock.operations.states import state_of
 from waterclock.operations.words import number_words
 from waterclock.planner.plan import Status
@@ -41,13 +41,13 @@ def troubled(shop: stocks.Stocks) -> Path:
 @pytest.mark.parametrize("labels", ["2026-11-12", "2026-11", "2026", "2026-10-30..2026-11-12T06:00Z", "2031"])
 @pytest.mark.parametrize("tables", ["", "raw.sites", "raw.* core.*", "marts.revenue raw.sites@2026-11-10..2026-11-13"])
 def test_a_block_says_what_a_look_at_each_batch_says(troubled: Path, tables: str, labels: str) -> None:
-    with reading(troubled, None, NOW) as at:
+    with open_read_only(troubled, None, NOW) as at:
         asked = PageQuery(tables, labels)
         found, meant = asked.tables(at)
         told = blocks.batches(at, asked)
         each = [(name, one) for name, of_table in states_of(at, found, meant).items() for one in of_table]
         assert at.ledger is not None
-        warned = at.ledger.past.warned([table.name for table in found])
+        warned = at.ledger.past.row_warnings([table.name for table in found])
     looks = [
         "warned" if one.status is Status.DONE and (name, one.label) in warned else str(state_of(one.status))
         for name, one in each

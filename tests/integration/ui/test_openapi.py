@@ -25,9 +25,9 @@ from waterclock.ui.app import create_app
 from waterclock.ui.asker import Asker
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject
-from waterclock.ui.openapi import PARAMETERS, described
+from waterclock.ui.openapi import PARAMETERS, describe_api
 
-OPERATIONS = [(path, method) for path, methods in described()["paths"].items() for method in methods]
+OPERATIONS = [(path, method) for path, methods in describe_api()["paths"].items() for method in methods]
 FAILED = stocks.FIRST + timedelta(days=2)
 KNOWN = [  # what is there to be asked for, by the parameters' names
     {"table": "marts.revenue", "labels": "2026-09-23", "tab": "batches", "t": "marts.*", "l": "2026-09"},
@@ -83,7 +83,7 @@ def known(app: Guarded) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def schema() -> Any:
-    return schemathesis.openapi.from_dict(described())
+    return schemathesis.openapi.from_dict(describe_api())
 
 
 def places(operation: Any, known: dict[str, str]) -> dict[str, dict[str, str]]:
@@ -148,8 +148,8 @@ def test_a_form_with_the_plans_digest_does_it_as_described(app: Guarded, schema:
 def test_every_address_of_json_is_described(app: Guarded) -> None:
     [within] = [each for each in vars(app).values() if hasattr(each, "routes")]
     served = {route.path for route in within.routes if route.path.endswith((".json", ".csv", ".svg"))}
-    assert served - {"/openapi.json"} <= set(described()["paths"])
-    assert TestClient(app, base_url="http://localhost", headers=BEARER).get("/openapi.json").json() == described()
+    assert served - {"/openapi.json"} <= set(describe_api()["paths"])
+    assert TestClient(app, base_url="http://localhost", headers=BEARER).get("/openapi.json").json() == describe_api()
 
 
 def test_every_parameter_that_a_page_reads_is_described() -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests import stocks
 from tests.pages import TOKEN
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import Served, serving
+from waterclock.ui.serving import Served, serve_pages
 
 PATIENCE = 1.5
 BEARER = f"Authorization: Bearer {TOKEN}".encode()
@@ -26,7 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WATERCLOCK_UI_TOKEN", TOKEN)
         live = LiveProject(Path(folder), now="2026-11-21T01:30Z")
-        with serving(live, "127.0.0.1", 0, patience=PATIENCE) as found:
+        with serve_pages(live, "127.0.0.1", 0, patience=PATIENCE) as found:
             yield found
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.security.strangers import MALLORY, give, meeting_place, needs_root
 from waterclock.connectors.files.connector import FilesConnector
 from waterclock.connectors.files.reading_options import ROOM, ReadOptions
-from waterclock.connectors.files.zips import unpacked
+from waterclock.connectors.files.zips import unpack_zips
 from waterclock.connectors.interface import Item, Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Place, Unit
@@ -46,14 +46,14 @@ def reading(place: Path) -> ReadOptions:
 
 
 def test_an_own_file_is_read_where_it_is(place: Path) -> None:
-    assert unpacked([str(landed(place))], reading(place)).paths == (str(landed(place)),)
+    assert unpack_zips([str(landed(place))], reading(place)).paths == (str(landed(place)),)
 
 
 @needs_root
 @pytest.mark.parametrize("what", ["new", "new/web", "new/web/visits", f"new/web/visits/{NAME}"])
 def test_a_file_of_another_user_or_in_a_folder_of_one_is_copied(place: Path, what: str) -> None:
     os.chown(place / what, MALLORY, MALLORY)
-    found = unpacked([str(landed(place))], reading(place))
+    found = unpack_zips([str(landed(place))], reading(place))
     (copy,) = found.paths
     assert copy != str(landed(place))
     assert found.zips == {copy: str(landed(place))}
@@ -76,7 +76,7 @@ def test_a_link_in_place_of_a_listed_file_is_not_read(place: Path, part: str) ->
         path.parent.symlink_to(place / "secret")
     give(place / "new", MALLORY)
     with pytest.raises(WaterclockError) as raised:
-        unpacked([str(path)], reading(place))
+        unpack_zips([str(path)], reading(place))
     assert raised.value.code == "E807"
     assert raised.value.where == str(path)
     assert list((place / "archive" / ROOM).iterdir()) == []
@@ -100,7 +100,7 @@ def test_a_sender_who_keeps_exchanging_a_file_has_only_its_own_rows_read(place: 
     try:
         for _ in range(300):
             try:
-                found = unpacked([str(path)], reading(place))
+                found = unpack_zips([str(path)], reading(place))
             except WaterclockError as error:
                 read.add(error.code)
                 continue

@@ -23,7 +23,7 @@ from waterclock.ui import asker as asker_module
 from waterclock.ui.asker import MOST_WAITING, Asker
 from waterclock.ui.live import LiveProject
 from waterclock.ui.readers import Reader
-from waterclock.ui.serving import Served, serving
+from waterclock.ui.serving import Served, serve_pages
 from waterclock.ui.slow_clients import MOST
 
 STALLED = 2 * MOST + 50  # as many as uvicorn would answer 503 to, and more
@@ -94,7 +94,7 @@ def asker(process: Answering) -> Asker:
 
 @pytest.fixture
 def served(folder: Path, asker: Asker) -> Iterator[Served]:
-    with serving(LiveProject(folder, now="2026-11-21T01:30Z"), "127.0.0.1", 0, asker=asker) as found:
+    with serve_pages(LiveProject(folder, now="2026-11-21T01:30Z"), "127.0.0.1", 0, asker=asker) as found:
         yield found
 
 

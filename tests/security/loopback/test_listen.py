@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import stocks
-from waterclock.cli.actions.listening import listening
+from waterclock.cli.actions.listening import serve_health_endpoints
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
@@ -27,7 +27,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     with pytest.MonkeyPatch.context() as patch, open_workplace(open_project(folder, None)) as work:
         patch.setenv("WATERCLOCK_METRICS_TOKEN", TOKEN)
         apply_flow(work, stocks.NOW)
-        with listening(work, ("127.0.0.1", 0)) as (_, found):
+        with serve_health_endpoints(work, ("127.0.0.1", 0)) as (_, found):
             yield found
 
 
@@ -57,11 +57,11 @@ def test_no_table_is_named_without_the_token(port: int) -> None:
 def test_without_a_token_that_is_set_there_are_no_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WATERCLOCK_METRICS_TOKEN", raising=False)
     with open_workplace(open_project(stocks.make(tmp_path / "shop").folder, None)) as work:
-        with listening(work, ("127.0.0.1", 0)) as (_, found):
+        with serve_health_endpoints(work, ("127.0.0.1", 0)) as (_, found):
             assert ask(found, "/metrics", Authorization="Bearer ")[0] == 401
             assert ask(found, "/readyz") == (503, "not ready\n")
         monkeypatch.setenv("WATERCLOCK_METRICS_TOKEN", "short")
-        with pytest.raises(WaterclockError) as refused, listening(work, ("127.0.0.1", 0)):
+        with pytest.raises(WaterclockError) as refused, serve_health_endpoints(work, ("127.0.0.1", 0)):
             pass
     assert refused.value.code == "E923"
 

@@ -21,7 +21,7 @@ from waterclock.ui.browser_sessions import MOST, BrowserSessions
 from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject
 from waterclock.ui.one_time_links import OneTimeLinks, make_code
-from waterclock.ui.serving import Served, serving
+from waterclock.ui.serving import Served, serve_pages
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(folder: Path) -> Iterator[Served]:
-    with serving(LiveProject(folder, now="2026-11-21T01:30Z"), "127.0.0.1", 0) as found:
+    with serve_pages(LiveProject(folder, now="2026-11-21T01:30Z"), "127.0.0.1", 0) as found:
         found.guard.wrong.seconds = 0.05
         yield found
 
@@ -150,7 +150,7 @@ def test_wrong_tokens_are_answered_late_and_right_ones_at_once(served: Served) -
 
 def test_a_short_token_is_refused_and_not_printed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATERCLOCK_UI_TOKEN", "hunter2")
-    with pytest.raises(WaterclockError) as refused, serving(LiveProject(folder), "127.0.0.1", 0):
+    with pytest.raises(WaterclockError) as refused, serve_pages(LiveProject(folder), "127.0.0.1", 0):
         pass
     assert refused.value.code == "E923"
     assert "hunter2" not in f"{refused.value.to_dict()}"
@@ -167,7 +167,7 @@ def test_a_socket_is_of_its_user_alone_and_asks_for_a_token_too(folder: Path, tm
     mask = os.umask(0)
     try:
         for _ in range(2):  # one that is left by a killed server is replaced
-            with serving(LiveProject(folder, now="2026-11-21T01:30Z"), f"unix:{path}", 0) as served:
+            with serve_pages(LiveProject(folder, now="2026-11-21T01:30Z"), f"unix:{path}", 0) as served:
                 assert stat.S_IMODE(path.stat().st_mode) == 0o600
                 assert at_socket(path, "/grid.json").startswith(b"HTTP/1.1 401")
                 bearer = f"Authorization: Bearer {served.guard.token}\r\n"

@@ -16,12 +16,12 @@ from starlette.responses import Response
 
 from tests import stocks
 from tests.chromium import browsing, chromium
-from waterclock.cli.actions.listening import listening
+from waterclock.cli.actions.listening import serve_health_endpoints
 from waterclock.engine.opening import open_workplace
 from waterclock.operations.opening import open_project
 from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import serving
+from waterclock.ui.serving import serve_pages
 
 NOW = "2026-11-21T01:30Z"
 # what a foreign page would send and read
@@ -78,7 +78,7 @@ def foreign_server() -> Iterator[int]:
 
 
 def test_a_rebound_name_reads_no_page_even_of_a_signed_in_browser(folder: Path) -> None:
-    with serving(LiveProject(folder, now=NOW), "127.0.0.1", 0) as served:
+    with serve_pages(LiveProject(folder, now=NOW), "127.0.0.1", 0) as served:
 
         def story(context: BrowserContext) -> None:
             page = context.new_page()
@@ -106,8 +106,8 @@ def test_a_page_of_another_port_has_no_session_here_and_does_nothing_by_that_of_
 
     monkeypatch.setattr(Guard, "refusal", recorded)
     with (
-        serving(LiveProject(folder, now=NOW), "127.0.0.1", 0) as served,
-        serving(LiveProject(folder, now=NOW), "127.0.0.1", 0) as other,
+        serve_pages(LiveProject(folder, now=NOW), "127.0.0.1", 0) as served,
+        serve_pages(LiveProject(folder, now=NOW), "127.0.0.1", 0) as other,
         foreign_server() as port,
     ):
 
@@ -127,7 +127,10 @@ def test_a_page_of_another_port_has_no_session_here_and_does_nothing_by_that_of_
 
 
 def test_a_rebound_name_reads_nothing_of_a_run(folder: Path) -> None:
-    with open_workplace(open_project(folder, None)) as work, listening(work, ("127.0.0.1", 0)) as (_, port):
+    with (
+        open_workplace(open_project(folder, None)) as work,
+        serve_health_endpoints(work, ("127.0.0.1", 0)) as (_, port),
+    ):
 
         def story(context: BrowserContext) -> None:
             page = context.new_page()

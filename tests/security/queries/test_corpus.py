@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from tests.security.queries.corpus import hostile_queries
 from tests.tiny import Tiny, day
 from waterclock.engine.query.query import query
-from waterclock.engine.spark.asking import asked
+from waterclock.engine.spark.asking import build_query_frame
 from waterclock.errors import ProjectErrors, WaterclockError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_each_is_refused_by_its_plan(spark: SparkSession, paths: dict[str, str])
         if any(piece in text for piece in _BEFORE_THE_PLAN):
             continue
         try:
-            rows = asked(session, text.replace("shop.sales", "sales"), {})
+            rows = build_query_frame(session, text.replace("shop.sales", "sales"), {})
         except (WaterclockError, PySparkException) as error:
             refused.append(getattr(error, "code", ""))
         else:

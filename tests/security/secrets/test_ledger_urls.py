@@ -11,7 +11,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger import refused_databases
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
-from waterclock.ledger.store.places import place_of, require_known, shown
+from waterclock.ledger.store.places import place_of, redact_url_text, require_known
 
 WORD = "CANARYLEAK"
 URLS = [
@@ -40,7 +40,7 @@ URLS = [
 
 @pytest.mark.parametrize("url", URLS)
 def test_no_error_shows_a_secret_of_the_url(url: str) -> None:
-    for opened in (Ledger.open, require_known, shown, lambda one: place_of(one).name):
+    for opened in (Ledger.open, require_known, redact_url_text, lambda one: place_of(one).name):
         try:
             text = str(opened(url))
         except WaterclockError as error:
@@ -51,7 +51,7 @@ def test_no_error_shows_a_secret_of_the_url(url: str) -> None:
 def test_what_a_server_says_is_shown_without_the_password() -> None:
     url = parse_url(f"postgresql://ann:{WORD}%2F@h/x?sslpassword=ANOTHER&sslmode=disable")
     error = sa.exc.OperationalError("", {}, Exception(f"no {WORD}/ nor {WORD}%2F nor ANOTHER at h"))
-    made_by = (refused_databases.failed, refused_databases.busy, refused_databases.not_let_in)
+    made_by = (refused_databases.refused_operation_error, refused_databases.busy, refused_databases.login_error)
     for made in (refused_databases.away(url, error, may_repeat=False), *(make(url, error) for make in made_by)):
         assert WORD not in made.render()
         assert "ANOTHER" not in made.render()

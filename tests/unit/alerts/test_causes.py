@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.ledgers import flow, table
-from waterclock.alerts.causes import CheckInput, RefusedBatch, found_at
+from waterclock.alerts.causes import CheckInput, RefusedBatch, build_alert_input
 from waterclock.alerts.telling import MOST, decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, KnownAlerts, TroubleKind, Warned
@@ -47,7 +47,7 @@ def messages(looked: CheckInput) -> tuple[list[str], list[Alert]]:
     every = frozenset(looked.flow.tables)
     rule = AlertRule("all", every, Severity.WARNING, ("ops",), timedelta(days=1))
     alerting = Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True)
-    made = decide(KnownAlerts(), found_at(looked), alerting, NOW)
+    made = decide(KnownAlerts(), build_alert_input(looked), alerting, NOW)
     words = Words("shop", "prod", looked.flow)
     return [str(words.body(each, NOW)["title"]) for each in made.messages], list(made.changed)
 
@@ -126,7 +126,7 @@ def test_what_failed_alike_is_one_cause_and_what_rows_broke_is_one_of_each_table
     one: str, other: str, *, is_one: bool
 ) -> None:
     of = flow(table("raw.a", partitioned=True, start=day(1)), table("raw.b", partitioned=True, start=day(1)))
-    found = found_at(looked_at(of, {"raw.a": {day(3): failed(one)}, "raw.b": {day(3): failed(other)}}))
+    found = build_alert_input(looked_at(of, {"raw.a": {day(3): failed(one)}, "raw.b": {day(3): failed(other)}}))
     assert len(found.troubles) == (1 if is_one else 2)
 
 
@@ -135,32 +135,32 @@ def of_one() -> Flow:
 
 
 def keys(looked: CheckInput) -> list[str]:
-    return [trouble.key for trouble in found_at(looked).troubles]
+    return [trouble.key for trouble in build_alert_input(looked).troubles]
 
 
 def test_a_batch_that_is_tried_again_is_not_mended_and_one_that_is_done_or_gone_is() -> None:
     of = of_one()
-    (trouble,) = found_at(looked_at(of, {"raw.a": {day(3): failed("E731 no")}})).troubles
+    (trouble,) = build_alert_input(looked_at(of, {"raw.a": {day(3): failed("E731 no")}})).troubles
     missing = IntervalSet.from_intervals([(day(1), day(3)), (day(4), day(20))])
     again = LedgerSnapshot({"raw.a": TableFacts(start=day(1), covered=missing)})
     being_tried = CheckInput(of, again, Planner(of).plan(again, NOW))
-    assert found_at(being_tried).unsettled(trouble) == {"raw.a": frozenset({day(3)})}
-    assert found_at(looked_at(of, {})).unsettled(trouble) == {}
-    assert found_at(looked_at(flow(table("raw.b")), {})).unsettled(trouble) == {}
+    assert build_alert_input(being_tried).unsettled(trouble) == {"raw.a": frozenset({day(3)})}
+    assert build_alert_input(looked_at(of, {})).unsettled(trouble) == {}
+    assert build_alert_input(looked_at(flow(table("raw.b")), {})).unsettled(trouble) == {}
 
 
 def test_a_look_at_an_earlier_instant_mends_nothing_that_came_later() -> None:
     of = of_one()
-    (trouble,) = found_at(looked_at(of, {"raw.a": {day(19): failed("E731 no")}})).troubles
+    (trouble,) = build_alert_input(looked_at(of, {"raw.a": {day(19): failed("E731 no")}})).troubles
     facts = looked_at(of, {"raw.a": {day(19): failed("E731 no")}}).snapshot
     earlier = CheckInput(of, facts, Planner(of).plan(facts, day(10)))
-    assert found_at(earlier).unsettled(trouble) == {"raw.a": frozenset({day(19)})}
+    assert build_alert_input(earlier).unsettled(trouble) == {"raw.a": frozenset({day(19)})}
 
 
 def test_a_batch_that_fails_for_another_reason_has_another_cause() -> None:
     of = of_one()
-    (trouble,) = found_at(looked_at(of, {"raw.a": {day(3): failed("E731 no")}})).troubles
-    now = found_at(looked_at(of, {"raw.a": {day(3): failed("E711 the disk is full")}}))
+    (trouble,) = build_alert_input(looked_at(of, {"raw.a": {day(3): failed("E731 no")}})).troubles
+    now = build_alert_input(looked_at(of, {"raw.a": {day(3): failed("E711 the disk is full")}}))
     assert now.troubles[0].key != trouble.key
     assert now.unsettled(trouble) == {}
 
@@ -169,18 +169,18 @@ def test_a_batch_that_fails_for_another_reason_has_another_cause() -> None:
 def test_what_a_run_could_not_do_stands_until_a_run_can(code: str, kind: TroubleKind) -> None:
     of = of_one()
     refused = RefusedBatch("raw.a", frozenset({day(20)}), WaterclockError(code, "raw.a is not to be had"))
-    (trouble,) = found_at(looked_at(of, {}, refused=(refused,), of_run=ALL)).troubles
+    (trouble,) = build_alert_input(looked_at(of, {}, refused=(refused,), of_run=ALL)).troubles
     assert trouble.kind is kind
-    assert found_at(looked_at(of, {})).unsettled(trouble), "no run looked"
-    assert found_at(looked_at(of, {}, of_run=frozenset({"raw.b"}))).unsettled(trouble)
-    assert not found_at(looked_at(of, {}, of_run=ALL)).unsettled(trouble)
+    assert build_alert_input(looked_at(of, {})).unsettled(trouble), "no run looked"
+    assert build_alert_input(looked_at(of, {}, of_run=frozenset({"raw.b"}))).unsettled(trouble)
+    assert not build_alert_input(looked_at(of, {}, of_run=ALL)).unsettled(trouble)
 
 
 def test_a_warning_stands_while_the_newest_batch_warns_and_has_passed_else() -> None:
     of = of_one()
     old = Warned("raw.a", day(3), ("few: 3 of 10 rows", "null_price: 1 of 10 rows"))
     newest = Warned("raw.a", day(4), ("few: 2 of 12 rows",))
-    found = found_at(looked_at(of, {}, warned=(old, newest), newest={"raw.a": newest}))
+    found = build_alert_input(looked_at(of, {}, warned=(old, newest), newest={"raw.a": newest}))
     assert [trouble.what for trouble in found.troubles] == ["few: 2 of 12 rows"]
     assert [trouble.what for trouble in found.passed] == ["null_price: 1 of 10 rows"]
     assert not found.unsettled(found.troubles[0])

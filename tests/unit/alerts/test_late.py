@@ -9,7 +9,7 @@ from datetime import timedelta
 from tests.ledgers import flow, table
 from tests.unit.operations.test_deadlines import FAILED, HOUR, day, facts, timed
 from tests.unit.operations.test_watermark_deadlines import at, done, marked, steady
-from waterclock.alerts.causes import CheckInput, found_at
+from waterclock.alerts.causes import CheckInput, build_alert_input
 from waterclock.alerts.telling import decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, KnownAlerts, RootCause, TroubleKind
@@ -34,7 +34,7 @@ def looked(of: Flow, known: dict[str, TableFacts], hours: float) -> CheckInput:
 
 def late(of: Flow, known: dict[str, TableFacts], hours: float) -> list[RootCause]:
     kinds = {TroubleKind.MISSED, TroubleKind.NEAR, TroubleKind.LONG}
-    return [trouble for trouble in found_at(looked(of, known, hours)).troubles if trouble.kind in kinds]
+    return [trouble for trouble in build_alert_input(looked(of, known, hours)).troubles if trouble.kind in kinds]
 
 
 def followed(of: Flow, steps: Iterable[tuple[dict[str, TableFacts], float]]) -> list[tuple[str, ...]]:
@@ -46,7 +46,7 @@ def followed(of: Flow, steps: Iterable[tuple[dict[str, TableFacts], float]]) -> 
     for known, hours in steps:
         now = day(21) + hours * HOUR
         before = KnownAlerts(tuple(alerts.values()), next_number=len(alerts) + 1)
-        made = decide(before, found_at(looked(of, known, hours)), alerting, now)
+        made = decide(before, build_alert_input(looked(of, known, hours)), alerting, now)
         alerts |= {alert.number: alert for alert in made.changed}
         words = Words("shop", "prod", of)
         said.append(tuple(str(words.body(each, now)["title"]).removeprefix("[shop] ") for each in made.messages))
@@ -112,7 +112,7 @@ def test_collects_of_one_source_that_brings_nothing_are_one_warning() -> None:
     known = {name: facts(21) for name in of.tables}
     seen = looked(of, known, 1)
     empty = Silence("raw.a", day(18), day(20), labels=3, expected=3, rows_to=day(17))
-    [trouble] = found_at(replace(seen, empty=(empty,))).troubles
+    [trouble] = build_alert_input(replace(seen, empty=(empty,))).troubles
     assert (trouble.kind, trouble.severity, trouble.batches) == (
         TroubleKind.EMPTY,
         Severity.WARNING,
@@ -122,7 +122,7 @@ def test_collects_of_one_source_that_brings_nothing_are_one_warning() -> None:
         "raw.a @ 2026-11-18 is empty: nothing came for 2026-11-18 .. 2026-11-20 (3 labels), "
         "where something usually does"
     )
-    assert found_at(replace(seen, empty=())).troubles == []
+    assert build_alert_input(replace(seen, empty=())).troubles == []
 
 
 def test_old_rows_are_told_once_near_once_missed_and_once_over_of_the_table_that_brings_them() -> None:
@@ -139,7 +139,7 @@ def test_old_rows_are_told_once_near_once_missed_and_once_over_of_the_table_that
         come = dict.fromkeys(("web.clicks", "made.kept"), steady(int(hours), stops, '{"device":7}'))
         late_now = tuple(due_of(of, snapshot, plan, list(of.tables), reached=come))
         before = KnownAlerts(tuple(alerts.values()), next_number=len(alerts) + 1)
-        found = found_at(CheckInput(of, snapshot, plan, deadlines=late_now))
+        found = build_alert_input(CheckInput(of, snapshot, plan, deadlines=late_now))
         made = decide(before, found, alerting, at(hours))
         alerts |= {alert.number: alert for alert in made.changed}
         words = Words("shop", "prod", of)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.batches.schemas import SchemaVersion, Side, change_at, changes_of, in_force, known_as
+from waterclock.batches.schemas import SchemaVersion, Side, change_at, changes_of, find_matching_version, in_force
 from waterclock.flow.schema_changes import change_between
 
 ZERO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -39,10 +39,14 @@ def test_a_change_is_what_came_went_and_is_of_another_type() -> None:
 
 def test_old_labels_that_bring_old_columns_are_no_news() -> None:
     versions = [version(1, 1, 0), version(2, 5, 2)]
-    assert known_as(versions, Side.SOURCE, day(3), SHAPES[0]) == versions[0], "what the label before it had"
-    assert known_as(versions, Side.SOURCE, day(3), SHAPES[2]) == versions[1], "what the last batch brought"
-    assert known_as(versions, Side.SOURCE, day(6), SHAPES[0]) is None, "what was there once is a change again"
-    assert known_as(versions, Side.TABLE, day(6), SHAPES[2]) is None
+    assert find_matching_version(versions, Side.SOURCE, day(3), SHAPES[0]) == versions[0], (
+        "what the label before it had"
+    )
+    assert find_matching_version(versions, Side.SOURCE, day(3), SHAPES[2]) == versions[1], "what the last batch brought"
+    assert find_matching_version(versions, Side.SOURCE, day(6), SHAPES[0]) is None, (
+        "what was there once is a change again"
+    )
+    assert find_matching_version(versions, Side.TABLE, day(6), SHAPES[2]) is None
     change = change_at(versions, Side.SOURCE, day(6), SHAPES[0])
     assert change is not None
     assert change.words() == ["gone: b STRING"]
@@ -59,7 +63,7 @@ def test_every_label_can_be_told_what_columns_it_had(batches: list[tuple[int, in
         before = [pair for pair in written if pair[0] <= label]
         at = max(range(len(before)), key=lambda each: (before[each][0], each)) if before else None
         wanted_new = shape != newest and (at is None or before[at][1] != shape)
-        known = known_as(versions, Side.SOURCE, day(label), SHAPES[shape])
+        known = find_matching_version(versions, Side.SOURCE, day(label), SHAPES[shape])
         assert (known is None) is wanted_new
         if wanted_new:
             versions.append(version(len(versions) + 1, label, shape))

@@ -125,7 +125,7 @@ def test_a_lost_target_loses_nothing_and_is_left_alone_for_a_while(telling: Tell
     telling.look(minutes=20)
     assert hook.statuses == ["firing", "resolved"], "all of it arrives, in order"
     assert other.statuses == ["firing", "resolved"]
-    assert telling.ledger.alerts.outgoing() == ()
+    assert telling.ledger.alerts.outgoing_messages() == ()
 
 
 def test_a_redirection_is_not_followed_for_it_would_take_the_token_along(telling: Telling, hook: Heard) -> None:
@@ -313,7 +313,7 @@ def test_a_run_tells_what_it_could_not_claim_and_goes_on_where_nothing_can_be_to
         tell_of_stop(work, WaterclockError("E701", "Java is missing"), NOW)
         told = [alert["annotations"]["summary"] for body in hook.bodies for alert in body["alerts"]]
         assert any(each.startswith("the project stopped: Java is missing (E701)") for each in told)
-        monkeypatch.setattr("waterclock.alerts.looking.found_at", lambda _: 1 / 0)
+        monkeypatch.setattr("waterclock.alerts.looking.build_alert_input", lambda _: 1 / 0)
         tell_after(work, outcome, None, is_of_some=False)  # the run goes on
 
 

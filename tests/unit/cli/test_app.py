@@ -216,7 +216,7 @@ def test_with_json_the_exit_code_is_that_of_the_command(fresh: Path) -> None:
 def test_a_defect_is_one_card_and_its_traceback_lies_in_the_project(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waterclock.cli.views.check.checked", _broken)
+    monkeypatch.setattr("waterclock.cli.views.check.check_project", _broken)
     found = ask("check", "--project", str(fresh))
     assert found.exit_code == 1
     assert "E999 this is a defect of Waterclock" in found.stderr
@@ -227,13 +227,13 @@ def test_a_defect_is_one_card_and_its_traceback_lies_in_the_project(
 
 
 def test_with_traceback_a_defect_is_raised_as_it_is(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("waterclock.cli.views.check.checked", _broken)
+    monkeypatch.setattr("waterclock.cli.views.check.check_project", _broken)
     found = CliRunner().invoke(app, ["--traceback", "check", "--project", str(fresh)])
     assert isinstance(found.exception, ZeroDivisionError)
 
 
 def test_ctrl_c_is_quiet_and_leaves_with_130(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("waterclock.cli.views.check.checked", _interrupted)
+    monkeypatch.setattr("waterclock.cli.views.check.check_project", _interrupted)
     found = ask("check", "--project", str(fresh))
     assert found.exit_code == 130
     assert found.output == ""

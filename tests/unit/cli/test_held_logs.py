@@ -36,7 +36,7 @@ class Source:
         self.asked: list[list[str]] = []
         self.is_away = False
 
-    def kept(self, unit: object, names: Sequence[str]) -> Mapping[str, RetainedLog]:
+    def find_retained_logs(self, unit: object, names: Sequence[str]) -> Mapping[str, RetainedLog]:
         del unit
         self.asked.append(list(names))
         if self.is_away:
@@ -80,7 +80,7 @@ class Followed:
 @pytest.fixture
 def followed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Followed:
     source = Source()
-    monkeypatch.setattr(PostgresCollector, "kept", source.kept)
+    monkeypatch.setattr(PostgresCollector, "find_retained_logs", source.find_retained_logs)
     return Followed(shop, source)
 
 
@@ -214,7 +214,7 @@ def test_what_is_seen_is_noted_where_it_is_new(
     before: RetainedLog | None, after: RetainedLog, minutes: int, is_noted: bool
 ) -> None:
     now = Clock().now
-    seen = None if before is None else SeenAtSource(now, before.noted("one"))
+    seen = None if before is None else SeenAtSource(now, before.to_entry("one"))
     assert is_new(None, "one", seen, after, now + timedelta(minutes=minutes)) is is_noted
     if seen is not None:
         assert is_new(None, "two", replace(seen), after, now + timedelta(minutes=minutes))

@@ -50,7 +50,7 @@ def test_a_rebuild_of_all_tells_what_it_costs_and_asks_first(busy_shop: Shop) ->
     assert refused.exit_code == 1
     assert "estimate:" in refused.output
     assert "E902" in refused.output
-    assert busy_shop.ledger.keeping.rebuilding() is None
+    assert busy_shop.ledger.keeping.current_rebuilding() is None
 
 
 def test_a_rebuild_of_nothing_says_so(shop: Shop) -> None:

@@ -414,7 +414,7 @@ def test_a_server_that_refuses_everything_loses_none(busy_shop: Shop, hook: Hear
 
 def test_the_newest_event_waits_until_another_shows_that_it_alone_is_refused(busy_shop: Shop, hook: Heard) -> None:
     project = to_server(busy_shop, hook)
-    last = busy_shop.ledger.openlineage.happened_after(0, 200).found[-1]
+    last = busy_shop.ledger.openlineage.happenings_after(0, 200).found[-1]
     table, number = last.table, int(last.place[-8:-6])
     hook.refuses = lambda event: event["eventType"] != "START" and bool(of([event], table, number))
     told = send(project, busy_shop.ledger)

@@ -9,7 +9,7 @@ from tests.unit.cli.conftest import Shop, day
 from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.engine.batch.claim_record import put_claim_record
-from waterclock.operations.opening import reading
+from waterclock.operations.opening import open_read_only
 from waterclock.operations.proposals import Verb, propose
 from waterclock.storage.lake import Lake
 
@@ -103,7 +103,7 @@ def test_what_is_held_and_outdated_is_to_be_made_again_and_not_released(busy_sho
         assert f"waterclock release {where}" not in said
     said = " ".join(busy_shop.ask("audit", where, width=400).stdout.split())
     assert f"shown to nobody: `waterclock retry {where}` makes it again" in said
-    with reading(busy_shop.folder, None, "2024-11-20T08:00") as at:
+    with open_read_only(busy_shop.folder, None, "2024-11-20T08:00") as at:
         assert propose(at, Verb.RELEASE, name, "2024-11-18").asked == {}
         assert propose(at, Verb.RETRY, name, "2024-11-18").count == 1
 
@@ -128,4 +128,4 @@ def test_recompute_makes_what_is_held_again(busy_shop: Shop) -> None:
     found = busy_shop.ask("recompute", "shop.orders", "--no-run", "--yes", "--why", "mended")
     assert "held: 1 label of shop.orders (2024-11-19)" in found.stdout
     assert "asked for; the next run makes them again" in found.stdout
-    assert ledger.reads.held("shop.orders") == {}
+    assert ledger.reads.held_labels("shop.orders") == {}

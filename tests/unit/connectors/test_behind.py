@@ -20,7 +20,7 @@ from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteD
 from waterclock.connectors.behind import BEHIND
 from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcome, PartKeeper
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
 from waterclock.timelabel.label import label_of
 
@@ -133,7 +133,7 @@ def test_what_fails_before_its_end_leaves_no_version_and_a_retry_makes_a_new_one
         if point == "deliver.rows":
             raise OSError("struck")
 
-    with striking(strike), pytest.raises(OSError, match="struck"):
+    with inject_faults(strike), pytest.raises(OSError, match="struck"):
         deliver(database, tmp_path, 2, [("b", 2)])
     assert (shown(database), tables(database)) == ([("a", 1)], ["_totals_v1"])
     deliver(database, tmp_path, 3, [("b", 2)])
@@ -173,7 +173,7 @@ def test_each_label_has_a_table_of_its_own_under_the_view(database: Database, tm
     rows: list[Any] = [("a", 0, "20130101000000", None), ("b", 0, "20130101000000", None)]
     rows += [("c", 7, "20130102000000", "x"), ("a", 2, "20130103000000", None), ("b", 2, "20130103000000", None)]
     assert shown(database, "id, amount, timelabel, note") == sorted(rows, key=str)
-    lost = deliverer_of(database).lost(unit_of("ops", "totals", behind="view"), "ours", "ops.totals", 3)
+    lost = deliverer_of(database).find_loss(unit_of("ops", "totals", behind="view"), "ours", "ops.totals", 3)
     assert lost is None
 
 

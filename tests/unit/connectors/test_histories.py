@@ -20,7 +20,7 @@ from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcom
 from waterclock.connectors.duckdb.connector import CONNECTOR as DUCKDB
 from waterclock.connectors.files.connector import CONNECTOR as FILES
 from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit, Value
 from waterclock.timelabel.label import label_of
@@ -132,7 +132,7 @@ class Life:
                     raise Struck
 
             try:
-                with striking(strike):
+                with inject_faults(strike):
                     self.to.deliverer.deliver(self.to.unit, made)
             except Struck:
                 pass

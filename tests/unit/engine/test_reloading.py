@@ -78,7 +78,7 @@ def test_a_changed_flow_is_applied_and_worked_from(site: Site) -> None:
     site.write("flows/flow.dpl", CONNECTIONS + COLLECT + MORE)
     assert reloading.is_new()
     assert set(site.work.flow.tables) == {"web.clicks", "web.counts"}
-    applied = site.work.ledger.declared.applied()
+    applied = site.work.ledger.declared.applied_flow()
     assert applied is not None
     assert applied.fingerprint == site.work.flow.fingerprint
     assert not reloading.is_new()
@@ -192,7 +192,7 @@ class Renaming(Heard):
 
     rename: Callable[[], None] = lambda: None
 
-    def started(self, group: Any) -> None:
+    def on_group_start(self, group: Any) -> None:
         del group
         self.rename()
 

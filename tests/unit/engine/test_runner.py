@@ -144,7 +144,7 @@ def test_that_somebody_else_has_a_batch_is_told_once_while_it_is_so(monkeypatch:
     """A watch looks again at each write of the others."""
     work = work_of([table("a.b")])
     repeats: list[bool] = []
-    monkeypatch.setattr(work.listener, "finished", lambda report: repeats.append(report.is_repeat))
+    monkeypatch.setattr(work.listener, "on_group_finish", lambda report: repeats.append(report.is_repeat))
     runner = Planned(work, group("a.b", 1))
     theirs: dict[str, WaterclockError] = {"a.b": ClaimRefused(code, "another runner holds it")}
 
@@ -225,7 +225,7 @@ def test_a_store_that_is_away_at_a_look_ends_the_run_once_what_runs_is_finished(
     work = work_of([table("a.b", partitioned=True)])
     runner, is_away = Planned(work, group("a.b", 1)), [False, True, True, False]
     said: list[str] = []
-    monkeypatch.setattr(work.listener, "said", said.append)
+    monkeypatch.setattr(work.listener, "on_message", said.append)
 
     def look(_: Any) -> dict[str, WaterclockError]:
         if is_away.pop(0):
@@ -299,7 +299,7 @@ def test_a_claim_that_ended_while_its_lease_was_renewed_is_not_told_of(
         if not is_held:
             held.clear()
         looked.set()
-        raise refusals.closed(7, status)
+        raise refusals.closed_claim_error(7, status)
 
     work: Any = SimpleNamespace(
         settings=SimpleNamespace(lease=0.01),

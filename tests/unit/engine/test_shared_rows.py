@@ -23,7 +23,7 @@ def refused(_: str, __: Sequence[str]) -> str:
 
 def test_who_comes_first_makes_them_and_the_others_use_them(tmp_path: Path) -> None:
     rows = SharedRows(str(tmp_path), runner_name())
-    found = [rows.found(["k"], made) for _ in range(3)]
+    found = [rows.find_or_make(["k"], made) for _ in range(3)]
     assert found[0] == found[1] == found[2]
     assert (rows.made, rows.used) == (1, 2)
 
@@ -35,12 +35,12 @@ def test_of_several_labels_those_are_made_that_nobody_has_made_by_one_job(tmp_pa
         jobs.append(tuple(keys))
         return made(folder, keys)
 
-    rows.found(["b"], noted)
-    places = rows.found(["a", "b", "c"], noted)
+    rows.find_or_make(["b"], noted)
+    places = rows.find_or_make(["a", "b", "c"], noted)
     assert jobs == [("b",), ("a", "c")]
     assert places is not None
     assert places[0] == places[2] != places[1]
-    assert rows.found(["c", "a"], refused) == (places[2], places[0])
+    assert rows.find_or_make(["c", "a"], refused) == (places[2], places[0])
 
 
 def test_others_wait_for_those_rows_and_for_nothing_else(tmp_path: Path) -> None:
@@ -51,12 +51,12 @@ def test_others_wait_for_those_rows_and_for_nothing_else(tmp_path: Path) -> None
         assert may_end.wait(10)
         return made(folder, keys)
 
-    first = threading.Thread(target=rows.found, args=(["slow"], slowly))
-    second = threading.Thread(target=rows.found, args=(["slow"], refused))
+    first = threading.Thread(target=rows.find_or_make, args=(["slow"], slowly))
+    second = threading.Thread(target=rows.find_or_make, args=(["slow"], refused))
     first.start()
     assert begun.wait(10)
     second.start()
-    assert rows.found(["other"], made) is not None  # while the slow ones are made
+    assert rows.find_or_make(["other"], made) is not None  # while the slow ones are made
     may_end.set()
     first.join()
     second.join()
@@ -65,22 +65,22 @@ def test_others_wait_for_those_rows_and_for_nothing_else(tmp_path: Path) -> None
 
 def test_where_they_cannot_be_made_each_reader_makes_its_own(tmp_path: Path) -> None:
     rows = SharedRows(str(tmp_path), runner_name())
-    assert rows.found(["k"], refused) is None
-    assert rows.found(["k"], made) is None
+    assert rows.find_or_make(["k"], refused) is None
+    assert rows.find_or_make(["k"], made) is None
     assert rows.made == 0
 
 
 def test_they_go_with_the_run_and_what_a_killed_runner_left_with_the_next(tmp_path: Path) -> None:
     rows = SharedRows(str(tmp_path), runner_name())
-    rows.found(["k"], made)
+    rows.find_or_make(["k"], made)
     name = runner_name()
     gone = name.replace(f"{socket.gethostname()}:{os.getpid()}:", f"{socket.gethostname()}:4194304:")
     elsewhere = name.replace(socket.gethostname(), "another-machine", 1)
     for runner in (gone, elsewhere):
-        assert SharedRows(str(tmp_path), runner).found(["k"], made)
+        assert SharedRows(str(tmp_path), runner).find_or_make(["k"], made)
     rows.clear()
     assert [each.name for each in (tmp_path / FOLDER).iterdir()] == [elsewhere.replace(":", "~")]
-    assert rows.found(["k"], made), "a later look makes them again"
+    assert rows.find_or_make(["k"], made), "a later look makes them again"
 
 
 def test_nothing_is_there_to_clear_at_first(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_demands_are_asked_in_the_order_written_and_the_key_last() -> None:
             rules=(rule("n", Action.DROP), rule("many", Action.HOLD, Scope.BATCH)),
         )
     )
-    assert [(check.name, check.demand, check.takes_out) for check in found] == [
+    assert [(check.name, check.demand, check.row_action) for check in found] == [
         ("n INT", Demand.TYPE, Action.QUARANTINE),
         ("n", Demand.VALUE, None),
         ("big", Demand.EXPRESSION, None),
@@ -116,7 +116,7 @@ def test_a_line_is_asked_first_whether_it_can_be_read_and_a_parent_with_its_firs
             unread=Unread("readable", DROPS),
         ),
     )
-    assert [(check.name, check.demand, check.takes_out) for check in checks_of(of)] == [
+    assert [(check.name, check.demand, check.row_action) for check in checks_of(of)] == [
         ("readable", Demand.PARSED, Action.DROP),
         ("n INT", Demand.TYPE, None),
         ("(n, m) REFERENCES b.parent", Demand.REFERENCE, Action.QUARANTINE),

@@ -47,6 +47,6 @@ def test_a_sure_input_is_no_maybe_and_names_are_one_in_any_case() -> None:
 
 
 def test_the_least_direct_way_counts() -> None:
-    assert Origin().made(COMPUTED).how == COMPUTED
-    assert Origin(how=AGGREGATED).made(COMPUTED).how == AGGREGATED
+    assert Origin().derive(COMPUTED).how == COMPUTED
+    assert Origin(how=AGGREGATED).derive(COMPUTED).how == AGGREGATED
     assert (Origin(how=COPIED) | Origin(how=AGGREGATED)).how == AGGREGATED

@@ -27,8 +27,8 @@ from waterclock.flow.compatibility import (
     Compatible,
     SchemaColumn,
     TableSchema,
-    broken_by,
     can_read,
+    find_violations,
     is_widening,
 )
 from waterclock.storage.types import readable_as
@@ -108,9 +108,9 @@ def test_a_type_is_read_as_another_only_where_it_widens(have: str, wanted: str) 
     # promises are made of it: new reads old, old reads new, both
     old, new = one(have), one(wanted)
     back = have == wanted or have in WIDENS.get(wanted, "").split()
-    assert (not broken_by(Compatibility(BACKWARD), new, [old])) is may
-    assert (not broken_by(Compatibility(FORWARD), new, [old])) is back
-    assert (not broken_by(Compatibility(FULL), new, [old])) is (may and back)
+    assert (not find_violations(Compatibility(BACKWARD), new, [old])) is may
+    assert (not find_violations(Compatibility(FORWARD), new, [old])) is back
+    assert (not find_violations(Compatibility(FULL), new, [old])) is (may and back)
     if readable_as(have, wanted):  # what a commit takes is never more
         assert may
 
@@ -274,7 +274,7 @@ def test_a_promise_holds_where_new_reads_old_or_old_reads_new_or_both(
 ) -> None:
     wanted = {BACKWARD: reads[0], FORWARD: reads[1], FULL: all(reads)}[mode]
     for is_transitive in (False, True):
-        broken = broken_by(Compatibility(mode, is_transitive), new, [old])
+        broken = find_violations(Compatibility(mode, is_transitive), new, [old])
         assert (not broken) is wanted, title
         assert all(each.back == 0 and each.misfit.path and each.misfit.why for each in broken)
     if reads[0]:
@@ -299,12 +299,12 @@ def _written_and_read(writer: TableSchema, reader: TableSchema, folder: Path) ->
 
 def test_transitive_asks_all_versions_and_plain_the_newest_alone() -> None:
     first, second, third = one("long"), TableSchema(()), one("string")
-    assert not broken_by(Compatibility(BACKWARD), third, [second, first])
-    broken = broken_by(Compatibility(BACKWARD, is_transitive=True), third, [second, first])
+    assert not find_violations(Compatibility(BACKWARD), third, [second, first])
+    broken = find_violations(Compatibility(BACKWARD, is_transitive=True), third, [second, first])
     assert [(each.back, str(each.misfit), each.reads_old) for each in broken] == [
         (1, "c is bigint, which cannot be read as string", True)
     ]
-    assert not broken_by(Compatibility(FULL, is_transitive=True), third, [])
+    assert not find_violations(Compatibility(FULL, is_transitive=True), third, [])
 
 
 _structs = partial(st.lists, unique_by=lambda each: each.name, min_size=1, max_size=3)
@@ -333,7 +333,7 @@ _schemas = st.builds(
 @given(_schemas, _schemas)
 def test_forward_is_backward_the_other_way_around(new: TableSchema, old: TableSchema) -> None:
     def why(mode: Compatible, one: TableSchema, other: TableSchema) -> list[str]:
-        return [str(each.misfit) for each in broken_by(Compatibility(mode), one, [other])]
+        return [str(each.misfit) for each in find_violations(Compatibility(mode), one, [other])]
 
     assert why(FORWARD, new, old) == why(BACKWARD, old, new)
     assert why(FULL, new, old) == why(BACKWARD, new, old) + why(FORWARD, new, old)
@@ -371,6 +371,6 @@ def test_five_hundred_columns_are_held_against_fifty_versions_in_ten_millisecond
     spent = []
     for _ in range(5):
         begun = time.process_time()
-        assert not broken_by(Compatibility(BACKWARD, is_transitive=True), new, kept)
+        assert not find_violations(Compatibility(BACKWARD, is_transitive=True), new, kept)
         spent.append(time.process_time() - begun)
     assert min(spent) < 0.01, json.dumps(spent)

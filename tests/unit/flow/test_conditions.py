@@ -73,10 +73,10 @@ def test_parts_of_a_time_are_those_of_the_clock_in_the_zone(part: str, zone: str
     for window in windows_around(zone):
         wanted = by_hand(part, zone, window.start)
         found = by_value.setdefault(wanted, condition(f"{part}(WINDOW_START()) = {wanted}", zone))
-        assert found.holds(window)
+        assert found.is_true_for(window)
     for value, found in islice(by_value.items(), 5):
         for window in islice(windows_around(zone), 0, None, 7):
-            assert found.holds(window) == (by_hand(part, zone, window.start) == value), (window.label, value)
+            assert found.is_true_for(window) == (by_hand(part, zone, window.start) == value), (window.label, value)
 
 
 @cache
@@ -109,7 +109,7 @@ def test_instants_dates_and_texts_are_compared_in_the_zone(text: str, zone: str)
         for sign, compare in SIGNS.items():
             found = condition(sides.replace("?", sign), zone)
             for window in windows:
-                assert found.holds(window) == compare(*values(window)), (sides, sign, window.label)
+                assert found.is_true_for(window) == compare(*values(window)), (sides, sign, window.label)
 
 
 VALUES = {"TRUE": True, "FALSE": False, "NULL": None}
@@ -128,7 +128,11 @@ def test_logic_has_three_values() -> None:
 
     def shown(text: str) -> bool | None:
         return (
-            True if condition(text).holds(window) else None if condition(f"({text}) IS NULL").holds(window) else False
+            True
+            if condition(text).is_true_for(window)
+            else None
+            if condition(f"({text}) IS NULL").is_true_for(window)
+            else False
         )
 
     for (one, left), (other, right) in product(VALUES.items(), repeat=2):
@@ -152,7 +156,7 @@ def test_logic_has_three_values() -> None:
 def test_whole_numbers_are_counted_as_in_sql() -> None:
     window = Window(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC))
     for said in ("-7 % 3 = -1", "7 % -3 = 1", "mod(7, 3) = 1", "2 * 3 - 1 = 5", "-(2 + 1) = -3", "1.5 > 1", "2L = 2"):
-        assert condition(said).holds(window), said
+        assert condition(said).is_true_for(window), said
 
 
 def test_values_of_the_project_are_what_they_are() -> None:
@@ -168,7 +172,7 @@ def test_values_of_the_project_are_what_they_are() -> None:
         found = condition_of(said, variables, zone, errors)
         assert found is not None, errors
         assert found.text == text
-        return found.holds(window)
+        return found.is_true_for(window)
 
     assert holds(":land = 'DE' AND WINDOW_START() >= :since AND date(WINDOW_START()) = :day")
     assert not holds("WINDOW_START() >= :since", "America/New_York")
@@ -198,7 +202,7 @@ def test_between_its_turns_a_condition_does_not_turn(zone: str) -> None:
         for window in windows:
             if not any(window.start <= turn <= window.end for turn in turns):
                 stretch = sum(turn < window.start for turn in turns)
-                by_stretch.setdefault(stretch, set()).add(found.holds(window))
+                by_stretch.setdefault(stretch, set()).add(found.is_true_for(window))
         assert all(len(each) == 1 for each in by_stretch.values())
 
 

@@ -10,7 +10,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.flow.declarations import Flat, Flow
 from waterclock.flow.diagram import fields_of
-from waterclock.flow.flat_diagram import brought_together, flat_diagram
+from waterclock.flow.flat_diagram import flat_diagram, list_flat_parts
 from waterclock.flow.flats import flat_columns
 from waterclock.flow.following import flat_of
 
@@ -42,8 +42,8 @@ def sale(flow: Flow) -> Flat:
 
 
 def test_each_parent_shows_its_role_its_time_and_what_it_brings(flow: Flow) -> None:
-    found = brought_together(sale(flow), flow, KNOWN)
-    assert [(each.table, each.depth, each.role, each.chosen) for each in found] == [
+    found = list_flat_parts(sale(flow), flow, KNOWN)
+    assert [(each.table, each.depth, each.role, each.version_choice) for each in found] == [
         ("fact.sale", 0, "", ""),
         ("dim.client", 1, "buyer", "at sold_at"),
         ("dim.city", 2, "home_buyer", "at the same time"),
@@ -56,7 +56,7 @@ def test_each_parent_shows_its_role_its_time_and_what_it_brings(flow: Flow) -> N
 def test_versions_choose_their_parents_when_they_begin(flow: Flow) -> None:
     flat = flat_of(flow.tables, "dim.client", [])
     assert flat is not None
-    assert [each.chosen for each in brought_together(flat, flow, KNOWN)] == [
+    assert [each.version_choice for each in list_flat_parts(flat, flow, KNOWN)] == [
         "",
         "when each version begins",
         "by its key",
@@ -68,7 +68,7 @@ def test_the_names_are_those_that_the_read_has(flow: Flow) -> None:
         sale(flow), lambda table: [each.name for each in fields_of(flow.tables[table], KNOWN.get(table, {}))]
     )
     assert columns is not None
-    drawn = [name for each in brought_together(sale(flow), flow, KNOWN) for name, _ in each.columns]
+    drawn = [name for each in list_flat_parts(sale(flow), flow, KNOWN) for name, _ in each.columns]
     assert drawn == [each.name for each in columns]
 
 

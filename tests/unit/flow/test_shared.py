@@ -10,7 +10,13 @@ from tests.language.cases import CAPABILITIES
 from waterclock.dpl.project import load_project
 from waterclock.dpl.query.splice import splice
 from waterclock.flow.declarations import Flow, Read
-from waterclock.flow.shared import readers_of_shared, rows_of_view, shared_in, table_with_rows, views_shared_by
+from waterclock.flow.shared import (
+    list_shared_references,
+    readers_of_shared,
+    rows_of_view,
+    table_with_rows,
+    views_shared_by,
+)
 
 DPL = """
 CREATE CONNECTION ops TYPE sqlite OPTIONS (path 'a.sqlite');
@@ -43,7 +49,7 @@ def test_readers_are_found_through_views_and_branches(flow: Flow) -> None:
 def test_a_query_reads_rows_where_it_named_the_view(flow: Flow) -> None:
     table = flow.tables["m.nested"]
     assert table.query is not None
-    rows = {reference: Read(f"r{at}") for at, reference in enumerate(shared_in(table.query))}
+    rows = {reference: Read(f"r{at}") for at, reference in enumerate(list_shared_references(table.query))}
     assert len(rows) == 2, "HISTORY of a view is another one"
     placed = table_with_rows(table, rows).query
     assert placed is not None
@@ -55,6 +61,6 @@ def test_a_query_reads_rows_where_it_named_the_view(flow: Flow) -> None:
 def test_the_rows_of_a_view_are_those_that_its_list_lets_through(flow: Flow) -> None:
     query = flow.tables["m.direct"].query
     assert query is not None
-    [reference] = shared_in(query)
+    [reference] = list_shared_references(query)
     text = splice(rows_of_view(reference), lambda read: f"<{read}>").text
     assert text == "SELECT * FROM (SELECT `id` FROM (SELECT * FROM <raw.a> AS `a`)) AS `shown`"

@@ -34,11 +34,11 @@ def test_held_labels_are_found_with_the_claim_that_sealed_them(at: Desk) -> None
     failed, held = at.claim("raw.a", 1), at.claim("raw.a", 2)
     at.ledger.claims.record_failed(failed, error="E1", is_transient=False)
     at.ledger.claims.record_failed(held, error="E755 held", is_transient=False, status=BatchStatus.HELD)
-    assert at.ledger.reads.held("raw.a") == {day(2): held.number}
-    assert [at.ledger.reads.held_at("raw.a", day(label)) for label in range(4)] == [None, None, held.number, None]
+    assert at.ledger.reads.held_labels("raw.a") == {day(2): held.number}
+    assert [at.ledger.reads.held_claim("raw.a", day(label)) for label in range(4)] == [None, None, held.number, None]
     again = at.claim("raw.a", 2)
     at.ledger.claims.close_lost(again, why="not released")
-    assert at.ledger.reads.held("raw.a") == {day(2): held.number}
+    assert at.ledger.reads.held_labels("raw.a") == {day(2): held.number}
 
 
 def test_slices_of_which_rows_are_set_aside_are_read_alone_whatever_the_history(at: Desk) -> None:

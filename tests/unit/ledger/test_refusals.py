@@ -17,32 +17,32 @@ URL = sa.make_url("postgresql://ann:s3cret@db/ledger")
 HOLDER = OpenClaim(7, (day(0), day(1)), "host-1", datetime(2026, 1, 1, 12, 30, tzinfo=UTC))
 ALL = [
     refusals.no_ledger(URL, "its tables are orders"),
-    refusals.lost("sqlite:///ledger.db", ["a.x"]),
-    refusals.damaged(URL, ValueError("file is not a database")),
+    refusals.lost_ledger_error("sqlite:///ledger.db", ["a.x"]),
+    refusals.damaged_ledger_error(URL, ValueError("file is not a database")),
     refusals.newer(URL, "0009", "0001"),
     refusals.unknown_url("mysql://x"),
     refusals.other_project("a", "b"),
     refusals.needs_rebuild("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
-    refusals.not_applied("new", "old"),
-    refusals.held("a.x", day(1), HOLDER),
+    refusals.unapplied_flow_error("new", "old"),
+    refusals.already_claimed_error("a.x", day(1), HOLDER),
     refusals.already_done("a.x", day(0), 7),
     refusals.is_skipped("a.x", day(0)),
-    refusals.closing_changed("a.x", day(0)),
+    refusals.reopened_window_error("a.x", day(0)),
     refusals.inputs_changed("a.x", day(0), "PAST(a.y, '7 days')"),
-    refusals.closed(7, "lost"),
+    refusals.closed_claim_error(7, "lost"),
     refusals.unknown_table("a.x", ["a.y"]),
     refusals.unknown_batch("a.x", day(0)),
     refusals.impossible("a.x", day(0), "cannot be skipped", why="it is done"),
     refusals.taken_twice("a.x", day(0), "f.csv", day(1)),
     refused_databases.busy(URL, ValueError("locked")),
-    refused_databases.failed(URL, ValueError("disk full")),
-    refused_databases.not_let_in(URL, ValueError("password authentication failed")),
+    refused_databases.refused_operation_error(URL, ValueError("disk full")),
+    refused_databases.login_error(URL, ValueError("password authentication failed")),
     refused_databases.no_database(URL, ValueError("database does not exist")),
     refused_databases.away(URL, ValueError("connection refused"), may_repeat=False),
     refusals.no_driver(URL, ImportError("no module named psycopg")),
-    refusals.moved(URL, "postgresql://db/other"),
+    refusals.moved_ledger_error(URL, "postgresql://db/other"),
     refusals.in_use(URL, [HOLDER]),
-    refusals.opened_again(URL),
+    refusals.concurrent_move_error(URL),
     refusals.unknown_option(URL, "shema", ["schema"]),
     refusals.pool_full("a.x", day(0), "heavy", 2),
     refusals.is_paused("a.x", day(0), Pause(day(0), "ann", "the source lies")),
@@ -84,7 +84,7 @@ def test_passwords_of_a_url_are_never_told() -> None:
 
 
 def test_a_holder_is_told_with_its_labels_and_lease() -> None:
-    assert str(refusals.held("a.x", day(1), HOLDER)) == (
+    assert str(refusals.already_claimed_error("a.x", day(1), HOLDER)) == (
         "E407 a.x@20130102000000 is claimed by host-1\n"
         "  a.x@20130102000000\n"
         "why  claim 7 of 20130101000000, 20130102000000 is open, its lease runs until 2026-01-01 12:30:00 UTC\n"

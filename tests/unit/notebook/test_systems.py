@@ -22,5 +22,5 @@ def test_no_run_is_promised_that_would_send_the_rest(code: str) -> None:
     connections: Any = SimpleNamespace(deliverer=lambda _: deliverer, opened=lambda unit: unit)
     project, frame = SimpleNamespace(name="shop"), SimpleNamespace(schema=SimpleNamespace(fields=[]))
     with pytest.raises(WaterclockError) as caught:
-        systems._delivered(project, connections, unit_of("api", "take"), frame, (Mode.APPEND, ()), ())  # type: ignore[arg-type]
+        systems._deliver_frame(project, connections, unit_of("api", "take"), frame, (Mode.APPEND, ()), ())  # type: ignore[arg-type]
     assert "write again only" in str(caught.value.fix)

@@ -16,7 +16,7 @@ from tests.model.random_flow import EVE, random_flow
 from waterclock.batches.facts import BatchStatus, FailedBatch, LedgerSnapshot, OpenClaim, Pause, TableFacts
 from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.deadline_words import gathered, left_words, stand_words, where_words
+from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words
 from waterclock.operations.deadlines import Due, Stand, due_of, is_history, long_ones
 from waterclock.operations.ways import with_upstream
 from waterclock.planner.plan import Status
@@ -109,7 +109,7 @@ def test_what_is_not_due_yet_by_its_delay_is_reckoned_with() -> None:
 def test_windows_of_a_table_that_waits_for_one_cause_are_told_together() -> None:
     labels = [day(18), day(19), day(20)]
     known = {"raw.a": facts(18, troubles=dict.fromkeys(labels, FAILED)), "mid.b": facts(18), "mart.c": facts(18)}
-    [alike] = gathered(found(CHAIN, known, day(21) + 5 * HOUR))
+    [alike] = group_due_windows(found(CHAIN, known, day(21) + 5 * HOUR))
     assert where_words(alike, CHAIN) == "mart.c @ 2026-11-18 .. 2026-11-20 (3 windows)"
     assert stand_words(alike, CHAIN).startswith("the oldest to be done by 2026-11-19 04:00Z; raw.a @ 2026-11-18")
 
@@ -196,4 +196,4 @@ def test_of_any_flow_what_is_late_is_told_with_a_cause_that_is_not_done(seed: in
         assert not known[due.root.table].covered.covers_instant(due.root.window.start)
         assert due.root.table in with_upstream(of, [due.table])
         assert stand_words([due], of, left_words(due))
-    assert sum(map(len, gathered(told))) == len(told)
+    assert sum(map(len, group_due_windows(told))) == len(told)

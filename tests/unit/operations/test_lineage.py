@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from tests.model.flows import choosing, collect, flow, past, transform
 from waterclock.operations.description import declared_pairs
-from waterclock.operations.lineage import between, how_read, table_lineage, turned, within
+from waterclock.operations.lineage import between, how_read, reverse_arrows, table_lineage, within
 
 READS = {"a": {}, "b": {"a": "a"}, "c": {"a": "LATEST(a)"}, "d": {"b": "b", "c": "c"}, "e": {"d": "d"}, "x": {"c": "c"}}
 
 
 def test_arrows_turned_keep_how_a_table_is_read() -> None:
-    assert turned(READS)["a"] == {"b": "a", "c": "LATEST(a)"}
-    assert turned(turned(READS)) == READS
+    assert reverse_arrows(READS)["a"] == {"b": "a", "c": "LATEST(a)"}
+    assert reverse_arrows(reverse_arrows(READS)) == READS
 
 
 def test_so_many_steps_lead_so_far() -> None:

@@ -17,7 +17,7 @@ from tests import stocks
 from waterclock.batches.audit_trail import Counted
 from waterclock.engine.batch.measuring import MeasureHistory
 from waterclock.flow.declarations import Table
-from waterclock.flow.measures import GIVEN_UP, MEASURED, OFFLINE, Compared, ComparedSource, measured_in
+from waterclock.flow.measures import GIVEN_UP, MEASURED, OFFLINE, Compared, ComparedSource, read_measured_values
 from waterclock.operations.measure_series import (
     MeasurePoint,
     MeasureSeries,
@@ -66,7 +66,7 @@ def test_what_was_measured_offline_is_a_series_and_what_a_rule_knows_of_before_i
     found = by_name(series_of(table, kept, labels))
     assert [point.number for point in found["mean"].points[:4]] == [100, 101, 102, 100]
     assert found["mean"].newest == found["mean"].points[-2]
-    history = MeasureHistory(table, {each.label: (1, measured_in(each.measures)) for each in kept})
+    history = MeasureHistory(table, {each.label: (1, read_measured_values(each.measures)) for each in kept})
     then = history.usual(labels[-1], Compared(ComparedSource.USUAL, "avg(v)"))
     assert then is not None
     assert found["avg(v)"].points[-1].usual == float(str(then.value))
@@ -87,7 +87,7 @@ def test_bounds_are_those_that_a_rule_is_judged_by(every: str, data: st.DataObje
     ]
     shown = [*labels[-4:], table.cadence.next(labels[-1])]  # the last was never done
     found = by_name(series_of(table, kept[-labels_back(table, shown[-1], len(shown)) :], shown))["avg(v)"]
-    judge = MeasureHistory(table, {each.label: (each.rows, measured_in(each.measures)) for each in kept})
+    judge = MeasureHistory(table, {each.label: (each.rows, read_measured_values(each.measures)) for each in kept})
     for point in found.points:
         told = [judge.usual(point.label, Compared(ComparedSource.USUAL, "avg(v)", scales)) for scales in (-3, 0, 4.5)]
         assert [point.low, point.usual, point.high] == [None if it is None else float(it.value or "") for it in told]

@@ -4,14 +4,14 @@ import pytest
 
 from tests.model.flows import collect, flow, transform
 from waterclock.errors import WaterclockError
-from waterclock.operations.opening import selected
+from waterclock.operations.opening import select_tables
 
 FLOW = flow(collect("raw.a"), collect("raw.b"), transform("clean.a", ["raw.a"]))
 
 
 def refused(tables: list[str], labels: str) -> WaterclockError:
     with pytest.raises(WaterclockError) as caught:
-        selected(FLOW, tables, labels)
+        select_tables(FLOW, tables, labels)
     assert caught.value.code == "E512"
     return caught.value
 
@@ -20,7 +20,7 @@ def refused(tables: list[str], labels: str) -> WaterclockError:
 def test_a_second_table_where_labels_stand_is_told_how_several_are_written(second: str) -> None:
     error = refused(["raw.a"], second)
     assert f"'raw.a {second}'" in str(error.fix)
-    assert selected(FLOW, [f"raw.a {second}"])[0].tables
+    assert select_tables(FLOW, [f"raw.a {second}"])[0].tables
 
 
 def test_what_is_neither_a_table_nor_labels_is_told_the_forms_of_labels() -> None:

@@ -17,9 +17,9 @@ from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.watermarks import Watermark, mark_of
-from waterclock.operations.deadline_words import gathered, left_words, stand_words, where_words
+from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words
 from waterclock.operations.deadlines import Due, Stand, due_of
-from waterclock.operations.reached import Reached, needed_end, reached_of, reached_words
+from waterclock.operations.reached import Reached, needed_end, parse_watermarks, reached_words
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -177,7 +177,7 @@ def test_the_table_most_upstream_whose_rows_are_old_is_blamed() -> None:
     )
     fine = told(of, {"web.clicks": steady(9), "made.kept": slow}, 9)
     assert {due.root.table for due in fine} == {"made.kept"}
-    assert len(gathered(found)) == 2
+    assert len(group_due_windows(found)) == 2
 
 
 def test_days_are_counted_by_the_zone_over_a_change_of_clocks() -> None:
@@ -208,7 +208,7 @@ def test_what_the_ledger_keeps_of_a_mark_is_read() -> None:
         counted(3, watermark="-0001-12-31 00:00:00", slowest="", slowest_at="0001-01-01 00:00:00"),
     ]
     cadence = CLICKS.tables["web.clicks"].cadence
-    empty, some, old = reached_of(cadence, kept)
+    empty, some, old = parse_watermarks(cadence, kept)
     assert (empty, empty.behind, empty.is_past(DAY)) == (Reached(at(2)), None, False)
     assert some == Reached(at(3), at(4 / 3) + timedelta(seconds=0.5), '{"device":7}', at(1.5) + timedelta(seconds=0.5))
     assert old.watermark == datetime.min.replace(tzinfo=UTC)

@@ -78,7 +78,7 @@ def test_a_state_that_follows_is_made_again_where_what_it_read_has_changed_and_n
     plan = Planner(FLOW).plan(snapshot, NOW)
     assert states(plan, "state") == {"01-03": "ready", "01-04": "ready"}
     assert labels(plan.behind) == {"above": ["01-03"]}
-    assert labels(Planner(FLOW).followed(snapshot)) == {"state": ["01-02"]}
+    assert labels(Planner(FLOW).find_labels_to_follow(snapshot)) == {"state": ["01-02"]}
 
 
 def test_a_state_that_follows_waits_for_what_it_reads_and_brings_it_along() -> None:
@@ -95,7 +95,7 @@ def test_only_states_that_rest_on_what_is_asked_for_follow_it() -> None:
     asked = {"a": [at("2013-01-03")]}
     facts = dict(restated("2013-01-01").tables)
     facts["a"] = done(ALL, requested={at("2013-01-03"): "recompute"})
-    found = Planner(FLOW).resting(LedgerSnapshot(facts), NOW, asked)
+    found = Planner(FLOW).find_dependent_labels(LedgerSnapshot(facts), NOW, asked)
     assert labels(found) == {"state": ["01-03"], "above": ["01-03"]}
 
 
@@ -103,7 +103,7 @@ def test_the_ripple_of_a_state_holds_what_follows_it() -> None:
     facts = dict(restated("never").tables)
     facts["state"] = done(ALL, requested={at("2013-01-02"): "recompute"})
     asked = {"state": [at("2013-01-02")]}
-    resting = Planner(FLOW).resting(LedgerSnapshot(facts), NOW, asked)
+    resting = Planner(FLOW).find_dependent_labels(LedgerSnapshot(facts), NOW, asked)
     assert labels(resting) == {"above": ["01-02"]}
     facts["above"] = done(ALL, suspects=facts["above"].suspects, following=resting["above"])
     ripple = Planner(FLOW).ripple(LedgerSnapshot(facts), NOW, asked)

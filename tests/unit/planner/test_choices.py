@@ -95,7 +95,7 @@ def test_starts_are_those_of_a_look_at_every_window(seed: int) -> None:
     declared = table.start and table.cadence.floor(table.start)
     queries = [{read.table for read in choice.reads} for choice in table.choices]
     first = declared or next(w.start for w in windows if any(exists(w, names) for names in queries))
-    wrong = [w for w in windows if not exists(w, {read.table for read in table.reads_of(w)})]
+    wrong = [w for w in windows if not exists(w, {read.table for read in table.reads_for_window(w)})]
     assert found["t"] == max([first, *(w.end for w in wrong if w.end > first)])
 
 

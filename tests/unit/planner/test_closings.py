@@ -45,7 +45,7 @@ def test_a_look_asks_little_of_new_windows_and_more_of_one_that_was_open() -> No
     pairs = found.pairs()
     assert [sum(pair.window == day(f"2013-01-0{n}") for pair in pairs) for n in (1, 2, 3, 4)] == [4, 4, 4, 2]
     assert pairs[0].boundary == at("2013-01-02")
-    looked = {day("2013-01-01").start: Closing(looked=pairs[3].boundary, asked=found.asked)}
+    looked = {day("2013-01-01").start: Closing(looked=pairs[3].boundary, asked=found.condition_hash)}
     [again] = planner.books(past(closings=looked), NOW)
     of_first = [pair.boundary for pair in again.pairs() if pair.window == day("2013-01-01")]
     assert (len(of_first), of_first[0], of_first[-1]) == (10, at("2013-01-03"), at("2013-01-05 06:00"))
@@ -64,7 +64,7 @@ def test_a_backlog_takes_a_look_for_some_twelve_windows() -> None:
         looks += 1
         assert len(pairs) <= 48
         holds = {pair: pair.boundary >= pair.window.end + timedelta(hours=6) for pair in pairs}
-        closings |= {window.start: closing for window, closing in found.found(pairs, holds)}
+        closings |= {window.start: closing for window, closing in found.collect_closings(pairs, holds)}
     assert sum(closing.tick is not None for closing in closings.values()) == 99
     assert looks == 9
 
@@ -72,7 +72,7 @@ def test_a_backlog_takes_a_look_for_some_twelve_windows() -> None:
 def test_nothing_is_looked_at_twice_nor_where_all_is_paused() -> None:
     planner = Planner(books())
     [found] = planner.books(past(), NOW)
-    looked = {day("2013-01-01").start: Closing(looked=at("2013-01-05 06:00"), asked=found.asked)}
+    looked = {day("2013-01-01").start: Closing(looked=at("2013-01-05 06:00"), asked=found.condition_hash)}
     [again] = planner.books(past(closings=looked), NOW)
     assert not again.pairs()
     assert again.pairs() == planner.books(past(closings=looked), NOW)[0].pairs()
@@ -106,6 +106,6 @@ def test_a_reader_that_waits_no_longer_goes_without_an_open_window() -> None:
 def test_partial_after_closes_at_its_first_boundary_and_not_before_the_window_before_it() -> None:
     planner = Planner(books(partial_after=parse_duration("7 HOURS")))
     [found] = planner.books(past(), NOW)
-    told = dict(found.found(found.pairs(), {}))
+    told = dict(found.collect_closings(found.pairs(), {}))
     assert told[day("2013-01-01")].tick == at("2013-01-02 12:00")
     assert told[day("2013-01-01")].reason == "partial"

@@ -16,7 +16,7 @@ from tests.model.flows import until
 from waterclock.batches.facts import ClosedSince
 from waterclock.flow.declarations import Table
 from waterclock.flow.late_rows import LateRows
-from waterclock.planner.late_rows import closed_by, early_from, made_again, may_open
+from waterclock.planner.late_rows import early_from, find_closed_windows, find_remakeable_windows, may_open
 from waterclock.planner.reads import until_begins
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.intervals import IntervalSet
@@ -80,7 +80,7 @@ def fate(books: Books, at: datetime, slice_: datetime) -> str:
 
 def told(books: Books, since: ClosedSince, at: datetime, slice_: datetime) -> str:
     """Say what the planner tells of a row."""
-    if closed_by(books.table, books.late_rows, since, slice_, books.start).covers_instant(at):
+    if find_closed_windows(books.table, books.late_rows, since, slice_, books.start).covers_instant(at):
         return "late"
     return "early" if at >= early_from(books.table, books.late_rows, slice_, books.start) else "neither"
 
@@ -119,7 +119,9 @@ def test_windows_open_again_where_a_row_would_be_late_within_the_time(random: Ra
 def test_nothing_is_late_before_a_window_is_closed(ticks: Mapping[datetime, datetime]) -> None:
     of, late_rows = table("web.daily", partitioned=True), LateRows("web.daily", "at", parse_duration("1 day"))
     since = ClosedSince(min(ticks, default=None), IntervalSet(), frozenset(), ticks)
-    assert not closed_by(of, late_rows, since, datetime(2024, 1, 2, 18, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC))
+    assert not find_closed_windows(
+        of, late_rows, since, datetime(2024, 1, 2, 18, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)
+    )
 
 
 def test_a_window_that_was_left_out_takes_its_rows_with_it() -> None:
@@ -127,14 +129,14 @@ def test_a_window_that_was_left_out_takes_its_rows_with_it() -> None:
     first, second, third = (datetime(2024, 1, number, tzinfo=UTC) for number in (1, 2, 3))
     covered = IntervalSet.from_intervals([(first, third)])
     since = ClosedSince(first, covered, frozenset(), {}, frozenset([first]))
-    assert closed_by(of, late_rows, since, third, first) == IntervalSet.from_intervals([(second, third)])
+    assert find_closed_windows(of, late_rows, since, third, first) == IntervalSet.from_intervals([(second, third)])
 
 
 def test_what_was_done_before_its_books_were_closed_has_read_as_far_as_until_says() -> None:
     of, late_rows = table("web.daily", partitioned=True), LateRows("web.daily", "at", parse_duration("1 day"))
     first, second, third = (datetime(2024, 1, number, tzinfo=UTC) for number in (1, 2, 3))
     since = ClosedSince(None, IntervalSet.from_intervals([(first, third)]), frozenset(), {})
-    assert closed_by(of, late_rows, since, third, first) == IntervalSet.from_intervals([(first, second)])
+    assert find_closed_windows(of, late_rows, since, third, first) == IntervalSet.from_intervals([(first, second)])
 
 
 @pytest.mark.parametrize(
@@ -153,5 +155,5 @@ def test_late_rows_open_no_window_that_cannot_be_made_again(
     days = {number: datetime(2024, 1, number, tzinfo=UTC) for number in range(1, 6)}
     gone = {name: (days[first], days[before]) for name, (first, before) in dropped.items()}
     windows = [Window(days[number], days[number + 1]) for number in (2, 3, 4)]
-    found = made_again(of, flow(of, table("web.u", partitioned=True)), gone, windows)
+    found = find_remakeable_windows(of, flow(of, table("web.u", partitioned=True)), gone, windows)
     assert [window.start.day for window in found] == left

@@ -10,7 +10,7 @@ from waterclock.batches.facts import Closing, LedgerSnapshot
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.flow.declarations import Flow
-from waterclock.planner.open_windows import Openings, open_windows, reads_of
+from waterclock.planner.open_windows import Openings, merge_reads, open_windows
 from waterclock.planner.plan import OpenWindow
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
@@ -64,7 +64,7 @@ def test_what_is_read_goes_to_the_boundary_or_to_the_end_of_the_window(flow: Flo
 def test_a_batch_reads_the_slices_of_all_windows_as_one_span_and_all_else_once(flow: Flow) -> None:
     found = [
         (bound.read.table, f"{bound.low:%d %H}", f"{bound.high:%d %H}")
-        for bound in reads_of(opened(flow, "2020-01-02 06:00"))
+        for bound in merge_reads(opened(flow, "2020-01-02 06:00"))
     ]
     assert found == [
         ("web.u", "01 00", "02 06"),
@@ -91,10 +91,10 @@ def test_a_view_leaves_out_what_was_skipped_without_being_closed(flow: Flow) -> 
         {at("2020-01-01"): at("2020-01-03")},
     )
     done_ = IntervalSet.from_intervals([(at("2020-01-01"), at("2020-01-03"))])
-    then = openings.shown_at(at("2020-01-03"), done_, as_they_were=True)
+    then = openings.find_visible_windows(at("2020-01-03"), done_, as_they_were=True)
     assert [window.start.day for window in then.windows] == [1]
     assert then.ended == {at("2020-01-01")}
-    assert openings.shown_at(at("2020-01-03"), done_, as_they_were=False).windows == ()
+    assert openings.find_visible_windows(at("2020-01-03"), done_, as_they_were=False).windows == ()
     assert openings.first_at(at("2020-01-03 06:00")) == at("2020-01-02")
 
 
@@ -103,5 +103,5 @@ def test_a_window_that_was_left_out_and_taken_back_is_shown_though_later_ones_ar
     closed = {at("2020-01-01"): at("2020-01-02"), at("2020-01-03"): at("2020-01-04")}
     openings = Openings(tables["web.daily"].cadence, tables["web.spd_daily"].cadence, at("2020-01-01"), closed)
     done_ = IntervalSet.from_intervals([(at("2020-01-01"), at("2020-01-02")), (at("2020-01-03"), at("2020-01-04"))])
-    now = openings.shown_at(at("2020-01-04 06:00"), done_, as_they_were=False)
+    now = openings.find_visible_windows(at("2020-01-04 06:00"), done_, as_they_were=False)
     assert [window.start.day for window in now.windows] == [2, 4]

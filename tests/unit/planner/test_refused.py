@@ -6,7 +6,7 @@ from tests.model.flows import at, collect, flow, transform
 from tests.unit.planner.pasts import done, failed, past, reason, running, states
 from waterclock.errors import WaterclockError
 from waterclock.operations.blockers import blockers
-from waterclock.operations.retrying import blocked_by
+from waterclock.operations.retrying import find_blocked_batches
 from waterclock.operations.why import way_to_cause
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner, plan
@@ -32,7 +32,7 @@ def test_its_batches_and_those_of_its_readers_are_blocked_and_all_others_are_rea
     assert found.refused == {"a": ERROR}
     assert found.to_dict()["refused"]["a"]["code"] == "E405"
     assert {cause[0] for cause in blockers(found.batches)} == {"a"}
-    assert blocked_by(found, {"b": [at("2013-01-01")]}) == {}
+    assert find_blocked_batches(found, {"b": [at("2013-01-01")]}) == {}
     assert way_to_cause(found, "d", at("2013-01-04"))[-1].status is Status.BLOCKED
 
 

@@ -14,7 +14,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.folds import Temporal
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import Ticks, read_tick
-from waterclock.planner.unanswered import not_made
+from waterclock.planner.unanswered import unmade_windows_error
 
 NOW = at("2013-01-05 03:00")
 A = collect("a")
@@ -97,42 +97,44 @@ class TestMissing:
         versions = replace(snapshot("v", start=at("2013-01-03")), mode=Mode.TEMPORAL, fold=Temporal(("k",)))
         stood = done(("2012-01-01", "2013-01-05"))
         known = ticks(flow(whole, versions), past(s=stood, v=stood))
-        assert known.missing(["s", "v"], at("2013-01-04")) == {}
+        assert known.find_missing_windows(["s", "v"], at("2013-01-04")) == {}
         with pytest.raises(WaterclockError, match=f"{name} begins after"):
-            known.missing([name], at(tick))
+            known.find_missing_windows([name], at(tick))
 
     @pytest.mark.parametrize(
         ("tick", "code"), [("2013-01-01", "E521"), ("2013-01-01 12:00", "E521"), ("2014-01-01", "E521")]
     )
     def test_a_tick_before_start_or_to_come_has_no_content(self, tick: str, code: str) -> None:
         with pytest.raises(WaterclockError) as refused:
-            ticks(flow(A), past(a=done(ALL))).missing(["a"], at(tick))
+            ticks(flow(A), past(a=done(ALL))).find_missing_windows(["a"], at(tick))
         assert refused.value.code == code
 
     def test_a_state_that_was_not_made_is_refused_with_the_command_that_makes_it(self) -> None:
         ledger = past(a=done(ALL), t=done(("2013-01-02", "2013-01-03")))
         known = ticks(flow(A, replace_transform("t", ["a"])), ledger)
-        assert known.missing(["t"], at("2013-01-03")) == {}
-        missing = known.missing(["a", "t"], at("2013-01-04"))
+        assert known.find_missing_windows(["t"], at("2013-01-03")) == {}
+        missing = known.find_missing_windows(["a", "t"], at("2013-01-04"))
         assert missing == {"t": covered(("2013-01-03", "2013-01-04"))}
-        error = not_made(known, missing, at("2013-01-04"), is_partial=False)
+        error = unmade_windows_error(known, missing, at("2013-01-04"), is_partial=False)
         assert error.code == "E522"
         assert "backfill t 20130103000000" in str(error.fix)
 
     def test_a_partitioned_table_misses_every_window_from_start_on(self) -> None:
         ledger = past(a=done(("2013-01-02", "2013-01-03"), ("2013-01-04", "2013-01-05")))
-        missing = ticks(flow(A), ledger).missing(["a"], at("2013-01-05"))
+        missing = ticks(flow(A), ledger).find_missing_windows(["a"], at("2013-01-05"))
         assert missing == {"a": covered(("2013-01-01", "2013-01-02"), ("2013-01-03", "2013-01-04"))}
 
     def test_a_snapshot_stands_for_the_days_between(self) -> None:
         ledger = past(s=done(("2012-12-01", "2013-01-04")))
-        assert ticks(flow(snapshot("s")), ledger).missing(["s"], at("2013-01-03")) == {}
+        assert ticks(flow(snapshot("s")), ledger).find_missing_windows(["s"], at("2013-01-03")) == {}
 
     def test_what_retain_let_go_is_not_missing_and_what_it_dropped_is(self) -> None:
         kept = collect("k", retain=days(2))
         ledger = past(k=done(("2013-01-02", "2013-01-05"), dropped_before=at("2013-01-02")))
         known = ticks(flow(kept), ledger)
-        assert known.missing(["k"], at("2013-01-05")) == {}
-        assert known.missing(["k"], at("2013-01-03")) == {"k": covered(("2013-01-01", "2013-01-02"))}
-        error = not_made(known, known.missing(["k"], at("2013-01-03")), at("2013-01-03"), is_partial=False)
+        assert known.find_missing_windows(["k"], at("2013-01-05")) == {}
+        assert known.find_missing_windows(["k"], at("2013-01-03")) == {"k": covered(("2013-01-01", "2013-01-02"))}
+        error = unmade_windows_error(
+            known, known.find_missing_windows(["k"], at("2013-01-03")), at("2013-01-03"), is_partial=False
+        )
         assert error.code == "E518"

@@ -123,8 +123,10 @@ class TestThen:
         late = made(9, "2014-01-01 08:00", "2013-01-03", "2013-01-04", 1)
         a = TableHistory(Mode.APPEND, covered(ALL), {at("2013-01-03"): (late,)})
         known = then(flow(A), a=a)
-        assert known.missing(needs("a", *ALL), at("2014-01-01 08:00")) == {}
-        assert known.missing(needs("a", *ALL), at("2014-01-01 07:59")) == {"a": covered(("2013-01-03", "2013-01-04"))}
+        assert known.find_missing_windows(needs("a", *ALL), at("2014-01-01 08:00")) == {}
+        assert known.find_missing_windows(needs("a", *ALL), at("2014-01-01 07:59")) == {
+            "a": covered(("2013-01-03", "2013-01-04"))
+        }
 
     def test_a_snapshot_stands_for_no_window_before_it_was_taken(self) -> None:
         first = made(1, "2014-01-01 01:00", "2013-01-01", "2013-01-03", 3)
@@ -135,8 +137,8 @@ class TestThen:
         known = then(flow(snapshot("s"), transform("t", ["s"])), s=s, t=t)
         assert not known.conflicts(needs("t", *ALL), at("2014-01-01 02:00"))
         assert known.conflicts(needs("t", *ALL), at("2014-01-01 01:59"))
-        assert known.missing(needs("s", "2013-01-03", "2013-01-04"), at("2014-01-01 01:59"))
-        assert not known.missing(needs("s", "2013-01-01", "2013-01-02"), at("2014-01-01 01:59"))
+        assert known.find_missing_windows(needs("s", "2013-01-03", "2013-01-04"), at("2014-01-01 01:59"))
+        assert not known.find_missing_windows(needs("s", "2013-01-01", "2013-01-02"), at("2014-01-01 01:59"))
 
     def test_the_step_back_behind_thousands_of_restatements_takes_no_time(self) -> None:
         labels = [at("2013-01-01") + timedelta(hours=hour) for hour in range(3000)]

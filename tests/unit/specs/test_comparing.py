@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.specs.comparing import CellMark, compare, doubled
+from waterclock.specs.comparing import CellMark, compare, find_duplicate_rows
 
 COLUMNS = ("carrier", "late", "mean")
 Row = tuple[Any, ...]
@@ -65,8 +65,8 @@ def test_where_there_may_be_more_only_what_is_missing_counts() -> None:
 
 
 def test_a_key_that_stands_twice_is_found_with_the_first() -> None:
-    assert list(doubled([("AA", 1), ("UA", 1), ("AA", 2), ("AA", 3)], [0])) == [(2, 0), (3, 0)]
-    assert list(doubled([(None,), (None,)], [0])) == [(1, 0)]
+    assert list(find_duplicate_rows([("AA", 1), ("UA", 1), ("AA", 2), ("AA", 3)], [0])) == [(2, 0), (3, 0)]
+    assert list(find_duplicate_rows([(None,), (None,)], [0])) == [(1, 0)]
 
 
 _ROWS = st.lists(

@@ -12,7 +12,7 @@ from tests.specifying import feature
 from waterclock.errors import WaterclockError
 from waterclock.specs.comparing import compare
 from waterclock.specs.outcome import DeclaredRule, ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
-from waterclock.specs.page import framed, page_of
+from waterclock.specs.page import page_of, render_frame
 
 TEXT = """
 @demo
@@ -207,11 +207,11 @@ def test_tags_of_the_feature_are_not_said_again(outcome: SpecOutcome) -> None:
 
 
 def test_in_a_notebook_the_page_is_a_frame_of_its_own(outcome: SpecOutcome) -> None:
-    frame = framed(outcome)
+    frame = render_frame(outcome)
 
     assert frame.startswith('<iframe title="Specification" srcdoc="&lt;!doctype html&gt;')
     assert frame.count('"') == 6
-    assert outcome._repr_html_() == framed(outcome)
+    assert outcome._repr_html_() == render_frame(outcome)
 
 
 def colours() -> list[dict[str, str]]:

@@ -5,7 +5,7 @@ import pytest
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
 from waterclock.specs.document import ExampleTable, SpecStep, TableCell
-from waterclock.specs.steps import VOCABULARY, Does, meaning_of
+from waterclock.specs.steps import VOCABULARY, Does, parse_step
 
 HERE = Place("a.feature", 3, 5)
 GRID = ExampleTable((TableCell("a", HERE),), ())
@@ -38,7 +38,7 @@ def step(text: str, *, grid: ExampleTable | None = None, has_text: bool = False)
 )
 def test_each_form_of_a_step_is_understood(text: str, does: Does, table: str, labels: str | None, what: str) -> None:
     takes_rows = does in {Does.HAS, Does.ALSO, Does.NOW, Does.IS, Does.CONTAINS}
-    found = meaning_of(step(text, grid=GRID if takes_rows else None))
+    found = parse_step(step(text, grid=GRID if takes_rows else None))
 
     assert (found.does, found.table, found.labels, found.what) == (does, table, labels, what)
 
@@ -55,7 +55,7 @@ def test_each_form_of_a_step_is_understood(text: str, does: Does, table: str, la
 )
 def test_an_unknown_step_is_refused_with_the_nearest(text: str, nearest: str) -> None:
     with pytest.raises(WaterclockError) as raised:
-        meaning_of(step(text))
+        parse_step(step(text))
 
     error = raised.value
     assert (error.code, error.where, error.fix) == ("E351", "a.feature:3:5", f"did you mean: {nearest}")
@@ -77,6 +77,6 @@ def test_an_unknown_step_is_refused_with_the_nearest(text: str, nearest: str) ->
 )
 def test_a_step_has_the_rows_that_it_needs_and_no_others(wrong: SpecStep, what: str, fix: str) -> None:
     with pytest.raises(WaterclockError) as raised:
-        meaning_of(wrong)
+        parse_step(wrong)
 
     assert (raised.value.code, raised.value.what, raised.value.fix) == ("E352", what, fix)

@@ -149,7 +149,7 @@ def test_a_manifest_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_table_with_deletion_vectors_has_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(0): rows_of(1)})
-    monkeypatch.setattr("waterclock.storage.log.open_tables.OpenTable.marked", property(lambda _: {"a"}))
+    monkeypatch.setattr("waterclock.storage.log.open_tables.OpenTable.marked_paths", property(lambda _: {"a"}))
     with pytest.raises(WaterclockError, match="E434"):
         symlinks.follow(folder)
     assert not symlinks.is_kept(folder)

@@ -12,7 +12,7 @@ import pytest
 from tests.slices import SCHEMA, hour, rows_of, schema_json, sealed
 from waterclock.errors import WaterclockError
 from waterclock.storage.slices.type_checks import check_files
-from waterclock.storage.types import clashes, readable_as, schema_text, type_text, widened
+from waterclock.storage.types import clashes, readable_as, schema_text, type_text, widen_schema
 
 ARRAY = {"type": "array", "elementType": "integer", "containsNull": True}
 
@@ -58,14 +58,14 @@ def test_structs_fit_field_by_field() -> None:
 def test_new_columns_come_last_and_nullable() -> None:
     table = schema_text(schema_of(a="long"))
     new = schema_of(b="string", A="long").replace('"nullable": true', '"nullable": false')
-    wide = widened(table, new)
+    wide = widen_schema(table, new)
     assert wide is not None
     assert [(f["name"], f["nullable"]) for f in json.loads(wide)["fields"]] == [
         ("timelabel", True),
         ("a", True),
         ("b", True),
     ]
-    assert widened(wide, new) is None
+    assert widen_schema(wide, new) is None
 
 
 def test_timelabel_comes_first_and_metadata_and_not_null_go() -> None:

@@ -106,14 +106,14 @@ def test_months_end_where_the_month_ends(start: datetime, duration: Duration, be
 
 
 def test_elapsed_time_of_days_is_24_hours_each() -> None:
-    assert Duration(2, "DAY").elapsed() == timedelta(hours=48)
-    assert Duration(1, "WEEK").elapsed() == timedelta(days=7)
+    assert Duration(2, "DAY").to_timedelta() == timedelta(hours=48)
+    assert Duration(1, "WEEK").to_timedelta() == timedelta(days=7)
 
 
 @pytest.mark.parametrize(("unit", "days"), [("MONTH", 30), ("QUARTER", 90), ("YEAR", 360)])
 def test_months_have_no_elapsed_time(unit: str, days: int) -> None:
     with pytest.raises(WaterclockError) as refusal:
-        parse_duration(f"1 {unit}").elapsed()
+        parse_duration(f"1 {unit}").to_timedelta()
     assert (refusal.value.code, refusal.value.what) == ("E107", f"1 {unit} has no one length")
     assert refusal.value.fix == f"count days: {days} DAYS"
 
@@ -139,9 +139,9 @@ def test_a_duration_that_leads_beyond_the_calendar_is_refused(text: str) -> None
 )
 def test_elapsed_time_is_written_in_the_largest_whole_unit(span: timedelta, text: str) -> None:
     assert elapsed_text(span) == text
-    assert parse_duration(text).elapsed() == span
+    assert parse_duration(text).to_timedelta() == span
 
 
 def test_a_duration_longer_than_the_calendar_has_no_elapsed_time() -> None:
     with pytest.raises(WaterclockError, match="E106 999999999 WEEKS leads beyond"):
-        parse_duration("999999999 WEEKS").elapsed()
+        parse_duration("999999999 WEEKS").to_timedelta()

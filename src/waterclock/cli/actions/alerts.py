@@ -27,7 +27,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError, did_you_mean, raise_all
-from waterclock.operations.opening import nothing_ran, open_project, reading
+from waterclock.operations.opening import nothing_ran, open_project, open_read_only
 from waterclock.operations.reasons import need_reason_of_acknowledging
 from waterclock.posting import NotDelivered
 from waterclock.secrets import Secrets
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 _WORDS = "This is a test of `waterclock alerts test`: what fails, is held, warns or goes silent is told here."
 
 
-def listed(folder: Path, env: str | None, *, is_json: bool) -> int:
+def list_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
     """Print the open alerts, the pending messages and the recipients."""
-    known = _known(open_project(folder, env))
+    known = _read_known_alerts(open_project(folder, env))
     if is_json:
         print_json(known_json(known))
     else:
@@ -49,13 +49,13 @@ def listed(folder: Path, env: str | None, *, is_json: bool) -> int:
     return 0
 
 
-def tested(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool) -> int:
+def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool) -> int:
     """Send a test message to each selected target. Return 1 if a target was not reached.
 
     Raises  E914 and E915 for all targets at once, as `check_target`; E918 for an unknown target
     """
     project = open_project(folder, env)
-    targets, secrets = _meant(project, names), Secrets.of(project.secrets)
+    targets, secrets = _select_targets(project, names), Secrets.of(project.secrets)
     see_targets(project, targets)
     body = {
         "title": f"[{project.name}] test",
@@ -80,7 +80,7 @@ def tested(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool
     return 1 if any(each.error for each in tried) else 0
 
 
-def acknowledged(folder: Path, env: str | None, numbers: Sequence[str], why: str, *, is_json: bool) -> int:
+def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], why: str, *, is_json: bool) -> int:
     """Acknowledge alerts, so that their messages are not repeated.
 
     Raises  E412 where nothing ran yet, E457 and E458 as `acknowledge`, E903 for an empty reason, E918 for no number
@@ -102,12 +102,12 @@ def acknowledged(folder: Path, env: str | None, numbers: Sequence[str], why: str
     return 0
 
 
-def sent(folder: Path, env: str | None, *, is_json: bool) -> int:
+def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
     """Check again for open problems and send pending messages. Return 1 if a message could not be delivered.
 
     Raises  E412 where nothing ran yet, E918 where this environment sends no alerts, E914 and E915 as `check_target`
     """
-    with reading(folder, env, None) as at:
+    with open_read_only(folder, env, None) as at:
         project = at.project
         if not project.alerts.is_on:
             raise tells_nobody(project)
@@ -115,7 +115,7 @@ def sent(folder: Path, env: str | None, *, is_json: bool) -> int:
             raise nothing_ran()
         see_targets(project, tuple(project.alerts.targets.values()))
         found = tell(project, at.ledger, lambda: at.snapshot, at.now, RunSaid())
-        waiting = len(at.ledger.alerts.outgoing())
+        waiting = len(at.ledger.alerts.outgoing_messages())
     if is_json:
         print_json(sent_json(found, waiting))
     else:
@@ -143,16 +143,16 @@ def tells_nobody(project: Project) -> WaterclockError:
     )
 
 
-def _known(project: Project) -> KnownAlerts:
+def _read_known_alerts(project: Project) -> KnownAlerts:
     ledger = open_ledger(project)
     if ledger is None:
         return KnownAlerts(project, datetime.now(UTC))
     with ledger:
         alerts = tuple(alert for alert in ledger.alerts.known() if alert.is_open)
-        return KnownAlerts(project, ledger.now(), alerts, ledger.alerts.outgoing())
+        return KnownAlerts(project, ledger.now(), alerts, ledger.alerts.outgoing_messages())
 
 
-def _meant(project: Project, names: Sequence[str]) -> tuple[Target, ...]:
+def _select_targets(project: Project, names: Sequence[str]) -> tuple[Target, ...]:
     targets = project.alerts.targets
     if not targets:
         raise tells_nobody(project)

@@ -16,7 +16,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import missing_labels, snapshot_for
-from waterclock.operations.opening import OpenedProject, reading, selected
+from waterclock.operations.opening import OpenedProject, open_read_only, select_tables
 from waterclock.operations.pauses import kept_lines
 from waterclock.operations.words import count_words, seconds_words
 from waterclock.planner.estimate import Estimate, estimate
@@ -40,12 +40,12 @@ class Backfill:
         return len(self.plan.batches) + sum(self.plan.left_out.values())
 
 
-def backfilled(
+def run_backfill(
     folder: Path, env: str | None, which: tuple[str, str], now: str | None, *, yes: bool, is_json: bool
 ) -> int:
     """Show the plan of a backfill, ask, and run it. Return the exit code."""
     to = console(stderr=is_json)
-    with reading(folder, env, now) as at:
+    with open_read_only(folder, env, now) as at:
         asked = planned_backfill(at, *which)
         project = at.project
         if asked.count:
@@ -94,7 +94,7 @@ def planned_backfill(at: OpenedProject, selection: str, labels: str) -> Backfill
 
     Raises  E513 where no label of a table is in the range, with the nearest
     """
-    found, by_table = selected(at.flow, [selection], labels)
+    found, by_table = select_tables(at.flow, [selection], labels)
     force = missing_labels(at, selection, labels)
     plan = at.planner.plan(
         snapshot_for(at, force), at.now, PlanRequest(only=found.tables, labels=by_table, force=force)

@@ -21,7 +21,7 @@ from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
 
-def closed(folder: Path, env: str | None, which: str, why: str, now: str | None, *, is_json: bool) -> None:
+def close_window(folder: Path, env: str | None, which: str, why: str, now: str | None, *, is_json: bool) -> None:
     """Close a window at the newest boundary before which all its inputs are settled.
 
     Raises  E266 where that cannot be, E903 for an empty reason, E511 to E515 as `opening.one_table`

@@ -16,7 +16,9 @@ from waterclock.operations.words import count_words, local_range
 from waterclock.timelabel.label import label_of
 
 
-def dropped(folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool) -> None:
+def drop_windows(
+    folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool
+) -> None:
     """Show the selected windows, ask, and drop them.
 
     Raises  E436 for windows that cannot be dropped, E903 for an empty reason

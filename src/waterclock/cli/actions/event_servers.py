@@ -26,7 +26,7 @@ _SETTLES = 0.2
 _ASKED = "WATERCLOCK_RECEIVER_SERVER"
 
 
-def reached(address: tuple[str, int], is_over: Callable[[], bool]) -> None:
+def wait_until_reachable(address: tuple[str, int], is_over: Callable[[], bool]) -> None:
     """Wait until a server accepts connections at an address, or until `is_over` returns true."""
     while not is_over():
         with suppress(OSError), socket.create_connection(address, 1):
@@ -73,7 +73,7 @@ def server_of(door: Door, address: socket.socket) -> EventServer:
     return _Uvicorn(door, address)
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """Bind a socket to an address. Several processes can share one, so that one can start before the other ends.
 
     Raises  E909 where it cannot be bound
@@ -100,7 +100,7 @@ class _Uvicorn:
     def __init__(self, door: Door, address: socket.socket) -> None:
         import uvicorn
 
-        from waterclock.ui.slow_clients import bounded
+        from waterclock.ui.slow_clients import build_limited_protocol
 
         config = uvicorn.Config(
             cast("ASGI3Application", door),
@@ -111,7 +111,7 @@ class _Uvicorn:
             timeout_keep_alive=75,
             limit_concurrency=2 * _MOST_CONNECTIONS,
             timeout_graceful_shutdown=_SECONDS_TO_END,
-            http=bounded(_PATIENCE, _MOST_CONNECTIONS),
+            http=build_limited_protocol(_PATIENCE, _MOST_CONNECTIONS),
             ws="none",
             lifespan="off",
         )

@@ -138,7 +138,7 @@ def start_project(folder: Path, day: date) -> tuple[Path, ...]:
     texts = _texts(folder, day)
     data = Path("data") / "shop.sqlite"
     _refuse_there(folder, (*texts, data))
-    with _writing(folder):
+    with _report_write_errors(folder):
         _write(folder, texts)
         (folder / data).parent.mkdir(parents=True, exist_ok=True)
         _make_shop(folder / data, day)
@@ -154,10 +154,10 @@ def start_empty(folder: Path, day: date) -> tuple[Path, ...]:
     texts = {
         Path("waterclock.toml"): EMPTY_PROJECT_FILE.format(name=_name_of(folder), start=day),
         Path("flows/flow.dpl"): EMPTY_FLOW,
-        **_ignored(folder),
+        **_build_gitignore(folder),
     }
     _refuse_there(folder, texts)
-    with _writing(folder):
+    with _report_write_errors(folder):
         _write(folder, texts)
     return tuple(texts)
 
@@ -195,7 +195,7 @@ def _refuse_there(folder: Path, files: Iterable[Path]) -> None:
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def _report_write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.OperationalError) as error:
@@ -214,7 +214,7 @@ def _write(folder: Path, texts: Mapping[Path, str]) -> None:
         (folder / path).write_text(text, encoding="utf-8")
 
 
-def _ignored(folder: Path) -> dict[Path, str]:
+def _build_gitignore(folder: Path) -> dict[Path, str]:
     return {} if (folder / ".gitignore").exists() else {Path(".gitignore"): IGNORE}
 
 
@@ -226,7 +226,7 @@ def _texts(folder: Path, day: date) -> dict[Path, str]:
         Path("flows/2_transform.dpl"): TRANSFORM,
         Path("flows/3_publish.dpl"): PUBLISH,
     }
-    return texts | _ignored(folder) | dict(_visits(day))
+    return texts | _build_gitignore(folder) | dict(_visits(day))
 
 
 def _name_of(folder: Path) -> str:

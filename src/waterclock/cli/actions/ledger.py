@@ -13,7 +13,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.upkeep.ledger_move import move_ledger
 from waterclock.engine.upkeep.ledger_rebuild import Rebuilt, rebuild_ledger
 from waterclock.ledger.refusals import nothing_to_export
-from waterclock.ledger.store.places import shown
+from waterclock.ledger.store.places import redact_url_text
 from waterclock.operations.opening import open_project
 from waterclock.operations.words import bytes_words, count_words
 
@@ -32,7 +32,7 @@ _NOTHING: dict[str, Any] = {
 }
 
 
-def exported(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) -> None:
+def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) -> None:
     """Write the ledger to the storage, and print the location.
 
     Raises  E419 where there is no ledger
@@ -40,7 +40,7 @@ def exported(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) ->
     project = open_project(folder, env)
     ledger = open_ledger(project)
     if ledger is None:
-        raise nothing_to_export(shown(ledger_url(project)))
+        raise nothing_to_export(redact_url_text(ledger_url(project)))
     with ledger:
         found = export_ledger(ledger, project.storage, is_whole=is_whole)
     if is_json:
@@ -65,11 +65,11 @@ def rebuilt(folder: Path, env: str | None, export: str | None, *, force: bool, i
         print_json({"what": "rebuild"} | _NOTHING | said)
         return
     to = console()
-    for line in _told(found):
+    for line in _format_rebuild(found):
         to.print(line, soft_wrap=True)
 
 
-def moved(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
+def run_move(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
     """Move the ledger to a URL or to the ledger URL of another environment, and print the setting to change.
 
     Raises  E417 where a ledger is there already, E419 where there is none to move, E426 while batches run
@@ -87,7 +87,7 @@ def moved(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
         say.print(f'set it in waterclock.toml, below [env.{project.env}]: ledger = "{found.new}"', soft_wrap=True)
 
 
-def _told(found: Rebuilt) -> list[str]:
+def _format_rebuild(found: Rebuilt) -> list[str]:
     count = sum(found.adopted.values())
     begun = f"from ledger/{found.export}" if found.export else "from commits alone: there was no export"
     lines = [f"rebuilt: {begun}, and {count_words(count, 'claim')} that committed since"]

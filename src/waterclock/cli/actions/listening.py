@@ -51,7 +51,7 @@ def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
 
 
 @contextmanager
-def listening(work: Workplace, address: tuple[str, int]) -> Iterator[tuple[str, int]]:
+def serve_health_endpoints(work: Workplace, address: tuple[str, int]) -> Iterator[tuple[str, int]]:
     """Serve `/livez`, `/readyz` and `/metrics` from a separate thread, and yield the address.
 
     `/metrics`, and the reasons why the run is not ready, name tables: both need the token of WATERCLOCK_METRICS_TOKEN.
@@ -60,10 +60,10 @@ def listening(work: Workplace, address: tuple[str, int]) -> Iterator[tuple[str, 
     """
     import uvicorn
 
-    from waterclock.ui.slow_clients import bounded
+    from waterclock.ui.slow_clients import build_limited_protocol
 
     token = token_of_environment(METRICS_TOKEN)
-    listener = _bound(address)
+    listener = _bind_listener(address)
     config = uvicorn.Config(
         _application(work, address[0], token),
         log_level="warning",
@@ -72,7 +72,7 @@ def listening(work: Workplace, address: tuple[str, int]) -> Iterator[tuple[str, 
         timeout_keep_alive=15,
         timeout_graceful_shutdown=_SECONDS_TO_END,
         h11_max_incomplete_event_size=16 * 1024,
-        http=bounded(_PATIENCE),
+        http=build_limited_protocol(_PATIENCE),
         ws="none",
         lifespan="off",
     )
@@ -87,7 +87,7 @@ def listening(work: Workplace, address: tuple[str, int]) -> Iterator[tuple[str, 
         listener.close()
 
 
-def _bound(address: tuple[str, int]) -> socket.socket:
+def _bind_listener(address: tuple[str, int]) -> socket.socket:
     host, port = address
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -112,7 +112,9 @@ def _application(work: Workplace, host: str, token: str | None) -> Starlette:
 
     hosts, threads, wrong = hosts_of(host), CapacityLimiter(_MOST_ANSWERS), WrongTokens()
 
-    async def answered(request: HttpRequest, answer: Callable[[Workplace], _Answer], *, is_open: bool) -> Response:
+    async def answer_request(
+        request: HttpRequest, answer: Callable[[Workplace], _Answer], *, is_open: bool
+    ) -> Response:
         if not hosts.allows(request.headers.get("host", "")):
             return PlainTextResponse("this name is not served here\n", HTTPStatus.MISDIRECTED_REQUEST)
         sent = bearer_of(request.headers.get("authorization", ""))
@@ -127,18 +129,18 @@ def _application(work: Workplace, host: str, token: str | None) -> Starlette:
             text = text if status == HTTPStatus.OK else "not ready\n"  # the reason names tables and the ledger's place
         return PlainTextResponse(text, status, media_type=kind)
 
-    async def refused(_: HttpRequest, error: Exception) -> Response:
+    async def handle_http_error(_: HttpRequest, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
         return PlainTextResponse("there are /livez, /readyz and /metrics\n", status)
 
     def route(path: str, answer: Callable[[Workplace], _Answer], *, is_open: bool) -> Route:
         async def endpoint(request: HttpRequest) -> Response:
-            return await answered(request, answer, is_open=is_open)
+            return await answer_request(request, answer, is_open=is_open)
 
         return Route(path, endpoint)
 
     routes = [route(path, answer, is_open=path != "/metrics") for path, answer in _ANSWERS.items()]
-    return Starlette(routes=routes, exception_handlers={HTTPException: refused})
+    return Starlette(routes=routes, exception_handlers={HTTPException: handle_http_error})
 
 
 async def _in_thread(answer: Callable[[], _Answer], threads: CapacityLimiter) -> _Answer:
@@ -166,7 +168,7 @@ def _readyz(work: Workplace) -> _Answer:
     """Report whether a batch can start now: the ledger answers, and this process's flow is the applied one."""
     if not work.ledger.answers():
         return HTTPStatus.SERVICE_UNAVAILABLE, "the ledger does not answer\n", _TEXT
-    applied = work.ledger.declared.applied()
+    applied = work.ledger.declared.applied_flow()
     if applied is None or applied.fingerprint != work.flow.fingerprint:
         return HTTPStatus.SERVICE_UNAVAILABLE, "another flow is applied\n", _TEXT
     return HTTPStatus.OK, "ready\n", _TEXT

@@ -15,19 +15,19 @@ from waterclock.engine.opening import open_workplace
 from waterclock.engine.upkeep.kept_at_sources import KeptForNobody, let_go, look_at_sources
 from waterclock.engine.upkeep.maintain import Amount, Upkeep, do, look
 from waterclock.flow.declarations import Flow
-from waterclock.operations.opening import open_project, selected
+from waterclock.operations.opening import open_project, select_tables
 from waterclock.operations.words import bytes_words, count_words, local_label
 
 _AMOUNTS = ("dropped", "joined", "unneeded", "slices", "left_behind", "states")
 
 
-def maintained(folder: Path, env: str | None, selection: list[str] | None, *, is_dry: bool, is_json: bool) -> int:
+def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, *, is_dry: bool, is_json: bool) -> int:
     """Find files to join or remove, tidy them unless it is a dry run, and report. Return the exit code."""
     project = open_project(folder, env)
-    chosen, _ = selected(project.flow, selection)
+    chosen, _ = select_tables(project.flow, selection)
     known = open_ledger(project)
     if known is None:
-        return _told([], [], None, project.flow, None, is_dry=is_dry, is_json=is_json)
+        return _report_upkeep([], [], None, project.flow, None, is_dry=is_dry, is_json=is_json)
     known.close()
     with open_workplace(project) as work:
         now = work.real_now()
@@ -41,10 +41,10 @@ def maintained(folder: Path, env: str | None, selection: list[str] | None, *, is
                 do(work, each, now)
             for kept in at_sources:
                 let_go(work, kept)
-    return _told(found, at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json)
+    return _report_upkeep(found, at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json)
 
 
-def _told(
+def _report_upkeep(
     found: Sequence[Upkeep],
     at_sources: Sequence[KeptForNobody],
     exported: Exported | None,
@@ -56,7 +56,7 @@ def _told(
 ) -> int:
     if is_json:
         export = None if exported is None else exported.name
-        freed = sum(each.freed for each in found)
+        freed = sum(each.freed_bytes for each in found)
         tables = [_parts(each) for each in found if not each.is_nothing]
         kept = [
             {"name": each.name, "table": each.table, "connection": each.connection, "failed": each.failed}
@@ -103,7 +103,7 @@ def _lines(found: Sequence[Upkeep], at_sources: Sequence[KeptForNobody], flow: F
         if each.manifests:
             yield f"  symlink manifests that were behind: {each.manifests}"
         yield from (f"  failed: {said}" for said in each.failed)
-    freed = sum(each.freed for each in found)
+    freed = sum(each.freed_bytes for each in found)
     if all(each.is_nothing for each in found):
         if at_sources:
             return

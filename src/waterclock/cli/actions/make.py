@@ -17,7 +17,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import tables_asked
 from waterclock.engine.query.views import with_views
 from waterclock.engine.run_settings import RunSettings
-from waterclock.operations.opening import OpenedProject, reading
+from waterclock.operations.opening import OpenedProject, open_read_only
 from waterclock.operations.words import count_words
 from waterclock.planner.estimate import estimate
 from waterclock.planner.open_windows import states_asked
@@ -33,18 +33,18 @@ def make_first(folder: Path, env: str | None, sql: str, tick: str, *, yes: bool)
     Everything is printed on stderr, because stdout contains only the answer. Exits with the run's code if a batch
     failed.
     """
-    with reading(folder, env, None) as at:
-        asked = _asked(at, tables_asked(at.flow, sql), tick, yes=yes)
+    with open_read_only(folder, env, None) as at:
+        asked = _confirm_run(at, tables_asked(at.flow, sql), tick, yes=yes)
         project = at.project
     if asked is not None and (code := carry_out(project, asked)):
         raise typer.Exit(code)
 
 
-def _asked(at: OpenedProject, tables: Collection[str], tick: str, *, yes: bool) -> RunOptions | None:
+def _confirm_run(at: OpenedProject, tables: Collection[str], tick: str, *, yes: bool) -> RunOptions | None:
     """Return the run that makes the needed batches, after it was shown and confirmed, or None if none are needed."""
     if at.ledger is None or not tables:
         return None
-    needed = _needed(at, tables, tick)
+    needed = _find_needed_batches(at, tables, tick)
     labels = {name: Labels.between(*span) for name, span in needed.spans.items()}
     asking = {(FOLLOW, name): of_table for name, of_table in needed.follow.items()}
     snapshot = at.ledger.reads.snapshot(at.flow, asking=asking | states_asked(at.flow, needed.force))
@@ -62,7 +62,7 @@ def _asked(at: OpenedProject, tables: Collection[str], tick: str, *, yes: bool) 
     return RunOptions(command="query", only=tuple(labels), labels=labels, force=needed.force, is_beside=True)
 
 
-def _needed(at: OpenedProject, tables: Collection[str], text: str) -> ToMake:
+def _find_needed_batches(at: OpenedProject, tables: Collection[str], text: str) -> ToMake:
     """Find the batches to make.
 
     Raises  as `read_tick`, and E521 for a tick in the future or before a table's first window
@@ -74,5 +74,5 @@ def _needed(at: OpenedProject, tables: Collection[str], text: str) -> ToMake:
     if tick is None:
         tick = newest_tick(ticks, tables)
     else:
-        ticks.missing(tables, tick)
+        ticks.find_missing_windows(tables, tick)
     return to_make(at.flow, ticks, tables, tick)

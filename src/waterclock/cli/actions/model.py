@@ -14,20 +14,20 @@ from waterclock.cli.views.theme import console
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.diagram import diagram, drawn_tables, fields_of
-from waterclock.flow.flat_diagram import FlatPart, brought_together, flat_diagram
+from waterclock.flow.flat_diagram import FlatPart, flat_diagram, list_flat_parts
 from waterclock.flow.following import flat_of
-from waterclock.operations.opening import columns_stored, one_table, open_project, selected
+from waterclock.operations.opening import columns_stored, one_table, open_project, select_tables
 
 _PICTURES = {".svg": "svg", ".png": "png"}
 
 
-def drawn(folder: Path, env: str | None, selection: list[str] | None, out: Path | None, *, is_json: bool) -> None:
+def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: Path | None, *, is_json: bool) -> None:
     """Draw all or the selected tables of a project. Without a file: as text on a terminal, as DOT in a pipe.
 
     Raises  E907 for a file of another kind, E908 where Graphviz is missing or fails
     """
     project = open_project(folder, env)
-    found, _ = selected(project.flow, selection)
+    found, _ = select_tables(project.flow, selection)
     known = columns_stored(project, found.tables)
     text = diagram(project.flow, known, found.tables)
     if out is not None:
@@ -80,10 +80,12 @@ def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is
     if out is not None:
         _write(flat_diagram(flat, project.flow, known), out)
     if is_json:
-        found = brought_together(flat, project.flow, known)
-        print_json({"flat": name, "tables": [_told(each) for each in found], "file": None if out is None else str(out)})
+        found = list_flat_parts(flat, project.flow, known)
+        print_json(
+            {"flat": name, "tables": [_part_to_json(each) for each in found], "file": None if out is None else str(out)}
+        )
     elif out is None and is_read_by_people():
-        print_flat_model(console(), name, brought_together(flat, project.flow, known))
+        print_flat_model(console(), name, list_flat_parts(flat, project.flow, known))
     elif out is None:
         sys.stdout.write(flat_diagram(flat, project.flow, known))
     else:
@@ -95,12 +97,12 @@ def is_read_by_people() -> bool:
     return sys.stdout.isatty()
 
 
-def _told(each: FlatPart) -> dict[str, Any]:
+def _part_to_json(each: FlatPart) -> dict[str, Any]:
     return {
         "table": each.table,
         "role": each.role or None,
         "by": list(each.join.columns) if each.join else [],
-        "chosen": each.chosen or None,
+        "chosen": each.version_choice or None,
         "columns": [{"name": name, "column": field.name, "type": field.type or None} for name, field in each.columns],
     }
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
 
 
-def shown(folder: Path, env: str | None, *, is_json: bool) -> int:
+def show_lineage_state(folder: Path, env: str | None, *, is_json: bool) -> int:
     """Print where events are sent, and how many are pending."""
     project = open_project(folder, env)
     ledger = open_ledger(project)
@@ -33,7 +33,7 @@ def shown(folder: Path, env: str | None, *, is_json: bool) -> int:
     return 0
 
 
-def sent(folder: Path, env: str | None, *, again: bool, is_json: bool) -> int:
+def send_events(folder: Path, env: str | None, *, again: bool, is_json: bool) -> int:
     """Send the pending events. Return 1 if some did not arrive.
 
     Raises  E379 where no destination is set or events cannot be made, E412 where nothing ran yet

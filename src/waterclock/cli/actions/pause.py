@@ -13,13 +13,13 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_settings import RunSettings
 from waterclock.ledger.refusals import no_pause
-from waterclock.operations.opening import open_project, reading
+from waterclock.operations.opening import open_project, open_read_only
 from waterclock.operations.pauses import names_words, paused_by_name, tables_meant
 from waterclock.operations.reasons import need_reason_of_pause
 from waterclock.operations.words import count_words
 
 
-def paused(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
+def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
     """Pause the selected tables, or all if none are selected: no new batch is claimed. Works before the first run too.
 
     Raises  E430 where all of it is paused already, E903 for an empty reason, E510 to E514 as `selection.select`
@@ -51,12 +51,12 @@ def paused(folder: Path, env: str | None, selection: list[str] | None, why: str,
     to.print(Text(f"`waterclock resume{which}` takes it back", style="quiet"), soft_wrap=True)
 
 
-def resumed(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
+def resume_tables(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
     """Resume the selected tables, or end the pause of all if none are selected.
 
     Raises  E430 where none of it is paused, E510 to E514 as `selection.select`
     """
-    with reading(folder, env, None) as at:
+    with open_read_only(folder, env, None) as at:
         names = tables_meant(at.flow, selection)
         if at.ledger is None:
             raise no_pause("nothing is paused", why="there is no ledger yet: nothing has run, nor was it paused")

@@ -11,13 +11,13 @@ from waterclock.cli.views.plan import plan_json, print_looks, print_plan, print_
 from waterclock.cli.views.watching import print_deadlines, print_held, print_offline
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
-from waterclock.operations.first_windows import FirstWindow, not_begun
+from waterclock.operations.first_windows import FirstWindow, find_pending_first_windows
 from waterclock.operations.held_logs import HeldLog
-from waterclock.operations.held_now import held_now
+from waterclock.operations.held_now import list_held_logs
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.offline import OfflineStand, offline_stands
-from waterclock.operations.opening import OpenedProject, selected
-from waterclock.operations.received import received, received_json
+from waterclock.operations.opening import OpenedProject, select_tables
+from waterclock.operations.received import find_waiting_files, received_json
 from waterclock.operations.source_waits import SourceWait, source_waits
 from waterclock.planner.label_states import IdleCounts, quiet
 from waterclock.planner.plan import Plan
@@ -76,14 +76,14 @@ class Planned:
         }
 
 
-def planned(at: OpenedProject, selection: list[str] | None, labels: str | None) -> Planned:
+def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> Planned:
     """Plan the selection. Without a label range, also count labels that are not needed or that a snapshot stands for.
 
     Raises  E318 for a flow that the next run would refuse
     """
     if at.ledger is not None:
         at.ledger.declared.refuse_pending(at.flow)
-    found, by_table = selected(at.flow, selection, labels)
+    found, by_table = select_tables(at.flow, selection, labels)
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=found.tables, labels=by_table))
     silent = {}
     if not by_table:
@@ -97,12 +97,12 @@ def planned(at: OpenedProject, selection: list[str] | None, labels: str | None) 
         at.project.env,
         at.zone,
         silent,
-        not_begun(at, found.tables),
+        find_pending_first_windows(at, found.tables),
         last_looks(at, found.tables),
         deadlines(at, found.tables),
         offline_stands(at, found.tables),
-        received(at, found.tables),
-        held_now(at, found.tables),
+        find_waiting_files(at, found.tables),
+        list_held_logs(at, found.tables),
         {name: was for name, was in at.renames.items() if name in found.tables},
         source_waits(at, plan),
     )

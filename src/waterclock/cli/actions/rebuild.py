@@ -11,7 +11,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
 from waterclock.ledger.read.signatures import Difference
-from waterclock.operations.opening import open_project, selected
+from waterclock.operations.opening import open_project, select_tables
 from waterclock.operations.words import count_words
 from waterclock.timelabel.label import label_of
 
@@ -23,7 +23,7 @@ def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is
     """
     project = open_project(folder, env)
     to = console(stderr=is_json)
-    chosen, _ = selected(project.flow, selection)
+    chosen, _ = select_tables(project.flow, selection)
     found: list[Remade] = []
     with open_workplace(project) as work:
         seen = {record.name for record in work.ledger.reads.tables()}
@@ -35,7 +35,7 @@ def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is
             confirm(f"Make {count_words(len(names), 'table')} anew from the stage?", yes=yes)
         for name in names:
             found.append(rebuild_table(work, name, changes[name]))
-            for line in _told(found[-1]):
+            for line in _format_rebuilt_table(found[-1]):
                 to.print(line, soft_wrap=True)
         apply_flow(work, work.real_now())
     if is_json:
@@ -52,7 +52,7 @@ def _lines(changes: Mapping[str, Sequence[Difference]]) -> list[str]:
     ]
 
 
-def _told(each: Remade) -> list[str]:
+def _format_rebuilt_table(each: Remade) -> list[str]:
     slices, rows = count_words(each.slices, "slice"), count_words(each.rows, "row")
     lines = [f"{each.table}: made anew from {slices} of {rows}, version {each.version}"]
     if each.resealed:

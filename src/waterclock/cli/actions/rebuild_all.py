@@ -34,16 +34,16 @@ def all_remade(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> No
             found = RemadeAll(carried, carried_on=True)
         else:
             would = prospect(work, now)
-            if not would.cost.batches and not would.cut.brought:
-                _told(RemadeAll(()), is_json=is_json)
+            if not would.cost.batches and not would.cut.recut_collects:
+                _report_rebuild(RemadeAll(()), is_json=is_json)
                 return
             for line in _lines(project.storage, would):
                 to.print(Text(line), soft_wrap=True)
             confirm(f"Make {count_words(len(would.cost.tables), 'table')} anew, and hold all runs until then?", yes=yes)
-            with progress.shown():
+            with progress.display():
                 found = rebuild_all(work, now)
         apply_flow(work, now)
-    _told(found, is_json=is_json)
+    _report_rebuild(found, is_json=is_json)
 
 
 def _lines(storage: str, would: Prospect) -> list[str]:
@@ -57,7 +57,7 @@ def _lines(storage: str, would: Prospect) -> list[str]:
     return lines
 
 
-def _told(found: RemadeAll, *, is_json: bool) -> None:
+def _report_rebuild(found: RemadeAll, *, is_json: bool) -> None:
     if is_json:
         parts = {name: getattr(found, name) for name in ("batches", "rows", "kept", "carried_on")}
         print_json({"tables": [{"table": name} for name in found.tables], "all": parts})

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.access_tokens import METRICS_TOKEN, require_length, token_of_environment
-from waterclock.cli.actions.event_servers import bound, reached, server_of
+from waterclock.cli.actions.event_servers import bind_socket, server_of, wait_until_reachable
 from waterclock.cli.actions.listening import address_of
 from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_json
@@ -48,7 +48,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     host, port = address_of(listen)
     door = door_of(project, is_open=host not in LOOPBACK)
     door.hosts, door.metrics_token = hosts_of(host), token_of_environment(METRICS_TOKEN)
-    address = bound(host, port)
+    address = bind_socket(host, port)
     stop = threading.Event()
     served = _Served(door, address, stop.set)
     to = console()
@@ -96,7 +96,7 @@ def door_of(project: Project, *, is_open: bool) -> Door:
         options = {key: secrets.value_of(value) for key, value in connection.options.items()}
         if is_open and not options.get("token"):
             raise _no_token(connection)
-        folder = _made(folder_of(Setting(name, options, project.root, project.root)) / stream)
+        folder = _prepare_folder(folder_of(Setting(name, options, project.root, project.root)) / stream)
         headers = tuple(part.strip().lower() for part in str(options.get("headers") or "").split(",") if part.strip())
         token = str(options["token"]) if options.get("token") else None
         limits = RequestLimits(
@@ -138,7 +138,7 @@ class _Served:
         """Start the server, and wait until it accepts connections."""
         self._thread.start()
         self._is_up.wait()
-        reached(self._name, lambda: not self._thread.is_alive())
+        wait_until_reachable(self._name, lambda: not self._thread.is_alive())
 
     def end(self) -> None:
         """Stop accepting events, answer those received, and close the files.
@@ -189,7 +189,7 @@ class _Served:
             raise failed[0]
 
 
-def _made(folder: Path) -> Path:
+def _prepare_folder(folder: Path) -> Path:
     try:
         make_private_folder(folder)
         probe = folder / f".probe-{threading.get_native_id()}"

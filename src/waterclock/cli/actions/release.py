@@ -11,20 +11,22 @@ from waterclock.engine.batch.life import carry_out
 from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.operations.held_batches import held_labels
-from waterclock.operations.opening import reading
+from waterclock.operations.opening import open_read_only
 from waterclock.operations.reasons import need_reason_of_release
 from waterclock.operations.words import count_words, local_range
 from waterclock.timelabel.label import label_of
 
 
-def released(folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool) -> int:
+def release_batches(
+    folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool
+) -> int:
     """Release held batches, oldest first, and return the exit code. The first batch that cannot be released ends it.
 
     Raises  E440 where nothing is held, E756 where a held batch cannot be released any more, E903 for an empty reason
     """
     need_reason_of_release(why)
     to = console(stderr=is_json)
-    with reading(folder, env, now) as at:
+    with open_read_only(folder, env, now) as at:
         name, labels = held_labels(at, which)
         project, instant, table = at.project, at.now, at.flow.tables[name]
         for label in labels:

@@ -15,7 +15,7 @@ from waterclock.operations.opening import one_table, open_project
 from waterclock.operations.words import count_words
 
 
-def started_over(folder: Path, env: str | None, which: str, why: str, *, yes: bool, is_json: bool) -> None:
+def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: bool, is_json: bool) -> None:
     """Show the contents and the readers of a table, ask, and start it over.
 
     Raises  E515 for several tables, and as `prepare_reset`

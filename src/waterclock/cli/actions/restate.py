@@ -16,10 +16,10 @@ from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
-from waterclock.operations.held_batches import held_of
-from waterclock.operations.opening import OpenedProject, reading
+from waterclock.operations.held_batches import find_held_labels
+from waterclock.operations.opening import OpenedProject, open_read_only
 from waterclock.operations.pauses import kept_lines
-from waterclock.operations.restating import Found, asking_of, hidden_lines, taken_late
+from waterclock.operations.restating import Found, build_requests, hidden_lines, taken_late
 from waterclock.operations.words import count_words, label_range, local_range
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple
@@ -55,16 +55,16 @@ class Wish:
         return self.command if self.command == "replay" else "recompute" if self.verb == FOLLOW else self.verb
 
 
-def restated(
+def restate_batches(
     folder: Path, env: str | None, wish: Wish, now: str | None, *, yes: bool, is_run: bool, is_json: bool
 ) -> int:
     """Show the ripple, ask, record the request, and run it with the batches that follow. Return the exit code."""
     to = console(stderr=is_json)
-    with reading(folder, env, now) as at:
+    with open_read_only(folder, env, now) as at:
         found = {name: labels for name, labels in wish.choose(at, wish.selection, wish.labels).items() if labels}
-        held = held_of(at, wish.selection, wish.labels) if wish.command in _MAKE_HELD else {}
+        held = find_held_labels(at, wish.selection, wish.labels) if wish.command in _MAKE_HELD else {}
         if at.ledger is not None and held:
-            return _held_again(to, at, at.ledger, held, wish, now, yes=yes, is_run=is_run, is_json=is_json)
+            return _retry_held_batches(to, at, at.ledger, held, wish, now, yes=yes, is_run=is_run, is_json=is_json)
         if at.ledger is None or not found:
             to.print(wish.nothing)
             return (
@@ -72,7 +72,7 @@ def restated(
                 if is_json
                 else 0
             )
-        asking, snapshot = asking_of(at, at.ledger, wish.verb, found)
+        asking, snapshot = build_requests(at, at.ledger, wish.verb, found)
         ripple = at.planner.ripple(snapshot, at.now, found)
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
         print_ripple(to, at, wish.word, ripple, cost)
@@ -109,11 +109,11 @@ def _with_late_rows(
     if not late:
         return ripple.all
     both = {**found, **late}
-    _, snapshot = asking_of(at, ledger, wish.verb, both)
+    _, snapshot = build_requests(at, ledger, wish.verb, both)
     return at.planner.ripple(snapshot, at.now, both).all
 
 
-def _held_again(  # noqa: PLR0913 - the command's arguments and their result
+def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their result
     to: Console,
     at: OpenedProject,
     ledger: Ledger,

@@ -8,14 +8,14 @@ from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
-from waterclock.operations.opening import reading
+from waterclock.operations.opening import open_read_only
 from waterclock.operations.pauses import kept_lines
 from waterclock.operations.proposals import Verb, decide, propose
 from waterclock.operations.words import count_words
 from waterclock.selection import Labels
 
 
-def retried(
+def retry_batches(
     folder: Path,
     env: str | None,
     which: tuple[str | None, str | None],
@@ -28,7 +28,7 @@ def retried(
     """Clear failed batches and run them, with those they blocked and those depending on them. Return the exit code."""
     to = console(stderr=is_json)
     selection, labels = which
-    with reading(folder, env, now) as at:
+    with open_read_only(folder, env, now) as at:
         proposal = propose(at, Verb.RETRY, selection or "", labels)
         if proposal.count:
             decide(at, proposal, who=RunSettings().who, why=why)

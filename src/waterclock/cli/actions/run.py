@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from waterclock.batches.kept_logs import is_followed
-from waterclock.cli.actions.listening import address_of, listening
+from waterclock.cli.actions.listening import address_of, serve_health_endpoints
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.stopping import INTERRUPTED, stoppable
 from waterclock.cli.views.json import print_json
@@ -100,11 +100,11 @@ def carry_out(project: Project, asked: RunOptions) -> int:
     The code is 1 if a requested batch failed, or stays failed or held.
     """
     to = console(stderr=asked.is_json or asked.is_beside)
-    with carried_out(project, asked, to) as ran:
+    with execute_run(project, asked, to) as ran:
         if asked.is_json:
             print_json(ran.to_json())
         elif (log := _log_of(asked)) is not None:
-            log.ended(ran.outcome, round(ran.seconds, 3))
+            log.on_run_finish(ran.outcome, round(ran.seconds, 3))
         else:
             ran.draw(to)
     if ran.outcome.was_stopped and asked.watch_seconds is None:
@@ -117,7 +117,7 @@ def _log_of(asked: RunOptions) -> JsonLog | None:
 
 
 @contextmanager
-def carried_out(project: Project, asked: RunOptions, to: Console, *, sessions: Sessions | None = None) -> Iterator[Ran]:
+def execute_run(project: Project, asked: RunOptions, to: Console, *, sessions: Sessions | None = None) -> Iterator[Ran]:
     """Run the request, with progress on `to`. Yield the result, so that it can be printed before everything is closed.
 
     If `sessions` is given, Spark stays open and Ctrl-C never ends the process: the caller is responsible for both.
@@ -136,7 +136,7 @@ def carried_out(project: Project, asked: RunOptions, to: Console, *, sessions: S
     begun = time.perf_counter()
     lasts = asked.watch_seconds is not None
     with open_workplace(project, settings=settings, listener=progress, sessions=sessions, lasts=lasts) as work:
-        with progress.shown():
+        with progress.display():
             now = now_of(asked.now, project.flow, work.ledger)
             until = None if asked.until is None else now_of(asked.until, project.flow)
             _check_times(now, until, work.real_now())
@@ -147,8 +147,8 @@ def carried_out(project: Project, asked: RunOptions, to: Console, *, sessions: S
             with (
                 Heartbeat(work, f"{asked.command} --watch" if lasts and asked.command == "run" else asked.command),
                 _lineage_sent(work),
-                _noted(work, asked, now) as noted,
-                nullcontext() if address is None else listening(work, address),
+                _record_run(work, asked, now) as noted,
+                nullcontext() if address is None else serve_health_endpoints(work, address),
                 nullcontext() if asked.pages is None else _pages(project, asked.pages, progress),
                 _stoppable(stop, progress, is_own_process=sessions is None),
             ):
@@ -179,13 +179,13 @@ def _ready_beside(work: Workplace, asked: RunOptions, outcome: RunOutcome, now: 
 
 def _carry_on(work: Workplace, progress: Progress) -> None:
     """Finish the table moves of a `rebuild --all` that was killed during them. Usually it costs one ledger query."""
-    known = work.ledger.keeping.rebuilding()
+    known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done:
         return
     from waterclock.engine.upkeep.rebuild_all import carry_on_left
 
     if tables := carry_on_left(work):
-        progress.said(f"{len(tables)} tables were moved in that a killed `rebuild --all` had made")
+        progress.on_message(f"{len(tables)} tables were moved in that a killed `rebuild --all` had made")
 
 
 def _carry_on_again(work: Workplace, progress: Progress) -> None:
@@ -202,10 +202,10 @@ def _pages(project: Project, said: str, progress: Progress) -> Iterator[None]:
     """Serve the project's pages next to the run, and print their address."""
     from waterclock.cli.actions.ui_links import kept_token
     from waterclock.ui.live import LiveProject
-    from waterclock.ui.serving import serving
+    from waterclock.ui.serving import serve_pages
 
     address = address_of(said, may_be_socket=True)
-    with serving(LiveProject(project.root, project.env), *address) as served, kept_token(served):
+    with serve_pages(LiveProject(project.root, project.env), *address) as served, kept_token(served):
         progress.note(f"open the pages by {served.new_link()} (it opens one browser, within an hour)")
         yield
 
@@ -242,16 +242,18 @@ def _driven(
     stop: threading.Event,
 ) -> RunOutcome:
     if asked.watch_seconds is not None:
-        reloading = Reloading(work, progress.said)
+        reloading = Reloading(work, progress.on_message)
 
-        def reloaded() -> Runner | None:
+        def reload_runner() -> Runner | None:
             _carry_on_again(work, progress)
             if not reloading.is_new():
                 return None
             progress.flow = work.flow
             return _runner(work, asked, stop)
 
-        return watch(runner, work, progress, asked.watch_seconds, stop, reloaded, looked=partial(_tell, work, asked))
+        return watch(
+            runner, work, progress, asked.watch_seconds, stop, reload_runner, looked=partial(_tell, work, asked)
+        )
     outcome = runner.run_once(now) if until is None else runner.run_until(now, until)
     _tell(work, asked, outcome)
     return outcome
@@ -324,7 +326,7 @@ def _stoppable(stop: threading.Event, progress: Progress, *, is_own_process: boo
 
 
 @contextmanager
-def _noted(work: Workplace, asked: RunOptions, now: datetime) -> Iterator[list[str]]:
+def _record_run(work: Workplace, asked: RunOptions, now: datetime) -> Iterator[list[str]]:
     """Record the start and the end of the run in the ledger. The last item of the yielded list is its outcome."""
     work.run = work.ledger.past.begin_run(who=work.settings.who, command=asked.command, now=now)
     outcomes = ["interrupted"]

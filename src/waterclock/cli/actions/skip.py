@@ -17,7 +17,7 @@ from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 
 
-def skipped(
+def skip_batches(
     folder: Path, env: str | None, which: tuple[str, str], why: str, now: str | None, *, yes: bool, is_json: bool
 ) -> None:
     """Show the selected batches, ask, and skip them. Done batches are skipped only if their slices are damaged.

@@ -46,7 +46,7 @@ class SpecSelection:
     html: Path | None = None
 
 
-def specified(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: bool) -> int:
+def run_specs(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: bool) -> int:
     """Run specifications, print the results, and return the exit code.
 
     Raises  ProjectErrors with all errors of project and specifications, E360 where there are none, E362 where the page
@@ -56,7 +56,7 @@ def specified(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: 
     found = find_features(project.root, wanted.files, name=wanted.name, tags=wanted.tags)
     to = console(stderr=is_json)
     told = SpecReport(to, len(found.scenarios), is_quiet=is_json and not to.is_terminal)
-    with told.watched(), ready(project, found.scenarios, errors=found.errors) as at:
+    with told.show_progress(), ready(project, found.scenarios, errors=found.errors) as at:
         outcome = run_all(at, found.features, told)
     if wanted.html is not None:
         _write(outcome, wanted.html)
@@ -93,12 +93,12 @@ class SpecReport(Watch):
         self._stop = threading.Event()
         self._under = ("", "")
 
-    def begun(self, scenario: Scenario, number: int) -> None:
+    def on_scenario_start(self, scenario: Scenario, number: int) -> None:
         """Show the running scenario."""
         if self._status is not None:
             self._status.update(Text(f"{number} of {self._count}: {scenario.title}", style="quiet"))
 
-    def ended(self, outcome: ScenarioOutcome) -> None:
+    def on_scenario_end(self, outcome: ScenarioOutcome) -> None:
         """Print the result of a scenario, below its feature and rule."""
         if self._is_quiet:
             return
@@ -119,7 +119,7 @@ class SpecReport(Watch):
         return self._stop.is_set()
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def show_progress(self) -> Iterator[None]:
         """Handle Ctrl-C, the second of which ends at once, and show the running scenario on a terminal."""
 
         def hear(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of signal handlers

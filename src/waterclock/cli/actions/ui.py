@@ -21,7 +21,7 @@ from waterclock.operations.opening import open_project
 from waterclock.project_trust import require_trusted_folder
 from waterclock.timelabel.zone import parse_instant
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import serving
+from waterclock.ui.serving import serve_pages
 
 
 def show_pages(
@@ -42,7 +42,7 @@ def show_pages(
     live = LiveProject(folder.resolve(), env, now)
     stop = threading.Event()
     with (
-        serving(live, *address_of(listen, may_be_socket=True)) as served,
+        serve_pages(live, *address_of(listen, may_be_socket=True)) as served,
         kept_token(served) as has_kept,
         stoppable(stop.set, told_to=to.file, is_own_process=True),
     ):

@@ -58,16 +58,16 @@ def watch(
 def _is_stopped(stop: threading.Event, work: Workplace, seconds: float) -> bool:
     """Wait for the stop event, up to a timeout. Return early if another process wrote to the ledger or ended."""
     seen, end = work.ledger.sequence(), time.monotonic() + seconds
-    left = _left(work)
+    left = _find_left_claims(work)
     while (rest := end - time.monotonic()) > 0:
         if stop.wait(min(rest, _LOOK_SECONDS)):
             return True
-        if work.ledger.sequence() != seen or _left(work) - left:
+        if work.ledger.sequence() != seen or _find_left_claims(work) - left:
             return False
     return stop.is_set()
 
 
-def _left(work: Workplace) -> set[int]:
+def _find_left_claims(work: Workplace) -> set[int]:
     """Return the claims that can be taken over, including those that could not be settled."""
     return {claim.number for claim in left_claims(work)}
 

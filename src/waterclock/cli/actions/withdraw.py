@@ -7,9 +7,9 @@ from pathlib import Path
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
-from waterclock.operations.opening import reading
+from waterclock.operations.opening import open_read_only
 from waterclock.operations.proposals import Verb, decide, propose
-from waterclock.operations.withdrawing import nothing_asked
+from waterclock.operations.withdrawing import no_request_error
 from waterclock.operations.words import count_words, label_range
 
 _MOST_NAMED = 5
@@ -20,10 +20,10 @@ def withdrawn(folder: Path, env: str | None, which: tuple[str, str | None], *, w
 
     Raises  E428 where there is none, E510 to E514 as `selection.select`
     """
-    with reading(folder, env, None) as at:
+    with open_read_only(folder, env, None) as at:
         proposal = propose(at, Verb.WITHDRAW, *which)
         if not proposal.count:
-            raise nothing_asked(at, *which)
+            raise no_request_error(at, *which)
         decide(at, proposal, who=RunSettings().who, why=why)
     if is_json:
         labels = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}

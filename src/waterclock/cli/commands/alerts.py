@@ -49,18 +49,18 @@ def alerts(
     json: AsJson = False,
 ) -> None:
     """List open alerts; with an argument, test the targets, acknowledge alerts or send pending messages."""
-    from waterclock.cli.actions.alerts import acknowledged, listed, sent, tested
+    from waterclock.cli.actions.alerts import acknowledge_alerts, list_alerts, send_alerts, send_test_messages
 
     if which and what in {AlertAction.LIST, AlertAction.SEND}:
         raise typer.BadParameter(f"{what} takes nothing more")
     if (why is not None) != (what is AlertAction.ACKNOWLEDGE):
         raise typer.BadParameter("acknowledge takes --why '…', and nothing else does")
     if what is AlertAction.TEST:
-        code = tested(project, env, which or [], is_json=json)
+        code = send_test_messages(project, env, which or [], is_json=json)
     elif what is AlertAction.ACKNOWLEDGE:
-        code = acknowledged(project, env, which or [], why or "", is_json=json)
+        code = acknowledge_alerts(project, env, which or [], why or "", is_json=json)
     elif what is AlertAction.SEND:
-        code = sent(project, env, is_json=json)
+        code = send_alerts(project, env, is_json=json)
     else:
-        code = listed(project, env, is_json=json)
+        code = list_alerts(project, env, is_json=json)
     raise typer.Exit(code)

@@ -39,9 +39,9 @@ def audit(
     from waterclock.cli.views.theme import console
     from waterclock.operations.audit_json import audit_json, batches_json
     from waterclock.operations.audit_lookup import Listed, look_up
-    from waterclock.operations.opening import one_table, reading
+    from waterclock.operations.opening import one_table, open_read_only
 
-    with reading(project, env, None) as at:
+    with open_read_only(project, env, None) as at:
         name, labels = one_table(at.flow, batch)
         found = look_up(at, name, labels, depth=depth, last=last)
         if isinstance(found, Listed):

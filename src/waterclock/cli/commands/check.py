@@ -24,11 +24,11 @@ def check(
     json: AsJson = False,
 ) -> None:
     """Report every error in the project, with its location, its cause and a fix."""
-    from waterclock.cli.views.check import checked, print_checked
+    from waterclock.cli.views.check import check_project, print_checked
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.theme import console
 
-    found = checked(project, env, connect=connect)
+    found = check_project(project, env, connect=connect)
     if not (connect and found.project):
         if json:
             print_json(found.to_json() | {"connections": []})

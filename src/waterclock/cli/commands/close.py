@@ -29,6 +29,6 @@ def close(
 
     The next run makes the window from the slices that have arrived.
     """
-    from waterclock.cli.actions.close import closed
+    from waterclock.cli.actions.close import close_window
 
-    closed(project, env, window, why, now, is_json=json)
+    close_window(project, env, window, why, now, is_json=json)

@@ -28,6 +28,6 @@ def drop(
     json: AsJson = False,
 ) -> None:
     """Drop the oldest windows of a table, as RETAIN does. Tables that were made from them stay as they are."""
-    from waterclock.cli.actions.drop import dropped
+    from waterclock.cli.actions.drop import drop_windows
 
-    dropped(project, env, which, why, now, yes=yes, is_json=json)
+    drop_windows(project, env, which, why, now, yes=yes, is_json=json)

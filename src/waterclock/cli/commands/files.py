@@ -41,8 +41,8 @@ def files(
     json: AsJson = False,
 ) -> None:
     """List the files that make up a table, now or at a tick, for DuckDB, pyarrow, Polars or Hive."""
-    from waterclock.cli.views.files import told
+    from waterclock.cli.views.files import print_files
 
     if known_at is not None and as_of is None:
         raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--known-at")
-    told(project, env, table, as_of=as_of, known_at=known_at, is_hive=form is Form.HIVE, is_json=json)
+    print_files(project, env, table, as_of=as_of, known_at=known_at, is_hive=form is Form.HIVE, is_json=json)

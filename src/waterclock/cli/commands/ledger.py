@@ -52,15 +52,15 @@ def ledger(  # noqa: PLR0913 - a command has as many options
 
     A rebuild uses the newest export and the commits made since.
     """
-    from waterclock.cli.actions.ledger import exported, moved, rebuilt
+    from waterclock.cli.actions.ledger import rebuilt, run_export, run_move
 
     if (to is None) == (what is LedgerAction.MOVE):
         raise typer.BadParameter("move takes where to, a URL or an environment; export and rebuild take nothing")
     if to is not None:
-        moved(project, env, to, is_json=json)
+        run_move(project, env, to, is_json=json)
         return
 
     if what is LedgerAction.EXPORT:
-        exported(project, env, is_whole=whole, is_json=json)
+        run_export(project, env, is_whole=whole, is_json=json)
     else:
         rebuilt(project, env, export, force=force, is_json=json)

@@ -20,6 +20,6 @@ def maintain(
     json: AsJson = False,
 ) -> None:
     """Export the ledger, join small files and remove files that are no longer needed. Query results do not change."""
-    from waterclock.cli.actions.maintain import maintained
+    from waterclock.cli.actions.maintain import run_maintenance
 
-    raise typer.Exit(maintained(project, env, selection, is_dry=dry_run, is_json=json))
+    raise typer.Exit(run_maintenance(project, env, selection, is_dry=dry_run, is_json=json))

@@ -32,10 +32,10 @@ def model(
 
     The output is text on a terminal, DOT in a pipe, or a picture with --out.
     """
-    from waterclock.cli.actions.model import drawn, drawn_flat
+    from waterclock.cli.actions.model import draw_model, drawn_flat
 
     if flat is not None:
         drawn_flat(project, env, flat, out, is_json=json)
         return
 
-    drawn(project, env, selection, out, is_json=json)
+    draw_model(project, env, selection, out, is_json=json)

@@ -38,13 +38,13 @@ def openlineage(
     json: AsJson = False,
 ) -> None:
     """Show where lineage events are sent and how many are pending, or send the pending ones."""
-    from waterclock.cli.actions.openlineage import sent, shown
+    from waterclock.cli.actions.openlineage import send_events, show_lineage_state
 
     if again and what is not LineageAction.SEND:
         raise typer.BadParameter("--again is of send")
     code = (
-        sent(project, env, again=again, is_json=json)
+        send_events(project, env, again=again, is_json=json)
         if what is LineageAction.SEND
-        else shown(project, env, is_json=json)
+        else show_lineage_state(project, env, is_json=json)
     )
     raise typer.Exit(code)

@@ -33,6 +33,6 @@ def pause(
 
     Batches that are running finish. Readers of a paused table wait.
     """
-    from waterclock.cli.actions.pause import paused
+    from waterclock.cli.actions.pause import pause_tables
 
-    paused(project, env, selection, why, is_json=json)
+    pause_tables(project, env, selection, why, is_json=json)

@@ -28,14 +28,14 @@ def plan(
     json: AsJson = False,
 ) -> None:
     """Show which batches are due, which are waiting and what they wait for. Changes nothing."""
-    from waterclock.cli.actions.plan import planned
+    from waterclock.cli.actions.plan import plan_selection
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.plan import exit_code
     from waterclock.cli.views.theme import console
-    from waterclock.operations.opening import reading
+    from waterclock.operations.opening import open_read_only
 
-    with reading(project, env, now) as at:
-        made = planned(at, selection, labels)
+    with open_read_only(project, env, now) as at:
+        made = plan_selection(at, selection, labels)
     if json:
         print_json(made.to_json())
     else:

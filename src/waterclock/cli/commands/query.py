@@ -59,7 +59,7 @@ def query(  # noqa: PLR0913 - the options of the command
     """
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.query import print_answer, text_of
-    from waterclock.operations.answers import asked
+    from waterclock.operations.answers import answer_query
     from waterclock.operations.opening import open_project
 
     if known_at is not None and as_of is None:
@@ -73,7 +73,7 @@ def query(  # noqa: PLR0913 - the options of the command
         from waterclock.cli.actions.make import make_first
 
         make_first(project, env, text, as_of, yes=yes)
-    answer = asked(open_project(project, env), text, limit, as_of=as_of, known_at=known_at, partial=partial)
+    answer = answer_query(open_project(project, env), text, limit, as_of=as_of, known_at=known_at, partial=partial)
     if json:
         print_json(answer.to_json())
     else:

@@ -34,6 +34,6 @@ def release(  # noqa: PLR0913 - each is an option
         if "@" in which:
             raise typer.BadParameter(f"{which} names labels, and {labels} does too")
         which = f"{which}@{labels}"
-    from waterclock.cli.actions.release import released
+    from waterclock.cli.actions.release import release_batches
 
-    raise typer.Exit(released(project, env, which, because, now, yes=yes, is_json=json))
+    raise typer.Exit(release_batches(project, env, which, because, now, yes=yes, is_json=json))

@@ -21,11 +21,11 @@ def replay(  # noqa: PLR0913 - each is an option
     json: AsJson = False,
 ) -> None:
     """Make batches with quarantined rows again, by the current rules. Rows that pass are added to their own label."""
-    from waterclock.cli.actions.restate import Wish, restated
+    from waterclock.cli.actions.restate import Wish, restate_batches
     from waterclock.operations.replaying import labels_set_aside
 
     wish = Wish("replay", RECOMPUTE, selection, labels, labels_set_aside, why, NOTHING)
-    raise typer.Exit(restated(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))
+    raise typer.Exit(restate_batches(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))
 
 
 NOTHING = "no rows are set aside there that the rules of today have not seen"

@@ -28,6 +28,6 @@ def reset(
     """Start a table over: it is emptied, and the next run makes all its batches as it is declared now."""
     if "@" in which:
         raise typer.BadParameter("a table is reset as a whole: leave its labels out", param_hint="TABLE")
-    from waterclock.cli.actions.reset import started_over
+    from waterclock.cli.actions.reset import reset_table
 
-    started_over(project, env, which, why, yes=yes, is_json=json)
+    reset_table(project, env, which, why, yes=yes, is_json=json)

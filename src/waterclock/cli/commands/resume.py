@@ -18,6 +18,6 @@ def resume(
 
     Tables that were paused by name stay paused until they are resumed by name.
     """
-    from waterclock.cli.actions.pause import resumed
+    from waterclock.cli.actions.pause import resume_tables
 
-    resumed(project, env, selection, why, is_json=json)
+    resume_tables(project, env, selection, why, is_json=json)

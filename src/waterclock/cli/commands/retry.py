@@ -36,6 +36,6 @@ def retry(  # noqa: PLR0913 - each is an option
 
     The batches that they blocked and the batches that depend on them run too.
     """
-    from waterclock.cli.actions.retry import retried
+    from waterclock.cli.actions.retry import retry_batches
 
-    raise typer.Exit(retried(project, env, (selection, labels), now, why=why, is_json=json, is_run=not no_run))
+    raise typer.Exit(retry_batches(project, env, (selection, labels), now, why=why, is_json=json, is_run=not no_run))

@@ -58,7 +58,7 @@ def run(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Run due batches: once, up to an instant (--until), or continuously as they become due (--watch)."""
     from waterclock.cli.actions.run import RunOptions, carry_out
-    from waterclock.operations.opening import open_project, selected
+    from waterclock.operations.opening import open_project, select_tables
 
     if watch and (until is not None or now is not None):
         raise typer.BadParameter("--watch goes by the clock: it takes neither --now nor --until", param_hint="--watch")
@@ -69,7 +69,7 @@ def run(  # noqa: PLR0913 - each is an option
     if log not in {None, "json"}:
         raise typer.BadParameter("what happens is told as text, or as json", param_hint="--log")
     opened = open_project(project, env)
-    found, by_table = selected(opened.flow, selection, labels)
+    found, by_table = select_tables(opened.flow, selection, labels)
     asked = RunOptions(
         command="run",
         only=found.tables if selection else None,

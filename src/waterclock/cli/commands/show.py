@@ -25,9 +25,9 @@ def show(
 ) -> None:
     """Show a table: its declaration, its columns, its status and some rows of its newest label."""
     from waterclock.cli.views.json import print_json
-    from waterclock.cli.views.show import described, print_described
+    from waterclock.cli.views.show import describe_table, print_described
 
-    found = described(project, env, table, rows)
+    found = describe_table(project, env, table, rows)
     if json:
         print_json(found.to_json())
     else:

@@ -28,6 +28,6 @@ def skip(  # noqa: PLR0913 - each is an option
     json: AsJson = False,
 ) -> None:
     """Skip batches: readers continue without their rows. `retry TABLE LABELS` undoes it."""
-    from waterclock.cli.actions.skip import skipped
+    from waterclock.cli.actions.skip import skip_batches
 
-    skipped(project, env, (table, labels), why, now, yes=yes, is_json=json)
+    skip_batches(project, env, (table, labels), why, now, yes=yes, is_json=json)

@@ -42,6 +42,6 @@ def spec(
     json: AsJson = False,
 ) -> None:
     """Run the examples in specs/*.feature on separate tables, and report which business rules pass."""
-    from waterclock.cli.actions.spec import SpecSelection, specified
+    from waterclock.cli.actions.spec import SpecSelection, run_specs
 
-    raise typer.Exit(specified(project, env, SpecSelection(tuple(files or ()), name, tags, html), is_json=json))
+    raise typer.Exit(run_specs(project, env, SpecSelection(tuple(files or ()), name, tags, html), is_json=json))

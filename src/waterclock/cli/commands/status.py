@@ -39,10 +39,10 @@ def status(  # noqa: PLR0913 - a command has as many options
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.status import behind, print_behind_now, print_status, see, status_json
     from waterclock.cli.views.theme import console
-    from waterclock.operations.opening import reading
+    from waterclock.operations.opening import open_read_only
 
     to = console()
-    with reading(project, env, now) as at:
+    with open_read_only(project, env, now) as at:
         asked = (selection, labels, by)
         seen = behind(at, *asked) if lag else see(at, *asked, to.width, is_drawn=not json)
         if json:

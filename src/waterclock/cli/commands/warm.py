@@ -7,6 +7,6 @@ from waterclock.cli.options import AsJson
 
 def warm(*, json: AsJson = False) -> None:
     """Cache the classes that Java loads when Spark starts. A cold run then takes a third less time."""
-    from waterclock.cli.actions.warm import warmed
+    from waterclock.cli.actions.warm import ensure_archive
 
-    warmed(is_json=json)
+    ensure_archive(is_json=json)

@@ -9,7 +9,7 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
-from waterclock.batches.facts import lacking, missing_of
+from waterclock.batches.facts import describe_missing_inputs, parse_missing_inputs
 from waterclock.batches.records import INPUTS_FOUND, QUARANTINED, WARNINGS, Input, warnings_of
 from waterclock.batches.schemas import SCHEMA
 from waterclock.cli.views.theme import LOOKS, sign
@@ -71,7 +71,7 @@ def print_audit(to: Console, flow: Flow, found: AuditTarget) -> None:
     to.print(line, soft_wrap=True)
     pairs = [("window", f"{instant_words(found.label, zone)} to {instant_words(found.end, zone)}")]
     pairs += [] if found.closing is None else [("books", books_words(found.closing, table.cadence.zone))]
-    pairs += [*_held(found), *_made(found, table)]
+    pairs += [*_describe_held_slice(found), *_describe_revision(found, table)]
     _print_pairs(to, pairs)
     if found.audit.current is not None:
         _print_inputs(to, flow, found.audit.current.inputs)
@@ -136,7 +136,7 @@ def _batch_cells(to: Console, table: Table, audit: Audit, unsettled: LabelState 
     ]
 
 
-def _held(found: AuditTarget) -> list[tuple[str, str]]:
+def _describe_held_slice(found: AuditTarget) -> list[tuple[str, str]]:
     """Describe the sealed and held slice: its size, its files and the counts of its rules."""
     held = found.held
     if held is None:
@@ -146,11 +146,11 @@ def _held(found: AuditTarget) -> list[tuple[str, str]]:
     return [
         ("held back", f"{count_words(held.rows, 'row')}, {bytes_words(held.bytes)}, shown to nobody{until}"),
         ("its files", f"{found.stage}/{held.slice_path}"),
-        *_counted(held.measures),
+        *_format_measures(held.measures),
     ]
 
 
-def _made(found: AuditTarget, table: Table) -> list[tuple[str, str]]:
+def _describe_revision(found: AuditTarget, table: Table) -> list[tuple[str, str]]:
     """Describe the current revision and how it was made."""
     current = found.audit.current
     if current is None or current.revision is None:
@@ -171,15 +171,19 @@ def _made(found: AuditTarget, table: Table) -> list[tuple[str, str]]:
         begin = "the beginning" if made.stands_from.year == 1 else f"{made.stands_from:%Y-%m-%d %H:%MZ}"
         pairs.append(("stands", f"for all windows from {begin} on"))
     pairs += [("made by", str(made.source["choice"]))] if "choice" in made.source else []
-    pairs += [("partial", lacking(missing_of(made.source["missing"])))] if "missing" in made.source else []
+    pairs += (
+        [("partial", describe_missing_inputs(parse_missing_inputs(made.source["missing"])))]
+        if "missing" in made.source
+        else []
+    )
     told = batch_words(found.schemas, current.claim)
     pairs += [("columns" if at == 0 else "", line) for at, line in enumerate(told)]
     others = {key: value for key, value in made.source.items() if key not in {"choice", "missing", "closing", SCHEMA}}
     pairs += [pair for key, value in others.items() for pair in _source_pairs(key, value)]
-    return pairs + _counted(made.measures)
+    return pairs + _format_measures(made.measures)
 
 
-def _counted(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _format_measures(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Format the warnings and counts of a batch's rules, and its measures."""
     told_apart = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER, INPUTS_FOUND}
     pairs = [("warned", warning) for warning in warnings_of(measures)]
@@ -244,13 +248,17 @@ def _print_attempts(to: Console, audit: Audit) -> None:
         if attempt.status == "done":
             line.append("  current" if attempt == audit.current else "  replaced since", "quiet")
         to.print(line, soft_wrap=True)
-        if attempt.revision is not None and attempt != audit.current and (counts := _sieved(attempt.revision.measures)):
+        if (
+            attempt.revision is not None
+            and attempt != audit.current
+            and (counts := _format_removed_rows(attempt.revision.measures))
+        ):
             to.print(Text(f"      {counts}", style="quiet"), soft_wrap=True)
         for text in (attempt.error or "").splitlines():
             to.print(Text(f"      {text}", style="quiet"), soft_wrap=True)
 
 
-def _sieved(measures: Mapping[str, Any]) -> str:
+def _format_removed_rows(measures: Mapping[str, Any]) -> str:
     """Format the rows that rules removed from a replaced revision, or "" if they removed none."""
     if not any(measures.get(key) for key in (QUARANTINED, "dropped")):
         return ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from waterclock.cli.views.error_card import flattened, show_errors
+from waterclock.cli.views.error_card import flatten_errors, show_errors
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.flow.links import linked_tables
@@ -60,7 +60,7 @@ class Checked:
         }
 
 
-def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
+def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
     """Check a project, whatever its errors. A ledger on a server is read only with `connect`."""
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.query_warnings import query_warnings
@@ -72,7 +72,7 @@ def checked(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
     try:
         project = open_checked(folder, env, connect=connect)
     except WaterclockError as error:
-        errors = in_order(flattened([error]))
+        errors = in_order(flatten_errors([error]))
         is_refused = _is_refused(folder, env)
         return Checked(None, env, tuple(errors), time.perf_counter() - begun, is_refused=is_refused)
     try:
@@ -121,7 +121,7 @@ def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
         try:
             ledger.declared.refuse_pending(project.flow)
         except WaterclockError as error:
-            return [one for one in flattened([error]) if one.code in _OF_BATCHES]
+            return [one for one in flatten_errors([error]) if one.code in _OF_BATCHES]
         ledger.declared.say_pending(project.flow)  # a renamed table is compared under its new name
         return list(ledger.declared.refused_tables(project.flow).values())
 

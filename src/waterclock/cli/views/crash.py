@@ -25,14 +25,14 @@ def report_defect(error: Exception) -> int:
         WaterclockError(
             "E999",
             "this is a defect of Waterclock",
-            where=str(_written(text)),
+            where=str(_write_traceback(text)),
             why=summary,
             fix="run `waterclock --traceback …` to see where, and report the file with what you did",
         )
     )
 
 
-def _written(text: str) -> Path:
+def _write_traceback(text: str) -> Path:
     """Write the traceback below the project if there is one, or else to the temporary folder. Return the path."""
     name = f"defect-{datetime.now(UTC):%Y%m%dT%H%M%S}.txt"
     content = f"waterclock {__version__}\n\n{text}"

@@ -42,14 +42,14 @@ def usage_json(error: Any) -> int:
 def show_errors(to: Console, errors: Iterable[WaterclockError]) -> None:
     """Print errors as cards separated by blank lines. A ProjectErrors is printed as its single errors."""
     is_first = True
-    for error in flattened(errors):
+    for error in flatten_errors(errors):
         if not is_first:
             to.print()
         is_first = False
         to.print(card(error, width=to.width if to.is_terminal else None), soft_wrap=True)
 
 
-def flattened(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
+def flatten_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
     """Return the single errors, with each ProjectErrors expanded."""
     return [one for error in errors for one in (error.errors if isinstance(error, ProjectErrors) else (error,))]
 
@@ -61,10 +61,10 @@ def card(error: WaterclockError, *, width: int | None = None) -> Text:
     if error.where:
         lines.append(Text(f"  {error.where}", style="where"))
     if error.excerpt:
-        lines += [_excerpt(line, loud) for line in _cropped(error.excerpt.splitlines(), width)]
+        lines += [_excerpt(line, loud) for line in _crop_lines(error.excerpt.splitlines(), width)]
     for label, part in (("why", error.why), ("fix", error.fix)):
         if part:
-            lines.append(_labelled(label, part, width))
+            lines.append(_label_part(label, part, width))
     return Text("\n").join(lines)
 
 
@@ -76,7 +76,7 @@ def _is_carets(line: str) -> bool:
     return "^" in line and set(line) <= set(" |^~0123456789")
 
 
-def _cropped(lines: list[str], width: int | None) -> list[str]:
+def _crop_lines(lines: list[str], width: int | None) -> list[str]:
     """Crop all lines equally around the carets if one is wider than the terminal, so that the carets stay in place."""
     room = 0 if width is None else width - 3
     at = min((line.index("^") for line in lines if _is_carets(line)), default=0)
@@ -97,14 +97,14 @@ def _cut(text: str, start: int, end: int) -> str:
     return shown[:-1] + "…" if len(text) > end else shown
 
 
-def _labelled(label: str, part: str, width: int | None) -> Text:
+def _label_part(label: str, part: str, width: int | None) -> Text:
     text = part
     if width is not None and width > 20:
-        text = "\n".join(_wrapped(line, width - 1) for line in part.split("\n")).strip()
+        text = "\n".join(_wrap_line(line, width - 1) for line in part.split("\n")).strip()
     return Text.assemble((label, "quiet"), "  ", text)
 
 
-def _wrapped(line: str, width: int) -> str:
+def _wrap_line(line: str, width: int) -> str:
     indent = " " * 5
     return textwrap.fill(
         line, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False

@@ -11,7 +11,7 @@ from waterclock.operations.data_files import data_files, partition_statements
 from waterclock.operations.opening import one_table, open_project
 
 
-def told(
+def print_files(
     folder: Path,
     env: str | None,
     table: str,

@@ -27,7 +27,7 @@ _NAME_WIDTH = 30
 _ELLIPSIS = "…"
 
 
-def fitting(width: int, names: list[str], cell: int) -> int:
+def count_fitting_columns(width: int, names: list[str], cell: int) -> int:
     """Return how many columns fit next to the names."""
     return max(1, (width - _name_width(names) - 1) // cell)
 
@@ -38,9 +38,9 @@ def cell_width(grid: Grid) -> int:
     return max(2, longest) + 1
 
 
-def fitted(grid: Grid, width: int) -> Grid:
+def fit_grid(grid: Grid, width: int) -> Grid:
     """Keep the newest columns that fit the line."""
-    return grid.latest(fitting(width, [row.table for row in grid.rows], cell_width(grid)))
+    return grid.latest(count_fitting_columns(width, [row.table for row in grid.rows], cell_width(grid)))
 
 
 def print_grid(to: Console, shown: Grid) -> None:

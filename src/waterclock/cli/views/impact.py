@@ -56,7 +56,7 @@ def print_impact(told: ColumnImpact) -> None:
         to.print(Text.assemble((told.column, "name"), "  nothing depends on it"))
         return
     unsure = sum(not each.is_sure for each in told.found)
-    line = Text.assemble((told.column, "name"), (f"  {_counted(told)}", "head"))
+    line = Text.assemble((told.column, "name"), (f"  {_format_dependents(told)}", "head"))
     if unsure:
         line.append(f", {unsure} of which may read it", style="quiet")
     to.print(line)
@@ -65,7 +65,7 @@ def print_impact(told: ColumnImpact) -> None:
         _print_one(told, each)
 
 
-def _counted(told: ColumnImpact) -> str:
+def _format_dependents(told: ColumnImpact) -> str:
     publishes = sum(told.flow.tables[each.table].kind is Kind.PUBLISH for each in told.found)
     words = [count_words(len(told.found) - publishes, "table")] if len(told.found) > publishes else []
     words += [f"{publishes} publish" + ("es" if publishes > 1 else "")] if publishes else []

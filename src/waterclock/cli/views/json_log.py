@@ -25,11 +25,11 @@ class JsonLog:
         self._to = to
         self._lock = threading.Lock()
 
-    def started(self, group: Group) -> None:
+    def on_group_start(self, group: Group) -> None:
         """Write that a group has started."""
         self._tell("info", "started", **_about(group))
 
-    def finished(self, report: GroupReport) -> None:
+    def on_group_finish(self, report: GroupReport) -> None:
         """Write the result of a group and its warnings."""
         about = _about(report.group) | {"claim": report.claim, "seconds": round(report.seconds, 3)}
         if report.error is None:
@@ -42,11 +42,11 @@ class JsonLog:
         for warning in report.warnings:
             self._tell("warning", "warning", **_about(report.group), claim=report.claim, said=warning)
 
-    def said(self, message: str) -> None:
+    def on_message(self, message: str) -> None:
         """Write a message."""
         self._tell("info", "said", said=message)
 
-    def ended(self, outcome: RunOutcome, seconds: float) -> None:
+    def on_run_finish(self, outcome: RunOutcome, seconds: float) -> None:
         """Write the result of the run."""
         level = "info" if outcome.is_clean else "error"
         self._tell(level, "ended", done=outcome.done, failed=len(outcome.failed), rows=outcome.rows, seconds=seconds)

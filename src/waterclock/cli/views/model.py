@@ -40,7 +40,7 @@ def print_flat_model(to: Console, name: str, found: Iterable[FlatPart]) -> None:
         indent = 2 * each.depth
         if each.join is not None:
             role = f" as {each.join.role}" if each.join.role else ""
-            how = f"  by {', '.join(each.join.columns)}, {each.chosen}"
+            how = f"  by {', '.join(each.join.columns)}, {each.version_choice}"
             to.print(Text.assemble(" " * indent, (f"{each.table}{role}", "name"), (how, "quiet")), soft_wrap=True)
         rows = [(said, field.type, _mark(field) if each.join is None else "") for said, field in each.columns]
         _print_rows(to, rows, indent=indent + 2)

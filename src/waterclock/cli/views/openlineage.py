@@ -26,7 +26,7 @@ def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
             'events of lineage go nowhere; [openlineage] of the project file says where, as file = "lineage.jsonl"'
         )
         return
-    to.print(Text(f"{sink.shown}, as {sink.namespace}"))
+    to.print(Text(f"{sink.display_name}, as {sink.namespace}"))
     if not sink.is_on:
         to.print(f"environment {project.env} sends none: openlineage = true below [env.{project.env}] has them sent")
     if state.sent_at is not None:
@@ -45,7 +45,7 @@ def shown_json(project: Project, state: OpenLineageState) -> dict[str, Any]:
     return {
         "env": project.env,
         "tells": sink.is_on,
-        "to": sink.shown if sink.is_said else None,
+        "to": sink.display_name if sink.is_said else None,
         "namespace": sink.namespace or None,
         "waiting": state.waiting,
         "sent_at": None if state.sent_at is None else instant_text(state.sent_at),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from waterclock.batches.facts import lacking
+from waterclock.batches.facts import describe_missing_inputs
 from waterclock.planner.plan import Plan
 from waterclock.timelabel.label import label_of
 
@@ -22,6 +22,8 @@ def print_partial(to: Console, plan: Plan) -> None:
         newest = sorted(of_table, reverse=True)[:_MOST_LABELS]
         to.print(Text(f"{len(of_table)} partial of {name}, made whole once the rest is there", style="quiet"))
         for label in newest:
-            to.print(Text(f"  {label_of(label)}  {lacking(of_table[label])}", style="quiet"), soft_wrap=True)
+            to.print(
+                Text(f"  {label_of(label)}  {describe_missing_inputs(of_table[label])}", style="quiet"), soft_wrap=True
+            )
     if plan.partial:
         to.print()

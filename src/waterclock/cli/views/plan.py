@@ -258,13 +258,13 @@ def _print_stretch(to: Console, run: Stretch, flow: Flow) -> None:
         line.append(f"  {first.choice}", style="quiet")
     to.print(line, soft_wrap=True)
     if run.reason:
-        to.print(_indented(to, run.reason))
+        to.print(_indent_text(to, run.reason))
     if first.status is Status.HELD:
         ways = ways_on(first.table, first.window.label, last.window.label, is_outdated=first.is_outdated)
-        to.print(_indented(to, ways))
+        to.print(_indent_text(to, ways))
 
 
-def _indented(to: Console, text: str) -> Text:
+def _indent_text(to: Console, text: str) -> Text:
     import textwrap
 
     if not to.is_terminal:

@@ -72,9 +72,9 @@ class Progress:
         self._labels_width = min(_WIDEST_LABELS, max(_NARROWEST_LABELS, self.to.width - self._width - _OF_OTHERS))
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def display(self) -> Iterator[None]:
         """Print messages within the block, and draw the running groups below them. The drawing is erased at the end."""
-        with self._screen.shown(is_drawn=self.to.is_terminal and not self.is_quiet and self.log is None):
+        with self._screen.display(is_drawn=self.to.is_terminal and not self.is_quiet and self.log is None):
             yield
 
     def tick(self, now: datetime) -> None:
@@ -82,15 +82,15 @@ class Progress:
         with self._lock:
             self._now = now
 
-    def planned(self, plan: Plan) -> None:
+    def on_plan(self, plan: Plan) -> None:
         """Count the remaining batches."""
         with self._lock:
             self._left = len(plan.batches) + sum(plan.left_out.values())
 
-    def started(self, group: Group) -> None:
+    def on_group_start(self, group: Group) -> None:
         """Show a group as running."""
         if self.log is not None:
-            self.log.started(group)
+            self.log.on_group_start(group)
             return
         with self._lock:
             self._say_tick()
@@ -106,10 +106,10 @@ class Progress:
             work = self._running.setdefault(_key(group), _Work(group, time.monotonic()))
             work.group, work.step = group, name
 
-    def finished(self, report: GroupReport) -> None:
+    def on_group_finish(self, report: GroupReport) -> None:
         """Print the result of a group."""
         if self.log is not None:
-            self.log.finished(report)
+            self.log.on_group_finish(report)
             return
         with self._lock:
             self._running.pop(_key(report.group), None)
@@ -122,17 +122,17 @@ class Progress:
             told += [self._warning_line(warning) for warning in report.warnings]
             self._say(self._finished_line(report), *told)
 
-    def said(self, message: str) -> None:
+    def on_message(self, message: str) -> None:
         """Print a message for the user."""
         if self.log is not None:
-            self.log.said(message)
+            self.log.on_message(message)
             return
         self._say(Text(f"  {message}", style="quiet"))
 
     def note(self, message: str) -> None:
         """Show a message below the running groups, until the end."""
         if self.log is not None:
-            self.log.said(message)
+            self.log.on_message(message)
             return
         with self._lock:
             self._note = message

@@ -40,7 +40,7 @@ def see_runners(project: Project) -> RunnerList | None:
     if ledger is None:
         return None
     with ledger:
-        applied = ledger.declared.applied()
+        applied = ledger.declared.applied_flow()
         now = ledger.now()
         # a runner that ended unexpectedly and holds no claims is irrelevant
         seen = tuple(each for each in ledger.runners.all() if each.held or is_alive(each, now))

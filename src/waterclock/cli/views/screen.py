@@ -39,7 +39,7 @@ class Screen:
             self._lines.put(lines)
 
     @contextmanager
-    def shown(self, *, is_drawn: bool) -> Iterator[None]:
+    def display(self, *, is_drawn: bool) -> Iterator[None]:
         """Print and, if `is_drawn`, draw within the block. All queued lines are printed before it ends.
 
         If the reader goes away (a closed terminal, `| head`), only the printing ends. If drawing fails, its error is

@@ -21,12 +21,12 @@ from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.description import ColumnDescription, columns_said, deadline_text, declared_pairs
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.held_logs import HeldLog, log_words
-from waterclock.operations.held_now import held_now
+from waterclock.operations.held_now import list_held_logs
 from waterclock.operations.json import instant_text
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
-from waterclock.operations.opening import OpenedProject, one_table, reading
-from waterclock.operations.schema_versions import OF_SIDE, change_words, told, versions_json
+from waterclock.operations.opening import OpenedProject, one_table, open_read_only
+from waterclock.operations.schema_versions import OF_SIDE, change_words, list_schema_changes, versions_json
 from waterclock.operations.states import State, state_of
 from waterclock.operations.words import count_words, instant_words, local_label
 from waterclock.planner.plan import Status
@@ -98,14 +98,14 @@ class TableDescription:
         }
 
 
-def described(folder: Path, env: str | None, text: str, rows: int) -> TableDescription:
+def describe_table(folder: Path, env: str | None, text: str, rows: int) -> TableDescription:
     """Collect the description of one table. Starts Spark only if the table has rows and some are requested.
 
     Raises  E511 for an unknown table, E515 where several are meant
     """
-    with reading(folder, env, None) as at:
+    with open_read_only(folder, env, None) as at:
         name, _ = one_table(at.flow, text)
-        found = _described(at, at.flow.tables[name])
+        found = _describe_table(at, at.flow.tables[name])
     if rows and found.newest is not None and found.table.destination is None:
         from waterclock.operations.answers import some_rows
 
@@ -121,7 +121,7 @@ def print_described(found: TableDescription) -> None:
     if table.about.comment:
         to.print(Text(table.about.comment))
     to.print()
-    pairs = [*declared_pairs(table), *_standing(found)]
+    pairs = [*declared_pairs(table), *_format_contents(found)]
     pairs += [] if found.open_windows is None else [("open windows", found.open_windows.words())]
     if found.offline is not None:
         lines = [found.offline.words(), *found.offline.span_lines()]
@@ -158,7 +158,7 @@ def print_described(found: TableDescription) -> None:
         print_answer(found.sample, to)
 
 
-def _described(at: OpenedProject, table: Table) -> TableDescription:
+def _describe_table(at: OpenedProject, table: Table) -> TableDescription:
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=[table.name]))
     due: dict[str, int] = {}
     for batch in plan.batches:
@@ -184,7 +184,7 @@ def _described(at: OpenedProject, table: Table) -> TableDescription:
         schemas=() if at.ledger is None else at.ledger.reads.schemas(table.name),
         deadlines=deadlines(at, [table.name]),
         offline=next(iter(offline_stands(at, [table.name])), None),
-        held=next(iter(held_now(at, [table.name])), None),
+        held=next(iter(list_held_logs(at, [table.name])), None),
     )
 
 
@@ -192,7 +192,7 @@ def _print_versions(found: TableDescription) -> None:
     """Print how the columns of the source and of the table changed, or nothing if they never did."""
     to = console()
     for side in Side:
-        versions = told(found.schemas, side)
+        versions = list_schema_changes(found.schemas, side)
         if len(versions) < 2:
             continue
         to.print(Text(f"\n{OF_SIDE[side]}", style="head"))
@@ -201,7 +201,7 @@ def _print_versions(found: TableDescription) -> None:
             to.print(Text(f"  {version.number}  since {label}  {change_words(version, change)}"), soft_wrap=True)
 
 
-def _standing(found: TableDescription) -> list[tuple[str, str]]:
+def _format_contents(found: TableDescription) -> list[tuple[str, str]]:
     if found.newest is None:
         return [("holds", "nothing yet"), ("first", f"window {found.first.words()}")]
     zone = found.table.cadence.zone

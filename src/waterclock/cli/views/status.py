@@ -12,7 +12,14 @@ from rich.text import Text
 from waterclock.batches.audit_trail import Settled
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.cli.views.behind import print_behind
-from waterclock.cli.views.grid_drawing import column_words, fitted, fitting, grid_json, now_line, print_grid
+from waterclock.cli.views.grid_drawing import (
+    column_words,
+    count_fitting_columns,
+    fit_grid,
+    grid_json,
+    now_line,
+    print_grid,
+)
 from waterclock.cli.views.lag import print_lags
 from waterclock.cli.views.open_books import print_open
 from waterclock.cli.views.partial import print_partial
@@ -35,14 +42,14 @@ from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, parse_columns, wider
 from waterclock.operations.held_batches import ways_on
 from waterclock.operations.held_logs import HeldLog
-from waterclock.operations.held_now import held_now
+from waterclock.operations.held_now import list_held_logs
 from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
-from waterclock.operations.opening import OpenedProject, selected
-from waterclock.operations.received import received, received_json
+from waterclock.operations.opening import OpenedProject, select_tables
+from waterclock.operations.received import find_waiting_files, received_json
 from waterclock.operations.silence import NO_SILENCE, Silent, silent
 from waterclock.operations.source_waits import SourceWait, count_waiting, source_waits
 from waterclock.operations.states import State
@@ -94,19 +101,19 @@ def see(
 
     If selected labels are drawn and do not fit, the columns become wider, unless `by` sets their period.
     """
-    found, by_table = selected(at.flow, selection, labels)
+    found, by_table = select_tables(at.flow, selection, labels)
     tables = [at.flow.tables[name] for name in found.tables]
     zone = _zone(tables, at.zone)
     cadence = column_cadence(tables, zone) if by is None else parse_columns(by, zone)
-    span = _asked(by_table.values(), cadence, tables, at.now)
+    span = _resolve_span(by_table.values(), cadence, tables, at.now)
     is_asked = span is not None
-    most = fitting(width, list(found.tables), _NARROWEST)
+    most = count_fitting_columns(width, list(found.tables), _NARROWEST)
     if span is None:
         span = newest_span(tables, cadence, at.now, most)
         span = _since_start(at, found.tables, cadence, span)
     elif is_drawn and by is None:
-        return _seen(at, tables, cadence, span, most, width)
-    return _told(at, tables, _grid(at, tables, cadence, span), is_asked=is_asked)
+        return _collect_span(at, tables, cadence, span, most, width)
+    return _collect_status(at, tables, _grid(at, tables, cadence, span), is_asked=is_asked)
 
 
 def behind(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
@@ -115,7 +122,7 @@ def behind(at: OpenedProject, selection: list[str] | None, labels: str | None, b
     Raises  E919 where some labels or columns are selected
     """
     seen = see(at, selection, None, None, _WIDE, is_drawn=False)
-    found, by_table = selected(at.flow, selection, labels)
+    found, by_table = select_tables(at.flow, selection, labels)
     if by is not None or by_table:
         raise WaterclockError(
             "E919",
@@ -126,27 +133,27 @@ def behind(at: OpenedProject, selection: list[str] | None, labels: str | None, b
     return replace(seen, lags=lags(at, found.tables))
 
 
-def _seen(
+def _collect_span(
     at: OpenedProject, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime], most: int, width: int
 ) -> StatusInput:
     """Collect a whole span in columns as wide as needed. Counts may make the columns wider than `most` assumes."""
     while True:
         cadence = wider(cadence, span, most)
         grid = _grid(at, tables, cadence, (cadence.floor(span[0]), cadence.ceil(span[1])))
-        most = len(fitted(grid, width).columns)
+        most = len(fit_grid(grid, width).columns)
         if most == len(grid.columns) or cadence.period.unit is TimeUnit.YEAR:
-            return _told(at, tables, grid, is_asked=True)
+            return _collect_status(at, tables, grid, is_asked=True)
 
 
-def _told(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -> StatusInput:
+def _collect_status(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -> StatusInput:
     names = [table.name for table in tables]
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names))
     told = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
     looks, quiet = last_looks(at, names), silent(at, names)
-    offline, came = offline_stands(at, names), received(at, names)
+    offline, came = offline_stands(at, names), find_waiting_files(at, names)
     clock = None if at.ledger is None else at.ledger.reads.clock_back()
     seen = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet, clock=clock)
-    return replace(seen, offline=offline, received=came, held=held_now(at, names), waits=source_waits(at, plan))
+    return replace(seen, offline=offline, received=came, held=list_held_logs(at, names), waits=source_waits(at, plan))
 
 
 def _grid(at: OpenedProject, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime]) -> Grid:
@@ -156,7 +163,10 @@ def _grid(at: OpenedProject, tables: Sequence[Table], cadence: Cadence, span: tu
     settled, warned = Settled(), {}
     if at.ledger is not None and edges:
         wide = min(each[0] for each in edges.values()), max(each[-1] for each in edges.values())
-        settled, warned = at.ledger.past.settled(list(edges), *wide), at.ledger.past.warned(list(edges), *wide)
+        settled, warned = (
+            at.ledger.past.settled_labels(list(edges), *wide),
+            at.ledger.past.row_warnings(list(edges), *wide),
+        )
     apart: dict[str, list[datetime]] = {}
     for name, label in warned:
         apart.setdefault(name, []).append(label)
@@ -166,7 +176,7 @@ def _grid(at: OpenedProject, tables: Sequence[Table], cadence: Cadence, span: tu
 
 def print_status(to: Console, seen: StatusInput, zone: str) -> None:
     """Print the grid, the problems that need a user, and the next due window."""
-    shown = fitted(seen.grid, to.width)
+    shown = fit_grid(seen.grid, to.width)
     to.print(now_line(seen.now, column_words(shown)), soft_wrap=True)
     to.print()
     print_grid(to, shown)
@@ -291,7 +301,7 @@ def _zone(tables: Sequence[Table], usual: str) -> str:
     return usual if usual in zones or not zones else min(zones)
 
 
-def _asked(
+def _resolve_span(
     labels: Sequence[Labels] | Any, cadence: Cadence, tables: Sequence[Table], now: datetime
 ) -> tuple[datetime, datetime] | None:
     """Return the span of columns that covers all selected labels. An open end is START or the newest label due."""

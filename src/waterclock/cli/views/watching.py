@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from waterclock.cli.views.theme import LOOKS, sign
-from waterclock.operations.deadline_words import gathered, left_words, stand_words, where_words
+from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words
 from waterclock.operations.deadlines import Deadlines, Stand
 from waterclock.operations.held_logs import HeldLog, calm_words, log_words
 from waterclock.operations.offline import OfflineStand
@@ -25,7 +25,7 @@ _MOST = 10
 
 def print_deadlines(to: Console, told: Deadlines, indent: str = "") -> None:
     """Print a line for the windows of each table in the same situation, or nothing if there are none."""
-    groups = gathered(told.found)
+    groups = group_due_windows(told.found)
     for alike in groups[:_MOST]:
         stand = alike[0].stand
         said = stand_words(alike, told.flow, left_words(alike[0]))

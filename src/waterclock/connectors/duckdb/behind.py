@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.behind import Columns, ViewDialect, query_of
-from waterclock.connectors.duckdb.database import kind_at, quoted, record_in, rows_of, table_of
+from waterclock.connectors.duckdb.database import kind_at, quote_identifier, record_in, rows_of, table_of
 from waterclock.connectors.parts import Shown
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
     import duckdb
 
-_WRITING = ViewDialect(quoted, lambda kind: f"CAST(NULL AS {kind})", lambda label: f"'{label}'")
+_WRITING = ViewDialect(quote_identifier, lambda kind: f"CAST(NULL AS {kind})", lambda label: f"'{label}'")
 
 
 @dataclass(frozen=True, slots=True)

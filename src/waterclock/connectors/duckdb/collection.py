@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Taken, misfit
 from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
-from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of, quoted
+from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of, quote_identifier
 from waterclock.connectors.duckdb.types import DuckdbColumn
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.local_times import instants_in, instants_of
@@ -67,7 +67,7 @@ class DuckdbExtract:
     by_window: WindowFilter | None = None
 
 
-def collected(
+def collect_rows(
     spark: SparkSession,
     connection: duckdb.DuckDBPyConnection,
     close: Callable[[], None],
@@ -117,7 +117,7 @@ def _empty(spark: SparkSession, extract: DuckdbExtract) -> DataFrame:
 
 
 def _of_part(extract: DuckdbExtract) -> Iterator[pa.RecordBatch]:
-    with extract.database.reading(extract.where) as connection:
+    with extract.database.open_for_reading(extract.where) as connection:
         yield from batches(connection, extract)
 
 
@@ -134,22 +134,22 @@ def batches(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Ge
     Raises  E812 for a value that does not fit its column's type
     """
     for batch in connection.sql(_query(extract)).to_arrow_reader(BATCH_ROWS):
-        made = _made(batch, extract)
+        made = _build_batch(batch, extract)
         if made.num_rows:
             yield made
 
 
 def _query(extract: DuckdbExtract) -> str:
-    selected = [f"{one.sql} AS {quoted(str(at))}" for at, one in enumerate(extract.wanted)]
+    selected = [f"{one.sql} AS {quote_identifier(str(at))}" for at, one in enumerate(extract.wanted)]
     if extract.by_window:
-        selected.append(f"{_micros(quoted(extract.by_window.time_column), extract.by_window)} AS {_MICROS}")
+        selected.append(f"{_micros(quote_identifier(extract.by_window.time_column), extract.by_window)} AS {_MICROS}")
     return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{_condition(extract)}"
 
 
 def _condition(extract: DuckdbExtract) -> str:
     if extract.by_window is None:
         return ""
-    return f" WHERE {within(quoted(extract.by_window.time_column), extract.by_window, extract.times)}"
+    return f" WHERE {within(quote_identifier(extract.by_window.time_column), extract.by_window, extract.times)}"
 
 
 def _micros(name: str, by_window: WindowFilter) -> str:
@@ -159,7 +159,7 @@ def _micros(name: str, by_window: WindowFilter) -> str:
     return f"epoch_us(CAST({name} AS {'TIMESTAMP' if by_window.is_local else 'TIMESTAMPTZ'}))"
 
 
-def _made(batch: pa.RecordBatch, extract: DuckdbExtract) -> pa.RecordBatch:
+def _build_batch(batch: pa.RecordBatch, extract: DuckdbExtract) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = [batch.column(at) for at in range(len(extract.wanted))]
@@ -204,7 +204,7 @@ def set_aside(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> 
     """Count the rows without a time, which belong to no window. Cost: one scan of that column."""
     if extract.by_window is None:
         return {}
-    name = quoted(extract.by_window.time_column)
+    name = quote_identifier(extract.by_window.time_column)
     row = first_of(connection, f"SELECT count(*) FROM {extract.source} WHERE {name} IS NULL")
     missing = int(row[0]) if row else 0
     return {NO_TIME: missing} if missing else {}
@@ -223,7 +223,8 @@ def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
         where=unit,
         why="BY DATA TIME needs a timestamp, a date, or a whole number since 1970",
         fix=f"collect BY DATA TIME {found.name}_time FROM … QUERY"
-        f" 'SELECT *, {quoted(found.name)}::timestamptz AS {quoted(f'{found.name}_time')} FROM {source}'",
+        f" 'SELECT *, {quote_identifier(found.name)}::timestamptz"
+        f" AS {quote_identifier(f'{found.name}_time')} FROM {source}'",
     )
 
 

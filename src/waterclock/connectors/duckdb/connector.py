@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import match, no_time_column, seen_of
+from waterclock.connectors.column_matching import map_column_types, match, no_time_column
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, Setting, WindowRequest
 from waterclock.errors import WaterclockError
@@ -105,7 +105,7 @@ class DuckdbCollector:
         del zone
         values = {"window_start": window.start, "window_end": window.end, TIMELABEL: window.label}
         used = {name: values[name] for name in _VALUE.findall(awaits.text)}
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             row = first_of(connection, _VALUE.sub(r"$\1", awaits.text), used)
         return row is not None and bool(row[0])
 
@@ -113,15 +113,15 @@ class DuckdbCollector:
         """Return the columns of the table or query with Spark types; STRING for those whose type must be declared."""
         from waterclock.connectors.duckdb.types import columns_of
 
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             return {column.name: column.spark or "STRING" for column in columns_of(connection, unit)}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return the original error that a Python worker of Spark raised."""
-        from waterclock.connectors.worker_errors import carried
+        from waterclock.connectors.worker_errors import decode_error
 
         del unit, columns
-        return carried(error)
+        return decode_error(error)
 
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
@@ -144,24 +144,24 @@ class DuckdbCollector:
     def _read(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None
     ) -> Collected:
-        from waterclock.connectors.duckdb.collection import DuckdbExtract, DuckdbRequestedColumn, collected
+        from waterclock.connectors.duckdb.collection import DuckdbExtract, DuckdbRequestedColumn, collect_rows
         from waterclock.connectors.duckdb.database import source_of
         from waterclock.connectors.duckdb.types import columns_of, refuse_unsaid
         from waterclock.connectors.values import Times
 
         held = ExitStack()
         try:
-            connection = held.enter_context(self.database.reading(str(unit)))
+            connection = held.enter_context(self.database.open_for_reading(str(unit)))
             there = columns_of(connection, unit)
-            matched = match(columns, [column.found for column in there], where=str(unit))
+            matched = match(columns, [column.source_column for column in there], where=str(unit))
             refuse_unsaid(matched, there, unit)
             by_name = {column.name: column for column in there}
             wanted = tuple(DuckdbRequestedColumn(taken, by_name[taken.source]) for taken in matched.taken)
             times = Times(zone, str(unit.options.get("epoch", "seconds")))
             by_window = None if request is None else _window_filter(request, there, unit)
             extract = DuckdbExtract(self.database, str(unit), source_of(unit), wanted, times, by_window)
-            read = collected(spark, connection, held.close, extract, matched.left_out)
-            return replace(read, seen=seen_of(column.found for column in there))
+            read = collect_rows(spark, connection, held.close, extract, matched.left_out)
+            return replace(read, seen=map_column_types(column.source_column for column in there))
         except BaseException:
             held.__exit__(*sys.exc_info())
             raise

@@ -36,16 +36,16 @@ class DuckdbDatabase:
     may_create: bool = False
 
     @contextmanager
-    def reading(self, where: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    def open_for_reading(self, where: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a read-only transaction. While it is open, no other process can write to the file."""
-        with self._opened(where, writes=False) as connection:
+        with self._open_connection(where, writes=False) as connection:
             connection.execute("BEGIN")
             yield connection
 
     @contextmanager
-    def writing(self, where: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    def open_for_writing(self, where: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a transaction for writing. It is committed only if the block ends without an error."""
-        with self._opened(where, writes=True) as connection:
+        with self._open_connection(where, writes=True) as connection:
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -55,7 +55,7 @@ class DuckdbDatabase:
                 raise
 
     @contextmanager
-    def _opened(self, where: str, *, writes: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _open_connection(self, where: str, *, writes: bool) -> Iterator[duckdb.DuckDBPyConnection]:
         import duckdb
 
         if not Path(self.path).is_file() and not (writes and self.may_create):
@@ -67,15 +67,15 @@ class DuckdbDatabase:
                 fix="mend the connection's path, or bring the file back; nothing was changed",
             )
         try:
-            connection = self._connected(writes=writes)
+            connection = self._connect_with_retry(writes=writes)
             try:
                 yield connection
             finally:
                 connection.close()
         except duckdb.Error as error:
-            raise told(error, self.path, where) from error
+            raise translate_error(error, self.path, where) from error
 
-    def _connected(self, *, writes: bool) -> duckdb.DuckDBPyConnection:
+    def _connect_with_retry(self, *, writes: bool) -> duckdb.DuckDBPyConnection:
         """Open the file; if another process uses it, retry until the timeout."""
         import duckdb
 
@@ -147,14 +147,14 @@ def record_in(connection: duckdb.DuckDBPyConnection) -> DeliveryRecord:
     return DeliveryRecord(lambda sql, values: DuckdbResult(rows_of(connection, sql, values)), "?")
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Return a name as a quoted SQL identifier, whatever characters it contains."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def table_of(unit: Unit) -> str:
     """Return the unit's table as a quoted SQL identifier: `"planes"` or `"main"."planes"`."""
-    return ".".join(quoted(part) for part in unit.path.split("."))
+    return ".".join(quote_identifier(part) for part in unit.path.split("."))
 
 
 def source_of(unit: Unit) -> str:
@@ -195,7 +195,7 @@ def kind_at(connection: duckdb.DuckDBPyConnection, unit: Unit) -> str:
     return ("view" if row[0] == "VIEW" else "table") if row else ""
 
 
-def told(error: duckdb.Error, path: str, where: str) -> WaterclockError:
+def translate_error(error: duckdb.Error, path: str, where: str) -> WaterclockError:
     """Build the error for a refusal by DuckDB; it is `transient` if waiting can help."""
     import duckdb
 

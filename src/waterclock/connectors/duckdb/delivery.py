@@ -26,7 +26,7 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRecord
 from waterclock.connectors.destination_refusals import like_keys
 from waterclock.connectors.duckdb.behind import DuckdbViewTables
-from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of, quoted, record_in, table_of
+from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of, quote_identifier, record_in, table_of
 from waterclock.connectors.duckdb.destination import DIALECT, columns_there, settle_table, wanted_columns
 from waterclock.connectors.exact_values import Holds, StoredColumn, refuse_inexact
 from waterclock.connectors.overwrites import rows_of
@@ -63,14 +63,14 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
 
     database: DuckdbDatabase
 
-    def _reading(self, where: str) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        return self.database.reading(where)
+    def _open_for_reading(self, where: str) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        return self.database.open_for_reading(where)
 
-    def _writing(
+    def _open_for_writing(
         self, where: str, *, called: tuple[str, int] | None = None
     ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         del called
-        return self.database.writing(where)
+        return self.database.open_for_writing(where)
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection, project: str, publish: str) -> None:
         del project, publish
@@ -91,9 +91,9 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
         return table_of(unit)
 
     def _names_there(self, connection: duckdb.DuckDBPyConnection, unit: Unit) -> Mapping[str, str]:
-        return {name: quoted(spelt) for name, (spelt, _) in columns_there(connection, unit).items()}
+        return {name: quote_identifier(spelt) for name, (spelt, _) in columns_there(connection, unit).items()}
 
-    def _missing(self) -> str | None:
+    def _find_missing_database(self) -> str | None:
         path = Path(self.database.path)
         return f"the file {path.name} is gone" if self.database.may_create and not path.exists() else None
 
@@ -117,7 +117,7 @@ def _bring(
         _refuse_cut(connection, unit, delivery, there)
     deleted = 0
     if delivery.is_by_label:
-        sql = f"DELETE FROM {table} WHERE {quoted(there[TIMELABEL][0])} = ?"
+        sql = f"DELETE FROM {table} WHERE {quote_identifier(there[TIMELABEL][0])} = ?"
         deleted = _count(connection, sql, (delivery.label_text,))
     elif delivery.mode is Mode.REPLACE:
         some, values = rows_of(delivery, DIALECT, {name: spelt for name, (spelt, _) in there.items()})
@@ -131,7 +131,7 @@ def _bring(
         deleted += _merge(connection, table, delivery, there)
         _refuse_like_keys(connection, unit, delivery, there)  # different keys within this delivery
     else:
-        listed, taken = (", ".join(map(quoted, some)) for some in (spelt, names))
+        listed, taken = (", ".join(map(quote_identifier, some)) for some in (spelt, names))
         first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
     row = first_of(connection, f"SELECT count(*) FROM temp.{_STAGED} WHERE NOT {_GONE}")
     first_of(connection, f"DROP TABLE temp.{_STAGED}")
@@ -143,9 +143,9 @@ def _merge(
     connection: duckdb.DuckDBPyConnection, table: str, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> int:
     """Delete the rows of deleted keys, and replace the rows of the slice's keys. Return the number of deleted rows."""
-    spelt = {name: quoted(there[name.lower()][0]) for name in wanted_columns(delivery)}
+    spelt = {name: quote_identifier(there[name.lower()][0]) for name in wanted_columns(delivery)}
     keys = {key.lower() for key in delivery.keys}
-    same = " AND ".join(f"s.{quoted(key)} = t.{spelt[key]}" for key in delivery.keys)
+    same = " AND ".join(f"s.{quote_identifier(key)} = t.{spelt[key]}" for key in delivery.keys)
     gone = _count(connection, f"DELETE FROM {table} AS t USING temp.{_STAGED} AS s WHERE s.{_GONE} AND {same}")
     if delivery.is_whole and not delivery.is_by_label:
         kept = f"SELECT 1 FROM temp.{_STAGED} AS s WHERE NOT s.{_GONE} AND {same}"
@@ -153,10 +153,10 @@ def _merge(
     changed = [name for name in spelt if name.lower() not in keys]
     guard = ""
     if delivery.is_by_label and TIMELABEL not in keys:
-        guard = f" AND (t.{spelt[TIMELABEL]} IS NULL OR t.{spelt[TIMELABEL]} <= s.{quoted(TIMELABEL)})"
-    update = ", ".join(f"{spelt[name]} = s.{quoted(name)}" for name in changed)
+        guard = f" AND (t.{spelt[TIMELABEL]} IS NULL OR t.{spelt[TIMELABEL]} <= s.{quote_identifier(TIMELABEL)})"
+    update = ", ".join(f"{spelt[name]} = s.{quote_identifier(name)}" for name in changed)
     matched = f"WHEN MATCHED{guard} THEN UPDATE SET {update} " if changed else ""
-    listed, values = ", ".join(spelt.values()), ", ".join(f"s.{quoted(name)}" for name in spelt)
+    listed, values = ", ".join(spelt.values()), ", ".join(f"s.{quote_identifier(name)}" for name in spelt)
     first_of(
         connection,
         f"MERGE INTO {table} AS t USING (SELECT * FROM temp.{_STAGED} WHERE NOT {_GONE}) AS s ON {same}"
@@ -178,11 +178,14 @@ def _refuse_like_keys(
     texts = [key for key in delivery.keys if there[key.lower()][1] == "VARCHAR"]
     if not texts or row is None or "COLLATE" not in str(row[0]).upper():
         return
-    same = " AND ".join(f"s.{quoted(key)} = t.{quoted(there[key.lower()][0])}" for key in delivery.keys)
-    other = " OR ".join(
-        f"encode(CAST(s.{quoted(key)} AS VARCHAR)) <> encode(t.{quoted(there[key.lower()][0])})" for key in texts
+    same = " AND ".join(
+        f"s.{quote_identifier(key)} = t.{quote_identifier(there[key.lower()][0])}" for key in delivery.keys
     )
-    listed = ", ".join(f"s.{quoted(key)}" for key in delivery.keys)
+    other = " OR ".join(
+        f"encode(CAST(s.{quote_identifier(key)} AS VARCHAR)) <> encode(t.{quote_identifier(there[key.lower()][0])})"
+        for key in texts
+    )
+    listed = ", ".join(f"s.{quote_identifier(key)}" for key in delivery.keys)
     joined = f"temp.{_STAGED} AS s JOIN {table_of(unit)} AS t ON {same}"
     found = first_of(connection, f"SELECT {listed} FROM {joined} WHERE {other} LIMIT 1")
     if found:
@@ -193,7 +196,7 @@ def _refuse_like_keys(
 def _stage(connection: duckdb.DuckDBPyConnection, delivery: Delivery, there: _There) -> None:
     """Write the slice to a temporary table, with the types of a newly created destination."""
     wanted = wanted_columns(delivery, there)
-    listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
+    listed = ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in wanted.items())
     first_of(connection, f"CREATE TEMP TABLE {_STAGED} ({listed}, {_GONE} BOOLEAN NOT NULL)")
     names = [*wanted, _GONE]
     _put(connection, f"temp.{_STAGED}", names, names, delivery, there)
@@ -211,7 +214,7 @@ def _put(
     import pyarrow as pa
 
     rows = 0
-    listed, taken = (", ".join(map(quoted, some)) for some in (into, names))
+    listed, taken = (", ".join(map(quote_identifier, some)) for some in (into, names))
     for batch in _batches(delivery, there):
         connection.register(_SLICE, pa.Table.from_batches([batch]))
         rows += _count(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM {_SLICE}")
@@ -266,7 +269,7 @@ def _refuse_cut(
     for name, kind, spelt, kept in _other_types(delivery, there):
         if kept == "VARCHAR" or kept in _BITS:  # a text stores all; binary fractions were checked before
             continue
-        value = quoted(name)
+        value = quote_identifier(name)
         back = f"TRY_CAST(TRY_CAST({value} AS {kept}) AS {kind})"
         cut = f"NOT {_GONE} AND {back} IS DISTINCT FROM {value}"
         row = first_of(connection, f"SELECT CAST({value} AS VARCHAR) FROM temp.{_STAGED} WHERE {cut} LIMIT 1")
@@ -276,7 +279,7 @@ def _refuse_cut(
                 f"{spelt} cannot keep {row[0]!r}",
                 where=f"{unit}@{delivery.label_text}",
                 why=f"the destination's column is {kept}, and would keep less of it",
-                fix=f"ALTER TABLE {unit.path} ALTER {quoted(spelt)} TYPE {kind}; or cast in the transform",
+                fix=f"ALTER TABLE {unit.path} ALTER {quote_identifier(spelt)} TYPE {kind}; or cast in the transform",
             )
 
 

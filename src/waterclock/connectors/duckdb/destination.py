@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.destination_refusals import foreign_rows
-from waterclock.connectors.duckdb.database import first_of, kind_at, quoted, record_in, table_of
+from waterclock.connectors.duckdb.database import first_of, kind_at, quote_identifier, record_in, table_of
 from waterclock.connectors.overwrites import Dialect, rows_of
 from waterclock.connectors.values import is_plain
 from waterclock.flow.declarations import Unit
@@ -55,11 +55,11 @@ def list_type(spark_type: str) -> str | None:
     return inner and f"{inner}[]"
 
 
-def _bound(value: Any) -> Any:
+def _to_bind_value(value: Any) -> Any:
     return str(value) if isinstance(value, Decimal) else value
 
 
-DIALECT = Dialect(quoted, "?", "CAST({} AS VARCHAR)", _bound)
+DIALECT = Dialect(quote_identifier, "?", "CAST({} AS VARCHAR)", _to_bind_value)
 
 
 def wanted_columns(delivery: Delivery, there: Mapping[str, tuple[str, str]] | None = None) -> dict[str, str]:
@@ -94,13 +94,13 @@ def settle_table(
     table, wanted = table_of(unit), wanted_columns(delivery)
     known = columns_there(connection, unit)
     if not known:
-        listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
+        listed = ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in wanted.items())
         first_of(connection, f"CREATE TABLE {table} ({listed})")
         return columns_there(connection, unit)
     _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
     lacking = {name: kind for name, kind in wanted.items() if name.lower() not in known}
     for name, kind in lacking.items():
-        first_of(connection, f"ALTER TABLE {table} ADD COLUMN {quoted(name)} {kind}")
+        first_of(connection, f"ALTER TABLE {table} ADD COLUMN {quote_identifier(name)} {kind}")
     return columns_there(connection, unit) if lacking else known
 
 

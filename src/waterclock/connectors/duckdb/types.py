@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Matched, SourceColumn
-from waterclock.connectors.duckdb.database import quoted, require_table, source_of
+from waterclock.connectors.duckdb.database import quote_identifier, require_table, source_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -56,7 +56,7 @@ class DuckdbColumn:
     why: str = ""
 
     @property
-    def found(self) -> SourceColumn:
+    def source_column(self) -> SourceColumn:
         """The column in the form in which it is matched with declarations."""
         return SourceColumn(self.name, self.spark)
 
@@ -86,7 +86,7 @@ def columns_of(connection: duckdb.DuckDBPyConnection, unit: Unit) -> list[Duckdb
 
 
 def _column(name: str, kind: Any) -> DuckdbColumn:
-    sql, of = quoted(name), str(kind).lower()
+    sql, of = quote_identifier(name), str(kind).lower()
     text = f"CAST({sql} AS VARCHAR)"
     base = of.partition("(")[0]
     if kind.id == "decimal":
@@ -101,23 +101,23 @@ def _column(name: str, kind: Any) -> DuckdbColumn:
         return DuckdbColumn(name, base, f"CAST({sql} AS {cast})", text, spark)
     if kind.id in {"list", "array", "struct", "map"}:
         json = f"CAST(to_json({sql}) AS VARCHAR)"
-        spark_type = _nested(kind)
+        spark_type = _convert_nested_type(kind)
         return DuckdbColumn(name, kind.id, sql if spark_type else json, json, spark_type or "STRING")
     return DuckdbColumn(name, of, sql, text, None, f"{of} has no counterpart in Spark")
 
 
-def _nested(kind: Any) -> str | None:
+def _convert_nested_type(kind: Any) -> str | None:
     """Return the Spark type of a nested type; None if a part of it cannot be read directly."""
     if kind.id in {"list", "array"}:
-        inner = _nested(dict(kind.children)["child"])
+        inner = _convert_nested_type(dict(kind.children)["child"])
         return inner and f"ARRAY<{inner}>"
     if kind.id == "struct":
-        parts = [(name, _nested(child)) for name, child in kind.children]
+        parts = [(name, _convert_nested_type(child)) for name, child in kind.children]
         if any(part is None for _, part in parts):
             return None
         return f"STRUCT<{', '.join(f'{_spark_name(name)}: {part}' for name, part in parts)}>"
     if kind.id == "map":
-        key, value = (_nested(child) for _, child in kind.children)
+        key, value = (_convert_nested_type(child) for _, child in kind.children)
         return f"MAP<{key}, {value}>" if key and value else None
     if kind.id == "decimal":
         return str(kind).upper()

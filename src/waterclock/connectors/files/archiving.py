@@ -40,14 +40,14 @@ def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]
     archived, the others are archived all the same; then the first error is raised.
     """
     stores = [folder for folder in (landing.folder, landing.archive) if is_remote(folder)]
-    found = each_of(items, lambda item: _tried(landing, item), at=stores[0] if stores else landing.folder)
+    found = each_of(items, lambda item: _try_put_away(landing, item), at=stores[0] if stores else landing.folder)
     failures = [each for each in found if isinstance(each, Exception)]
     if failures:
         raise failures[0]
     return tuple(each for each in found if isinstance(each, Report))
 
 
-def _tried(landing: Landing, item: Item) -> Report | Exception | None:
+def _try_put_away(landing: Landing, item: Item) -> Report | Exception | None:
     try:
         return _put_away(landing, item)
     except Exception as error:  # noqa: BLE001 - raised when the others are archived

@@ -44,7 +44,7 @@ def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
 
     Raises  ValueError for a file that is not Avro, has no records, or needs a compression that is not installed
     """
-    reader = _opened(file)
+    reader = _open_reader(file)
     schema = reader.writer_schema
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         raise ValueError("its values are no records, so it has no columns")
@@ -58,13 +58,13 @@ def reader_of(columns: tuple[SourceColumn, ...]) -> Callable[[IO[bytes]], Iterat
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        reader = _opened(file)
+        reader = _open_reader(file)
         fields = reader.writer_schema["fields"]
         makers = [_maker(field["type"], {}, ()) for field in fields]
         read = 0
         while records := list(islice(reader, _BATCH)):
             arrays = [
-                pa.array(_made([row[field["name"]] for row in records], make), kind)
+                pa.array(_convert_values([row[field["name"]] for row in records], make), kind)
                 for field, (make, kind) in zip(fields, makers, strict=True)
             ]
             arrays.append(pa.array(range(read + 1, read + len(records) + 1), pa.int64()))
@@ -75,7 +75,7 @@ def reader_of(columns: tuple[SourceColumn, ...]) -> Callable[[IO[bytes]], Iterat
     return batches
 
 
-def _made(values: list[Any], make: Callable[[Any], Any]) -> list[Any]:
+def _convert_values(values: list[Any], make: Callable[[Any], Any]) -> list[Any]:
     return values if make is _as_is else [None if value is None else make(value) for value in values]
 
 
@@ -83,7 +83,7 @@ def _as_is(value: Any) -> Any:
     return value
 
 
-def _opened(file: IO[bytes]) -> Any:
+def _open_reader(file: IO[bytes]) -> Any:
     try:
         import fastavro
     except ImportError as error:
@@ -96,7 +96,7 @@ def _opened(file: IO[bytes]) -> Any:
     return fastavro.reader(file)
 
 
-def _known(schema: Any, named: dict[str, Any]) -> Any:
+def _resolve_schema(schema: Any, named: dict[str, Any]) -> Any:
     """Resolve a named schema to its definition."""
     if isinstance(schema, str) and schema in named:
         return named[schema]
@@ -120,7 +120,7 @@ def _type_of(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> str
     if len(branches) != 1:
         kinds = {_kind(each) for each in branches}
         return next((wide for narrow, wide in _WIDENED if kinds == narrow), "STRING")
-    known = _known(branches[0], named)
+    known = _resolve_schema(branches[0], named)
     kind = _kind(known)
     logical = known.get("logicalType") if isinstance(known, Mapping) else None
     if logical == "decimal":
@@ -137,19 +137,19 @@ def _type_of(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> str
         inner = (*within, known["name"])
         fields = (f"`{field['name']}`: {_type_of(field['type'], named, inner)}" for field in known["fields"])
         made = f"STRUCT<{', '.join(fields)}>"
-        return "STRING" if any(_holds(field["type"], named, inner) for field in known["fields"]) else made
+        return "STRING" if any(_is_recursive(field["type"], named, inner) for field in known["fields"]) else made
     return _PLAIN.get(kind, "STRING")
 
 
-def _holds(schema: Any, named: dict[str, Any], names: tuple[str, ...]) -> bool:
+def _is_recursive(schema: Any, named: dict[str, Any], names: tuple[str, ...]) -> bool:
     """Return whether a type contains one of the records that enclose it."""
     for branch in _branches(schema):
-        known = _known(branch, named)
+        known = _resolve_schema(branch, named)
         kind = _kind(known)
         if kind == "record" and known["name"] in names:
             return True
         inner = known.get("items", known.get("values")) if kind in ("array", "map") else None
-        if inner is not None and _holds(inner, named, names):
+        if inner is not None and _is_recursive(inner, named, names):
             return True
     return False
 
@@ -166,7 +166,7 @@ def _maker(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> tuple
         return _as_is, pa.string()
     if told == "STRING":
         return _text, pa.string()
-    known = _known(branches[0], named)
+    known = _resolve_schema(branches[0], named)
     kind = _kind(known)
     if told.startswith("ARRAY<"):
         each, item = _maker(known["items"], named, within)

@@ -73,14 +73,14 @@ def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns)
     if not is_there(path):
         return unreadable(path, FileNotFoundError())
     try:
-        found = _found_in(_looked_at(path, reading, columns))
+        found = _find_broken_rows(_check_rows(path, reading, columns))
     except WaterclockError as error_of_file:
         return error_of_file
     except (OSError, EOFError, UnicodeError, csv.Error) as reason:
         return unreadable(path, reason)
     return WaterclockError(
         "E806",
-        f"{told_name(path)} has {found.told()}",
+        f"{told_name(path)} has {found.describe()}",
         where=f"{_place(path)}:{found.lines[0]}" if found.lines else _place(path),
         why=found.why or _what_spark_says(text),
         fix="mend the file, deliver it again, and `waterclock retry`; or say what becomes of such rows: of a line that "
@@ -107,14 +107,14 @@ class _Broken:
     why: str = ""
     is_all: bool = True
 
-    def told(self) -> str:
+    def describe(self) -> str:
         if len(self.lines) < 2:
             return "a broken row" + "".join(f" in line {line}" for line in self.lines)
         lines = ", ".join(map(str, self.lines[:_MOST_LINES])) + (", …" if len(self.lines) > _MOST_LINES else "")
         return f"{'' if self.is_all else 'at least '}{len(self.lines)} broken rows, in lines {lines}"
 
 
-def _found_in(rows: Iterable[tuple[int, str | None]]) -> _Broken:
+def _find_broken_rows(rows: Iterable[tuple[int, str | None]]) -> _Broken:
     """Return the broken rows of a file. After the first one, at most `_FURTHER` further rows are checked."""
     broken = _Broken()
     further = 0
@@ -142,19 +142,19 @@ def _what_spark_says(text: str) -> str:
     return f"Spark cannot read the row {record[1]}" if record else "Spark cannot read one of its rows"
 
 
-def _looked_at(path: str, reading: ReadOptions, columns: Columns) -> Iterator[tuple[int, str | None]]:
+def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[tuple[int, str | None]]:
     """Yield the line of each row of a file, and the error in it or None; no rows for formats without lines."""
     reading = replace(reading, keeps_unread=keeps_unread(columns))
     (shape,) = shapes_of([path], reading, columns)
     types = {taken.source: taken.type for taken in match(columns, shape.found, where=path).taken if taken.is_typed}
     if shape.format == "csv":
-        yield from _looked_at_csv(path, reading, [found.name for found in shape.found], types)
+        yield from _check_csv_rows(path, reading, [found.name for found in shape.found], types)
     if shape.format == "json" and reading.is_multiline:
-        yield from _looked_at_document(path, reading)
+        yield from _check_document(path, reading)
     elif shape.format == "json":
-        yield from _looked_at_json(path, reading, {} if reading.rows else types)
+        yield from _check_json_rows(path, reading, {} if reading.rows else types)
     if shape.format == "fixed":
-        yield from _looked_at_fixed(path, reading, types)
+        yield from _check_fixed_rows(path, reading, types)
     if shape.format == "xml":
         with bytes_of(path) as file:
             fault = first_fault(file, reading.encoding)
@@ -162,7 +162,7 @@ def _looked_at(path: str, reading: ReadOptions, columns: Columns) -> Iterator[tu
             yield fault
 
 
-def _looked_at_csv(
+def _check_csv_rows(
     path: str, reading: ReadOptions, names: list[str], types: Mapping[str, str]
 ) -> Iterator[tuple[int, str | None]]:
     delimiter = reading.delimiter_of(path)
@@ -179,8 +179,8 @@ def _looked_at_csv(
             yield record.line, _misfits(values, types, reading)
 
 
-def _looked_at_json(path: str, reading: ReadOptions, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
-    for number, line in _numbered(path, reading):
+def _check_json_rows(path: str, reading: ReadOptions, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
+    for number, line in _read_numbered_lines(path, reading):
         try:
             document = json.loads(line)
             require_depth(line)
@@ -196,7 +196,7 @@ def _looked_at_json(path: str, reading: ReadOptions, types: Mapping[str, str]) -
         yield number, _misfits(plain, types)
 
 
-def _looked_at_document(path: str, reading: ReadOptions) -> Iterator[tuple[int, str | None]]:
+def _check_document(path: str, reading: ReadOptions) -> Iterator[tuple[int, str | None]]:
     with text_of(path, reading.encoding) as file:
         try:
             text = file.read()
@@ -208,9 +208,9 @@ def _looked_at_document(path: str, reading: ReadOptions) -> Iterator[tuple[int, 
             yield 1, "it is nested too deep"
 
 
-def _looked_at_fixed(path: str, reading: ReadOptions, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
+def _check_fixed_rows(path: str, reading: ReadOptions, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
     width = width_of(reading)
-    for number, line in _numbered(path, reading):
+    for number, line in _read_numbered_lines(path, reading):
         text = line.rstrip("\r\n")
         if width is not None and text[width:].strip():
             yield number, f"it goes on behind character {width}, where its last field ends"
@@ -220,7 +220,7 @@ def _looked_at_fixed(path: str, reading: ReadOptions, types: Mapping[str, str]) 
         yield number, _misfits(there, types, reading)
 
 
-def _numbered(path: str, reading: ReadOptions) -> Iterator[tuple[int, str]]:
+def _read_numbered_lines(path: str, reading: ReadOptions) -> Iterator[tuple[int, str]]:
     with text_of(path, reading.encoding) as file:
         for number, line in enumerate(file, 1):
             if line.strip():

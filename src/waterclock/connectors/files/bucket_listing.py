@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import chain, takewhile
 from pathlib import Path, PurePosixPath
 
-from waterclock.connectors.files.landed_names import WILDCARD, Finds, Names, is_date_folder, named_at
+from waterclock.connectors.files.landed_names import WILDCARD, Finds, Names, is_date_folder, parse_file_name
 from waterclock.connectors.interface import Report
 from waterclock.filesystem import FileInfo, at, files_below, put_if_absent, text_of
 
@@ -32,10 +32,10 @@ def find_in_bucket(
     """
     finds = Finds()
     folder = text_of(root)
-    found = _landed(folder, names, finds) if names.supplier else _matched(folder, names)
+    found = _list_supplier_files(folder, names, finds) if names.supplier else _list_matching_files(folder, names)
     for relative, name, one in found:
         if name not in without and (only is None or name in only):
-            finds.add(named_at(f"{folder}/{relative}", name, folder, names, zone, one))
+            finds.add(parse_file_name(f"{folder}/{relative}", name, folder, names, zone, one))
     return finds
 
 
@@ -44,7 +44,7 @@ def mark_arrival(target: Path, arrived: datetime) -> None:
     put_if_absent(target.with_name(f".{target.name}.{arrived.astimezone(UTC):{_ARRIVED}}.arrived"), "")
 
 
-def _landed(root: str, names: Names, finds: Finds) -> Iterator[tuple[str, str, FileInfo]]:
+def _list_supplier_files(root: str, names: Names, finds: Finds) -> Iterator[tuple[str, str, FileInfo]]:
     folder = f"{names.supplier}/{names.source}"
     strange: set[str] = set()
     for found in files_below(at(root, folder)):
@@ -60,7 +60,7 @@ def _landed(root: str, names: Names, finds: Finds) -> Iterator[tuple[str, str, F
     finds.reports.extend(Report(f"{root}/{folder}/{path}", "misnamed", detail) for path in sorted(strange))
 
 
-def _matched(root: str, names: Names) -> Iterator[tuple[str, str, FileInfo]]:
+def _list_matching_files(root: str, names: Names) -> Iterator[tuple[str, str, FileInfo]]:
     inner, begin = _fixed_part_of(names.path)
     head = f"{inner}/" if inner else ""
     pattern = _parts_of(names.path)

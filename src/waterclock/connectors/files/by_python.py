@@ -52,7 +52,7 @@ def _of_paths(read: Reader, paths: tuple[str, ...]) -> Callable[[Iterator[pa.Rec
     def batches(ids: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in ids:
             for at in each.column(0).to_pylist():
-                with _telling(file_uri_of(paths[at])), Path(paths[at]).open("rb") as file:
+                with _add_file_to_errors(file_uri_of(paths[at])), Path(paths[at]).open("rb") as file:
                     yield from _with_path(read(file), file_uri_of(paths[at]))
 
     return batches
@@ -62,7 +62,7 @@ def _of_content(read: Reader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
     def batches(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in files:
             for uri, content in zip(each.column(0).to_pylist(), each.column(1), strict=True):
-                with _telling(uri):
+                with _add_file_to_errors(uri):
                     yield from _with_path(read(io.BytesIO(content.as_buffer())), uri)
 
     return batches
@@ -76,7 +76,7 @@ def _with_path(batches: Iterator[pa.RecordBatch], uri: str) -> Iterator[pa.Recor
 
 
 @contextmanager
-def _telling(uri: str) -> Iterator[None]:
+def _add_file_to_errors(uri: str) -> Iterator[None]:
     """Add the file to any error from reading it, so that the driver can report it."""
     try:
         yield

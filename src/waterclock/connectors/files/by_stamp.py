@@ -17,7 +17,14 @@ from itertools import takewhile
 from operator import attrgetter
 from pathlib import Path
 
-from waterclock.connectors.files.landed_names import Candidate, Names, is_date_folder, listed, mode_of, named_at
+from waterclock.connectors.files.landed_names import (
+    Candidate,
+    Names,
+    is_date_folder,
+    list_folder,
+    mode_of,
+    parse_file_name,
+)
 from waterclock.connectors.interface import Report
 from waterclock.filesystem import FileInfo, at, files_below, text_of
 from waterclock.object_stores import is_remote
@@ -56,7 +63,7 @@ class ByStamp:
         """Yield the files stamped at `low` or later, oldest first."""
         begin = self._name(low, -_DISORDER)
         found = [
-            _put_in_order(self._looked_at(folder, names, range(bisect_left(names, begin), len(names))), sign=1)
+            _put_in_order(self._read_candidates(folder, names, range(bisect_left(names, begin), len(names))), sign=1)
             for folder, names in self._folders
         ]
         return (one for one in merge(*found, key=stamp_of) if one.stamp >= low)
@@ -67,13 +74,13 @@ class ByStamp:
         found = []
         for folder, names in self._folders:
             last = len(names) if end is None else bisect_left(names, end)
-            found.append(_put_in_order(self._looked_at(folder, names, range(last - 1, -1, -1)), sign=-1))
+            found.append(_put_in_order(self._read_candidates(folder, names, range(last - 1, -1, -1)), sign=-1))
         return (one for one in merge(*found, key=stamp_of, reverse=True) if until is None or one.stamp <= until)
 
     def _list(self, folder: str) -> None:
         if stat.S_ISLNK(mode_of(folder)):
             return
-        there = listed(folder)
+        there = list_folder(folder)
         self._folders.append((folder, sorted(name for name in there if name.startswith(self._prefix))))
         for name in there:
             if not name.startswith(self._prefix) and is_date_folder(name):
@@ -89,11 +96,11 @@ class ByStamp:
                 self._stored[f"{folder}/{name}"] = found
         self._folders.extend((folder, sorted(names)) for folder, names in by_folder.items())
 
-    def _looked_at(self, folder: str, names: Sequence[str], places: Iterable[int]) -> Iterator[Candidate]:
+    def _read_candidates(self, folder: str, names: Sequence[str], places: Iterable[int]) -> Iterator[Candidate]:
         for place in places:
             path = f"{folder}{self._slash}{names[place]}"
             found = self._stored.get(path)
-            one = named_at(path, names[place], self._root, self._names, self._zone, found)
+            one = parse_file_name(path, names[place], self._root, self._names, self._zone, found)
             if not isinstance(one, Report) and (found or stat.S_IFMT(mode_of(path)) in (0, stat.S_IFREG)):
                 yield one
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import IO
 
 from waterclock.connectors.files.landed_names import FORMATS
-from waterclock.filesystem import opened
+from waterclock.filesystem import open_for_reading
 
 DAMAGED = "damaged"
 """The problem of a file that waiting cannot fix."""
@@ -38,7 +38,7 @@ def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> 
     ending, compression = kind
     if size == 0:
         return "half-written", "it is empty"
-    with opened(path, size) as file:
+    with open_for_reading(path, size) as file:
         if compression:
             return _compressed_problem(file, size, compression, is_json=_is_json(ending))
         look_at = _LOOKS.get("xls" if ending == "xls" else FORMATS.get(ending, ""))

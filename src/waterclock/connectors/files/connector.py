@@ -29,10 +29,10 @@ from waterclock.connectors.files.name_stamps import CLOCK_AFTER_STAMP, wrong_sta
 from waterclock.connectors.files.number_texts import wrong_numbers
 from waterclock.connectors.files.originals import RAW, keeps_times, rows_of_files
 from waterclock.connectors.files.originals import TYPES as RAW_TYPES
-from waterclock.connectors.files.origins import told_apart, with_file_names
+from waterclock.connectors.files.origins import split_origin_columns, with_file_names
 from waterclock.connectors.files.own_copies import name_as_landed
-from waterclock.connectors.files.places import folder_of, landing_of, reach
-from waterclock.connectors.files.reading_options import ROOM, ReadOptions, reading_of, wrong_raw, wrong_reading
+from waterclock.connectors.files.places import folder_of, reach, resolve_landing
+from waterclock.connectors.files.reading_options import ROOM, ReadOptions, parse_read_options, wrong_raw, wrong_reading
 from waterclock.connectors.files.stamp_notes import note_of, warning_of
 from waterclock.connectors.files.writing import wrong_writing
 from waterclock.connectors.interface import (
@@ -196,7 +196,7 @@ class FilesCollector:
 
         Raises  E804 if there is no file, and the unit's name is that of one file
         """
-        newest = land.newest_stamp(self._landing(unit), _names_of(unit), now=datetime.now(UTC))
+        newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
         if newest is None and landed_names.ends_as_files_do(_names_of(unit)):
             raise _no_such_file(unit)  # without a clock its labels would be made without rows
         return newest + CLOCK_AFTER_STAMP if newest else None
@@ -207,9 +207,9 @@ class FilesCollector:
         A marker whose name does not depend on the window counts for windows that end before its last modification.
         """
         if awaits.sign is Sign.NEXT:
-            newest = land.newest_stamp(self._landing(unit), _names_of(unit), now=datetime.now(UTC))
+            newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
             return newest is not None and newest >= window.end
-        return has_marker(self._landing(unit).folder, awaits.text, window, zone)
+        return has_marker(self._resolve_landing(unit).folder, awaits.text, window, zone)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Return the columns of raw rows, or else of the newest complete CSV file; None without one."""
@@ -221,30 +221,30 @@ class FilesCollector:
         item = next((item for item in newest if self._format(item) == "csv"), None)
         if item is None:
             return None
-        shapes = shapes_of([item.path], self._reading(unit), Columns())
+        shapes = shapes_of([item.path], self._resolve_read_options(unit), Columns())
         return {found.name: found.type or "STRING" for shape in shapes for found in shape.found}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return an error that names the file, the line and the column that Spark failed to read."""
         from waterclock.connectors.files.broken import explain
 
-        found = explain(error, self._reading(unit), told_apart(columns)[0])
-        return None if found is None else name_as_landed(found, self._reading(unit))
+        found = explain(error, self._resolve_read_options(unit), split_origin_columns(columns)[0])
+        return None if found is None else name_as_landed(found, self._resolve_read_options(unit))
 
     def value_of_text(self, unit: Unit, text: str, type_text: str, zone: str) -> str:
         """Return the SQL that parses a text by the unit's options, such as `date_format`; NULL if it is invalid."""
         from waterclock.connectors.files.scanning import value_of_text
 
-        return value_of_text(text, type_text, zone, self._reading(unit))
+        return value_of_text(text, type_text, zone, self._resolve_read_options(unit))
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """List all complete files of the unit, new and archived, oldest first; report the skipped ones."""
         names = _names_of(unit)
-        return land.list_items(self._landing(unit), names, now=datetime.now(UTC), taken=taken)
+        return land.list_items(self._resolve_landing(unit), names, now=datetime.now(UTC), taken=taken)
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
         """Return files by name, archived or not; see `landing.find_items`."""
-        return land.find_items(self._landing(unit), _names_of(unit), names)
+        return land.find_items(self._resolve_landing(unit), _names_of(unit), names)
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
@@ -254,7 +254,7 @@ class FilesCollector:
 
         read = [item for taken in items.values() for item in taken]
         collected = self._read_items(spark, unit, items, columns, zone)
-        check = partial(require_unchanged, self._landing(unit), _names_of(unit), read)
+        check = partial(require_unchanged, self._resolve_landing(unit), _names_of(unit), read)
         return replace(collected, require_unchanged=check, notes=_notes(unit, read))
 
     def _read_items(
@@ -267,20 +267,22 @@ class FilesCollector:
         labels = {item.path: label_of(label) for label, taken in items.items() for item in taken}
         if not labels:
             return self._no_rows(spark, unit, columns, zone)
-        own, tells = told_apart(columns)
-        scanned = scan(spark, list(labels), self._reading(unit), own, zone, has_rows="row" in tells)
+        own, tells = split_origin_columns(columns)
+        scanned = scan(spark, list(labels), self._resolve_read_options(unit), own, zone, has_rows="row" in tells)
         rows = scanned.frame
         if "file" in tells:
             rows = with_file_names(spark, rows, [item for taken in items.values() for item in taken])
         frame = _with_file_labels(spark, rows, labels)
-        source = {label_of(label): [_listed(item) for item in taken] for label, taken in items.items()}
-        by_label = {label: scanned.seen_in({item.path for item in taken}) for label, taken in items.items() if taken}
+        source = {label_of(label): [_item_to_dict(item) for item in taken] for label, taken in items.items()}
+        by_label = {
+            label: scanned.merge_column_types({item.path for item in taken}) for label, taken in items.items() if taken
+        }
         return Collected(
             frame,
             left_out=scanned.left_out,
             source={"items": source},
             close=scanned.close,
-            seen=scanned.seen_in(),
+            seen=scanned.merge_column_types(),
             seen_by_label=by_label,
         )
 
@@ -288,7 +290,7 @@ class FilesCollector:
         """Move files to the archive; see `archiving.archive_items`."""
         from waterclock.connectors.files.archiving import archive_items
 
-        return archive_items(self._landing(unit), items)
+        return archive_items(self._resolve_landing(unit), items)
 
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
@@ -299,24 +301,33 @@ class FilesCollector:
 
         first, last = request.windows[0].start, request.windows[-1].end
         span = (first, last + request.slack)
-        chosen = land.list_between(self._landing(unit), _names_of(unit), span, now=datetime.now(UTC))
+        chosen = land.list_between(self._resolve_landing(unit), _names_of(unit), span, now=datetime.now(UTC))
         if not chosen:
             return self._no_rows(spark, unit, columns, zone)
-        own, tells = told_apart(columns)
+        own, tells = split_origin_columns(columns)
         stamps, time = {item.path: item.stamp for item in chosen}, request.time_column
         has_rows = "row" in tells
-        scanned = scan(spark, list(stamps), self._reading(unit), own, zone, time=time, stamps=stamps, has_rows=has_rows)
+        scanned = scan(
+            spark,
+            list(stamps),
+            self._resolve_read_options(unit),
+            own,
+            zone,
+            time=time,
+            stamps=stamps,
+            has_rows=has_rows,
+        )
         rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
         abroad = [item.path for item in chosen if not first <= item.stamp < last]
         frame, set_aside = sorted_into_windows(rows, request.windows, abroad)
-        source = {"items": [_listed(item) for item in chosen]}
+        source = {"items": [_item_to_dict(item) for item in chosen]}
         return Collected(
             frame,
             set_aside,
             scanned.left_out,
             source,
             close=scanned.close,
-            seen=scanned.seen_in(),
+            seen=scanned.merge_column_types(),
             notes=_notes(unit, chosen),
         )
 
@@ -327,8 +338,8 @@ class FilesCollector:
         from waterclock.connectors.files.looks import look
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)
-        items = land.list_between(self._landing(unit), _names_of(unit), span, now=datetime.now(UTC))
-        return look(spark, items, request, self._reading(unit), told_apart(columns)[0], zone)
+        items = land.list_between(self._resolve_landing(unit), _names_of(unit), span, now=datetime.now(UTC))
+        return look(spark, items, request, self._resolve_read_options(unit), split_origin_columns(columns)[0], zone)
 
     def read_snapshot(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
@@ -340,19 +351,19 @@ class FilesCollector:
         chosen = self._of_one_stamp(unit, now)
         if not chosen:
             items = self.arrivals(unit).items
-            raise _all_later(unit, items[0], now) if items else _nothing_to_read(unit)
+            raise _all_later(unit, items[0], now) if items else _no_files_error(unit)
         if _is_raw(unit):
             return self._raw(spark, unit, {None: chosen}, columns)
-        own, tells = told_apart(columns)
+        own, tells = split_origin_columns(columns)
         paths = [item.path for item in chosen]
-        scanned = scan(spark, paths, self._reading(unit), own, zone, has_rows="row" in tells)
+        scanned = scan(spark, paths, self._resolve_read_options(unit), own, zone, has_rows="row" in tells)
         rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
         return Collected(
             rows.drop(FILE_KEY),
             left_out=scanned.left_out,
-            source={"items": [_listed(item) for item in chosen]},
+            source={"items": [_item_to_dict(item) for item in chosen]},
             close=scanned.close,
-            seen=scanned.seen_in(),
+            seen=scanned.merge_column_types(),
             notes=_notes(unit, chosen),
         )
 
@@ -365,10 +376,10 @@ class FilesCollector:
     ) -> Collected:
         """Return a row for each file, with the label that takes it; without labels for a snapshot."""
         by_label: dict[datetime | None, Sequence[Item]] = {label: taken for label, taken in items.items()}  # noqa: C416
-        landing = self._landing(unit)
+        landing = self._resolve_landing(unit)
         has_times = keeps_times(landing.folder, landing.archive)
         collected = rows_of_files(spark, by_label, columns, landing.folder, has_times=has_times)
-        positions = {label: [_listed(item) for item in taken] for label, taken in by_label.items()}
+        positions = {label: [_item_to_dict(item) for item in taken] for label, taken in by_label.items()}
         source = {label_of(label): of for label, of in positions.items() if label is not None}
         return replace(collected, source={"items": positions.get(None, source)})
 
@@ -383,7 +394,7 @@ class FilesCollector:
 
     def _newest_first(self, unit: Unit, until: datetime | None = None) -> Iterator[tuple[Item, ...]]:
         names = _names_of(unit)
-        return land.newest_first(self._landing(unit), names, now=datetime.now(UTC), until=until)
+        return land.newest_first(self._resolve_landing(unit), names, now=datetime.now(UTC), until=until)
 
     def _no_rows(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
         """Return a frame without rows, with the columns of the newest file, or the declared ones without a file."""
@@ -392,22 +403,22 @@ class FilesCollector:
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import FILE_KEY
 
-        columns, _ = told_apart(columns)
+        columns, _ = split_origin_columns(columns)
         items = next(self._newest_first(unit), ())
         label = sf.lit("").alias(TIMELABEL)
         if items:
-            scanned = scan(spark, [items[-1].path], self._reading(unit), columns, zone)
+            scanned = scan(spark, [items[-1].path], self._resolve_read_options(unit), columns, zone)
             nothing = scanned.frame.drop(FILE_KEY).select("*", label).limit(0)
             return Collected(nothing, source={"items": []}, is_empty=True, close=scanned.close)
         fields = [sf.lit(None).cast(column.type or "STRING").alias(column.name) for column in columns.named]
         return Collected(spark.range(0).select(*fields, label), source={"items": []}, is_empty=True)
 
-    def _reading(self, unit: Unit) -> ReadOptions:
-        landing = self._landing(unit)
-        return replace(reading_of(unit.options), room=landing.archive / ROOM, landing=landing.folder)
+    def _resolve_read_options(self, unit: Unit) -> ReadOptions:
+        landing = self._resolve_landing(unit)
+        return replace(parse_read_options(unit.options), room=landing.archive / ROOM, landing=landing.folder)
 
-    def _landing(self, unit: Unit) -> land.Landing:
-        return landing_of(self.setting, unit)
+    def _resolve_landing(self, unit: Unit) -> land.Landing:
+        return resolve_landing(self.setting, unit)
 
     @staticmethod
     def _format(item: Item) -> str:
@@ -430,16 +441,16 @@ def _notes(unit: Unit, items: Iterable[Item]) -> tuple[str, ...]:
     return () if note is None else (note,)
 
 
-def _listed(item: Item) -> dict[str, object]:
+def _item_to_dict(item: Item) -> dict[str, object]:
     return {"name": item.name, "stamp": item.stamp.isoformat(), "size": item.size}
 
 
 def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str, str]) -> DataFrame:
     from waterclock.connectors.files.origins import by_file
     from waterclock.connectors.windowing import FILE_KEY
-    from waterclock.spark_sql import quoted, sql_text
+    from waterclock.spark_sql import quote_name, sql_text
 
-    names = [quoted(name) for name in frame.columns if name != FILE_KEY]
+    names = [quote_name(name) for name in frame.columns if name != FILE_KEY]
     if len(set(labels.values())) == 1:
         return frame.selectExpr(*names, f"{sql_text(next(iter(labels.values())))} AS {TIMELABEL}")
     frame, found = by_file(spark, frame, labels)
@@ -470,7 +481,7 @@ def _no_such_file(unit: Unit) -> WaterclockError:
     )
 
 
-def _nothing_to_read(unit: Unit) -> WaterclockError:
+def _no_files_error(unit: Unit) -> WaterclockError:
     return WaterclockError(
         "E804",
         f"{unit} holds no files to read",

@@ -22,7 +22,15 @@ from waterclock.connectors.files.originals import TYPES, digest_of
 from waterclock.connectors.sealed import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import look, make_delivery_folder, move_file, names_in, opened, remove_file, written
+from waterclock.filesystem import (
+    look,
+    make_delivery_folder,
+    move_file,
+    names_in,
+    open_for_reading,
+    open_for_writing,
+    remove_file,
+)
 from waterclock.flow.declarations import Unit
 from waterclock.object_stores import is_remote
 
@@ -96,26 +104,26 @@ class Copier:
                 E820 for a place with a file that this publish did not deliver
         """
         for one in originals_of(delivery):
-            yield self._copied(delivery, one, inner, places)
+            yield self._copy_file(delivery, one, inner, places)
 
-    def _copied(self, delivery: Delivery, one: Original, inner: Path, places: Mapping[str, str]) -> Copy:
+    def _copy_file(self, delivery: Delivery, one: Original, inner: Path, places: Mapping[str, str]) -> Copy:
         target = inner / one.name
         changed = one.changed if self.keeps_times else None
         copy = Copy(str(target), one.size, one.sha256, changed.isoformat() if changed else None)
         where = f"{self.unit}@{delivery.label_text}"
-        if self._stands(copy, where):
+        if self._is_in_place(copy, where):
             return copy
         key = hashlib.sha256(f"{target}\n{one.sha256}\n{copy.changed}".encode()).hexdigest()[:40]
         part = Path(self.parts, key)
         if not self._is_whole(self.folder / str(part), one):
             source = places.get(one.name)
             if source is None:
-                raise _gone(one, where)
+                raise _missing_original_error(one, where)
             self._copy(source, one, changed, self.folder / str(part), where)
         fault("deliver.copied")
         return Copy(copy.target, copy.size, copy.sha256, copy.changed, str(part))
 
-    def _stands(self, copy: Copy, where: str) -> bool:
+    def _is_in_place(self, copy: Copy, where: str) -> bool:
         """Return whether the file is in its place. Raise E820 for another file that this publish did not deliver."""
         place = self.folder / copy.target
         try:
@@ -124,7 +132,7 @@ class Copier:
             return False
         problem = copy.problem(self.folder)
         if problem is None:
-            return not self.keeps_times or copy.changed is None or _changed_at(place) == copy.changed
+            return not self.keeps_times or copy.changed is None or _read_change_time(place) == copy.changed
         if copy.target not in self.earlier():
             raise WaterclockError(
                 "E820",
@@ -146,7 +154,7 @@ class Copier:
         make_delivery_folder(part.parent)
         aside = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
         try:
-            with opened(source) as reading, written(aside) as writing:
+            with open_for_reading(source) as reading, open_for_writing(aside) as writing:
                 _send(one, source, (reading, writing), where)  # if that raises, no object is created
             _read_back(one, aside, where)
         except BaseException:
@@ -179,19 +187,19 @@ def _send(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where:
         found.update(chunk)
         writing.write(chunk)
     if found.hexdigest() != one.sha256:
-        raise _harmed(one, found.hexdigest(), source, where)
+        raise _changed_original_error(one, found.hexdigest(), source, where)
 
 
 def _read_back(one: Original, aside: Path, where: str) -> None:
     if digest_of(aside) != one.sha256:
-        raise _miscopied(one, where)
+        raise _bad_copy_error(one, where)
 
 
-def _changed_at(place: Path) -> str:
+def _read_change_time(place: Path) -> str:
     return look(place).changed.isoformat()
 
 
-def _gone(one: Original, where: str) -> WaterclockError:
+def _missing_original_error(one: Original, where: str) -> WaterclockError:
     return WaterclockError(
         "E383",
         f"{one.name} cannot be copied",
@@ -201,7 +209,7 @@ def _gone(one: Original, where: str) -> WaterclockError:
     )
 
 
-def _harmed(one: Original, found: str, source: str, where: str) -> WaterclockError:
+def _changed_original_error(one: Original, found: str, source: str, where: str) -> WaterclockError:
     return WaterclockError(
         "E383",
         f"{one.name} is not what was collected",
@@ -211,7 +219,7 @@ def _harmed(one: Original, found: str, source: str, where: str) -> WaterclockErr
     )
 
 
-def _miscopied(one: Original, where: str) -> WaterclockError:
+def _bad_copy_error(one: Original, where: str) -> WaterclockError:
     return WaterclockError(
         "E383",
         f"the copy of {one.name} is not what was sent",

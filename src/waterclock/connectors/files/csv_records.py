@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING
 
 from waterclock.connectors.files.by_python import NUMBER, Reader
-from waterclock.connectors.files.encodings import decoded, decompressed
+from waterclock.connectors.files.encodings import decode_file, decompress_file
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.spark_sql import sql_text
 
@@ -57,7 +57,7 @@ class Quotes:
             at, is_open = len(self.quote), True
         while True:
             if is_open:
-                at = self._closing(text, at)
+                at = self._find_closing_quote(text, at)
                 if at < 0:
                     return True
                 if at < len(text) and not text.startswith(self.delimiter, at) and begun_before:
@@ -80,7 +80,7 @@ class Quotes:
         is_open = f"regexp_replace({bare}, {closed}, '$1') RLIKE {opened}"
         return f"CASE WHEN contains(value, {sql_text(self.quote)}) THEN {is_open} ELSE FALSE END"
 
-    def _closing(self, text: str, at: int) -> int:
+    def _find_closing_quote(self, text: str, at: int) -> int:
         """Return the index after the quote that closes a field; -1 without one."""
         if self.escape:
             found = next((each for each in self._signs.finditer(text, at) if each[0] == self.quote), None)
@@ -106,10 +106,10 @@ def records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
     numbered = enumerate(lines, 1)
     again: deque[tuple[int, str]] = deque()
 
-    def following() -> tuple[int, str] | None:
+    def next_line() -> tuple[int, str] | None:
         return again.popleft() if again else next(numbered, None)
 
-    while (found := following()) is not None:
+    while (found := next_line()) is not None:
         number, line = found
         if not line.strip(_BLANK):
             continue
@@ -119,7 +119,7 @@ def records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
         taken = list[tuple[int, str]]()
         signs = len(line)
         is_open: bool | None = True
-        while is_open and signs <= MOST_OF_A_RECORD and (more := following()) is not None:
+        while is_open and signs <= MOST_OF_A_RECORD and (more := next_line()) is not None:
             taken.append(more)
             signs += len(more[1])
             is_open = quotes.is_open_after(_bare(more[1]), is_open=True)
@@ -146,7 +146,7 @@ def reader_of(reading: ReadOptions, delimiter: str, compression: str) -> Reader:
     quotes = quotes_of(reading, delimiter)
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
-        found = records(decoded(decompressed(file, compression), reading.encoding), quotes)
+        found = records(decode_file(decompress_file(file, compression), reading.encoding), quotes)
         if reading.has_header:
             next(found, None)
         batch: list[Record] = []

@@ -32,7 +32,7 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.files.copying import Copier, Copy, of_record, originals_of, tidy_parts
 from waterclock.connectors.files.originals import RAW
 from waterclock.connectors.files.writing import ENDINGS, WriteOptions, write_file
-from waterclock.connectors.sealed import batches_of, labelled
+from waterclock.connectors.sealed import add_timelabel, batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import (
@@ -87,13 +87,13 @@ class FilesDeliverer:
         one = deliveries[0]
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         records = self._records(one.project, one.publish)
-        with _telling(self.folder, where):
-            if stands := self._stands(records, one.claim):
+        with _translate_errors(self.folder, where):
+            if stands := self._load_delivered(records, one.claim):
                 return stands
             self._refuse_foreign(unit, one)
             if unit.options.get("format") == RAW:
-                return self._copied(unit, deliveries, records)
-            writing = writing_of(unit)
+                return self._deliver_copies(unit, deliveries, records)
+            writing = parse_write_options(unit)
             targets = [place_of(unit, delivery, writing) for delivery in deliveries]
             self._finish_earlier(records, targets)
             newest = self.last(unit, one.project, one.publish)
@@ -101,7 +101,7 @@ class FilesDeliverer:
             parts = [_part_of(target, one.claim, attempt) for target in targets]
             try:
                 entries = [
-                    self._written(delivery, target, part, writing, newest)
+                    self._write_part(delivery, target, part, writing, newest)
                     for delivery, target, part in zip(deliveries, targets, parts, strict=True)
                 ]
                 fault("deliver.rows")
@@ -109,7 +109,7 @@ class FilesDeliverer:
                 fault("deliver.latched")
                 self._finish(records, one.claim)
             except FileNotFoundError:
-                stands = self._stands(records, one.claim)
+                stands = self._load_delivered(records, one.claim)
                 if not stands:
                     raise
                 # another runner has completed the claim in the meantime, and removed this part as superseded
@@ -118,7 +118,7 @@ class FilesDeliverer:
         fault("deliver.done")
         return stands
 
-    def _copied(self, unit: Unit, deliveries: Sequence[Delivery], records: Path) -> tuple[Delivered, ...]:
+    def _deliver_copies(self, unit: Unit, deliveries: Sequence[Delivery], records: Path) -> tuple[Delivered, ...]:
         """Copy the files of a claim's labels to parts, verify each, and put them in their places in order."""
         one = deliveries[0]
         self._finish_copies(records)
@@ -150,7 +150,7 @@ class FilesDeliverer:
         for claim in _claims_in(records)[:_LAST_CLAIMS][::-1]:
             self._finish(records, claim)
 
-    def _written(
+    def _write_part(
         self, delivery: Delivery, target: Path, part: Path, writing: WriteOptions, newest: Delivered | None
     ) -> _Entry:
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
@@ -162,7 +162,7 @@ class FilesDeliverer:
         batches = batches_of(delivery.files, [name for name, _ in delivery.columns])
         columns = delivery.columns
         if delivery.is_by_label and writing.has_timelabel:
-            batches, columns = labelled(batches, delivery.label_text), (*columns, (TIMELABEL, "STRING"))
+            batches, columns = add_timelabel(batches, delivery.label_text), (*columns, (TIMELABEL, "STRING"))
         rows = write_file(place, batches, columns, writing)
         delivered = Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, 0, delivery.note)
         return _Entry(delivered, str(target), look(place).size, str(part))
@@ -170,8 +170,8 @@ class FilesDeliverer:
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Create the claim's record without a file, unless it exists."""
         records = self._records(project, publish)
-        with _telling(self.folder, str(unit)):
-            if stands := self._stands(records, claim):
+        with _translate_errors(self.folder, str(unit)):
+            if stands := self._load_delivered(records, claim):
                 return stands[-1]
             entry = _Entry(Delivered(claim, DeliveryOutcome.KILLED, "", 0), "")
             stands = self._latch(records, project, claim, [entry], None)
@@ -184,8 +184,8 @@ class FilesDeliverer:
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
         """Return the outcome of a claim. If a crash left its files as parts, put them in place."""
-        with _telling(self.folder, str(unit)):
-            stands = self._stands(self._records(project, publish), claim)
+        with _translate_errors(self.folder, str(unit)):
+            stands = self._load_delivered(self._records(project, publish), claim)
         return stands[-1] if stands else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
@@ -195,20 +195,20 @@ class FilesDeliverer:
         for claim in _claims_in(records):
             record = _read(records / f"{claim}.json")
             if record and record["newest"]:
-                return replace(_delivered(record["newest"]), is_repeat=True)
+                return replace(_parse_delivered(record["newest"]), is_repeat=True)
         return None
 
-    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+    def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Check the claim's record and its newest label's file, which only our deliveries may change."""
         records = self._records(project, publish)
-        with _telling(self.folder, str(unit)):
-            stands = self._stands(records, claim)  # puts files in place that a crash left as parts
+        with _translate_errors(self.folder, str(unit)):
+            stands = self._load_delivered(records, claim)  # puts files in place that a crash left as parts
             if not stands or stands[-1].outcome is DeliveryOutcome.KILLED:
                 return f"{RECORDS / project / publish} has no record of claim {claim}"
             record = _read(records / f"{claim}.json") or {"deliveries": []}
             # another claim may have delivered an older label of this one again
             entry = max(_entries(record), key=lambda one: one.delivered.label_text, default=None)
-            changed = _changed(self.folder / entry.target, entry) if entry and entry.target else None
+            changed = _describe_change(self.folder / entry.target, entry) if entry and entry.target else None
             for copy in entry.copies if entry else ():
                 changed = changed or copy.problem(self.folder)
         newest = self.last(unit, project, publish) if changed else None
@@ -230,7 +230,7 @@ class FilesDeliverer:
                     fix="publish under another name, or into another folder",
                 )
 
-    def _stands(self, records: Path, claim: int) -> tuple[Delivered, ...]:
+    def _load_delivered(self, records: Path, claim: int) -> tuple[Delivered, ...]:
         record = _read(records / f"{claim}.json")
         if record is None:
             return ()
@@ -282,7 +282,7 @@ class FilesDeliverer:
         }
         make_delivery_folder(records)
         if not put_if_absent(records / f"{claim}.json", json.dumps(record), is_flushed=True):
-            return self._stands(records, claim)
+            return self._load_delivered(records, claim)
         return tuple(entry.delivered for entry in entries)
 
     def _finish(self, records: Path, claim: int) -> None:
@@ -305,7 +305,7 @@ class FilesDeliverer:
             flush_folder(target.parent)
 
 
-def writing_of(unit: Unit) -> WriteOptions:
+def parse_write_options(unit: Unit) -> WriteOptions:
     """Parse a unit's options about writing files."""
     options = unit.options
     return WriteOptions(
@@ -337,7 +337,7 @@ def _parts(delivered: Delivered) -> dict[str, Any]:
     return {**asdict(delivered), "outcome": delivered.outcome.value, "is_repeat": False}
 
 
-def _delivered(parts: Mapping[str, Any]) -> Delivered:
+def _parse_delivered(parts: Mapping[str, Any]) -> Delivered:
     return Delivered(**{**parts, "outcome": DeliveryOutcome(parts["outcome"])})
 
 
@@ -349,7 +349,7 @@ def _entry(parts: Mapping[str, Any]) -> _Entry:
     beside = {"target", "size", "part", "copies"}
     delivered = {name: part for name, part in parts.items() if name not in beside}
     copies = of_record(parts.get("copies", ()))
-    return _Entry(_delivered(delivered), parts["target"], parts.get("size"), parts.get("part", ""), copies)
+    return _Entry(_parse_delivered(delivered), parts["target"], parts.get("size"), parts.get("part", ""), copies)
 
 
 def _claims_in(records: Path) -> list[int]:
@@ -365,7 +365,7 @@ def _told_places(records: Path) -> frozenset[str]:
     return frozenset(copy.target for entry in entries for copy in entry.copies)
 
 
-def _changed(target: Path, entry: _Entry) -> str | None:
+def _describe_change(target: Path, entry: _Entry) -> str | None:
     try:
         size = look(target).size
     except FileNotFoundError:
@@ -383,7 +383,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _telling(folder: Path, where: str) -> Iterator[None]:
+def _translate_errors(folder: Path, where: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from waterclock.connectors.files.landed_names import format_of
-from waterclock.filesystem import opened
+from waterclock.filesystem import open_for_reading
 from waterclock.object_stores import is_remote
 
 _MARKS = {"16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)}
@@ -20,7 +20,7 @@ _UTF8 = frozenset(("UTF-8", "UTF8", "UTF-8-SIG"))
 
 def text_of(path: str, encoding: str, *, errors: str = "strict") -> IO[str]:
     """Open a file as text and decompress it; line ends are preserved."""
-    return decoded(bytes_of(path), encoding, errors=errors)
+    return decode_file(bytes_of(path), encoding, errors=errors)
 
 
 def bytes_of(path: str) -> IO[bytes]:
@@ -28,11 +28,11 @@ def bytes_of(path: str) -> IO[bytes]:
     kind = format_of(Path(path).name)
     compression = kind[1] if kind else ""
     if not compression:
-        return opened(path)
-    return decompressed(opened(path) if is_remote(path) else path, compression)
+        return open_for_reading(path)
+    return decompress_file(open_for_reading(path) if is_remote(path) else path, compression)
 
 
-def decompressed(file: IO[bytes] | str, compression: str) -> IO[bytes]:
+def decompress_file(file: IO[bytes] | str, compression: str) -> IO[bytes]:
     """Return the decompressed stream of an open file, or of a file on this machine by its path."""
     if not compression:
         return cast("IO[bytes]", file)
@@ -45,7 +45,7 @@ def decompressed(file: IO[bytes] | str, compression: str) -> IO[bytes]:
     return cast("IO[bytes]", pa.input_stream(file, compression="zstd"))
 
 
-def decoded(file: IO[bytes], encoding: str, *, errors: str | None = None) -> IO[str]:
+def decode_file(file: IO[bytes], encoding: str, *, errors: str | None = None) -> IO[str]:
     """Return an open file as text. A byte order mark is removed, and determines the byte order if there is one.
 
     Without `errors`, bytes that are not UTF-8 become U+FFFD, as in Spark's own reader; other encodings are strict.

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.files.by_python import NUMBER
-from waterclock.connectors.files.formulas import left_out
+from waterclock.connectors.files.formulas import find_formula_cells
 from waterclock.connectors.files.reading_options import Cells, ReadOptions
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.extras import install_extra
@@ -141,9 +141,9 @@ def _sheet(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> Sh
         if not any(names):
             raise _without_header(name, f"row {cells.top + 1} holds no names")
         inner = Cells(cells.top + 1, cells.left, cells.bottom, cells.right)
-        return Sheet(tuple(text or _unnamed(at) for at, text in enumerate(names)), inner, rows)
+        return Sheet(tuple(text or _make_column_name(at) for at, text in enumerate(names)), inner, rows)
     width = max(found.end[1], right) - cells.left + 1 if cells.right is None else cells.right - cells.left + 1
-    told = [*declared[:width], *(_unnamed(at) for at in range(len(declared[:width]), width))]
+    told = [*declared[:width], *(_make_column_name(at) for at in range(len(declared[:width]), width))]
     return Sheet(tuple(told), cells, rows)
 
 
@@ -159,7 +159,7 @@ def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
     Raises  E884 for a formula without a stored value, which would be read as empty
     """
     file.seek(0)
-    found = left_out(file, name)
+    found = find_formula_cells(file, name)
     if found.unreckoned is not None:
         raise WaterclockError(
             "E884",
@@ -170,7 +170,7 @@ def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
     return found.errors
 
 
-def _unnamed(at: int) -> str:
+def _make_column_name(at: int) -> str:
     return f"column_{at + 1}"
 
 

@@ -46,7 +46,7 @@ def write_workbook(
     sheet = book.create_sheet("data")
 
     def cell(value: Any) -> Any:
-        told = _told(value)
+        told = _to_cell_value(value)
         if not isinstance(told, str):
             return told
         if len(told) > _MOST_SIGNS:
@@ -73,7 +73,7 @@ def write_workbook(
     return rows
 
 
-def _told(value: Any) -> Any:  # noqa: PLR0911 - a return a type
+def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - a return a type
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):

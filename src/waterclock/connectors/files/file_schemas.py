@@ -18,13 +18,13 @@ from typing import IO, Any
 from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.files import avro_reading, excel_reading
 from waterclock.connectors.files.encodings import bytes_of, text_of
-from waterclock.connectors.files.json_records import found_in
+from waterclock.connectors.files.json_records import find_records
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.reading_options import ReadOptions, wrong_of_xml
 from waterclock.connectors.files.xml_documents import columns_in, refuse_entities
 from waterclock.connectors.json_depth import require_depth
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import each_of, look, opened
+from waterclock.filesystem import each_of, look, open_for_reading
 from waterclock.flow.declarations import Columns
 from waterclock.object_stores import is_remote
 from waterclock.spark_sql import column_name
@@ -87,9 +87,9 @@ def shapes_of(
         if formats == {"csv"}:
             return _csv_shape(path, reading, columns)
         if formats == {"avro"}:
-            return FileShape("avro", "", _looked_into(path, avro_reading.columns_of))
+            return FileShape("avro", "", _read_columns(path, avro_reading.columns_of))
         if formats == {"excel"}:
-            return FileShape("excel", "", _looked_into(path, sheet_columns))
+            return FileShape("excel", "", _read_columns(path, sheet_columns))
         return _parquet_shape(path)
 
     def sheet_columns(file: IO[bytes]) -> tuple[SourceColumn, ...]:
@@ -146,10 +146,10 @@ def _lines(file: IO[str]) -> Iterator[str]:
     return (line for line in file if line.strip())
 
 
-def _looked_into(path: str, look_at: Callable[[IO[bytes]], tuple[SourceColumn, ...]]) -> tuple[SourceColumn, ...]:
+def _read_columns(path: str, look_at: Callable[[IO[bytes]], tuple[SourceColumn, ...]]) -> tuple[SourceColumn, ...]:
     """Return the columns of a file; errors of its library become errors that name the file."""
     try:
-        with opened(path) as file:
+        with open_for_reading(path) as file:
             return look_at(file)
     except WaterclockError as error:
         raise WaterclockError(error.code, error.what, where=path, why=error.why, fix=error.fix) from error
@@ -162,7 +162,7 @@ def _parquet_shape(path: str) -> FileShape:
     import pyarrow.parquet as pq
 
     try:
-        schema = pq.read_schema(opened(path) if is_remote(path) else path)
+        schema = pq.read_schema(open_for_reading(path) if is_remote(path) else path)
     except (OSError, pa.ArrowInvalid) as error:
         raise unreadable(path, error) from error
     return FileShape("parquet", "", tuple(SourceColumn(field.name, str(field.type)) for field in schema))
@@ -280,7 +280,7 @@ def _json_keys(paths: Sequence[str], reading: ReadOptions) -> set[str]:
             if not reading.rows:
                 keys.update(document)
                 continue
-            for record in found_in(document, reading):
+            for record in find_records(document, reading):
                 missed += record is None
                 found += record is not None
                 keys.update(record or ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.files.misfits import PATH, refused
+from waterclock.connectors.files.misfits import PATH, build_raise_sql
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.spark_sql import sql_text
 
@@ -24,7 +24,7 @@ def fields(lines: DataFrame, reading: ReadOptions) -> DataFrame:
     text = LINE if reading.is_utf8 else f"decode(CAST({LINE} AS BINARY), {sql_text(reading.encoding)})"
     told = lines.selectExpr(*others, f"{text} AS {LINE}").where(f"trim({LINE}) != ''")
     if width := width_of(reading):
-        beyond = refused(PATH, f"the line behind character {width}", f"trim(substring({LINE}, {width + 1}))")
+        beyond = build_raise_sql(PATH, f"the line behind character {width}", f"trim(substring({LINE}, {width + 1}))")
         told = told.selectExpr(
             *others, f"CASE WHEN trim(substring({LINE}, {width + 1})) = '' THEN {LINE} ELSE {beyond} END AS {LINE}"
         )

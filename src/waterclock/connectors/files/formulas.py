@@ -31,7 +31,7 @@ class FormulaCells:
     errors: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
-def left_out(file: IO[bytes], sheet: str) -> FormulaCells:
+def find_formula_cells(file: IO[bytes], sheet: str) -> FormulaCells:
     """Check the cells of a sheet; the result is empty for files that are not .xlsx.
 
     Cost: the sheet is unpacked once, in bounded memory except for its errors

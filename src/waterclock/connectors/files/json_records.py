@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.files.misfits import PATH, refused
+from waterclock.connectors.files.misfits import PATH, build_raise_sql
 from waterclock.connectors.files.reading_options import ReadOptions
-from waterclock.spark_sql import ddl_of, quoted, sql_text
+from waterclock.spark_sql import ddl_of, quote_name, sql_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,8 +35,8 @@ def records(read: Callable[[str], DataFrame], reading: ReadOptions, types: Mappi
     first = dict.fromkeys([reading.rows[0], *(outer.rest[0] for outer in reading.outer if outer.depth == 0)])
     kept = [f"_waterclock_outer_{at}" for at in range(len(reading.outer))]
     kind = "STRING" if reading.is_utf8 else "VARIANT"
-    asked = ", ".join(f"{quoted(name)} {kind}" for name in first)
-    texts = {name: quoted(name) if reading.is_utf8 else f"CAST({quoted(name)} AS STRING)" for name in first}
+    asked = ", ".join(f"{quote_name(name)} {kind}" for name in first)
+    texts = {name: quote_name(name) if reading.is_utf8 else f"CAST({quote_name(name)} AS STRING)" for name in first}
     now = {at: _text_at(texts[o.rest[0]], o.rest[1:]) for at, o in enumerate(reading.outer) if o.depth == 0}
     frame = read(asked).selectExpr(
         f"_metadata.file_path AS {PATH}",
@@ -44,7 +44,9 @@ def records(read: Callable[[str], DataFrame], reading: ReadOptions, types: Mappi
         *(f"{now.get(at, 'CAST(NULL AS STRING)')} AS {name}" for at, name in enumerate(kept)),
     )
     for depth in range(1, len(reading.rows) + 1):
-        frame = frame.selectExpr(PATH, f"explode({_listed(_AT)}) AS {_AT}", *kept).where(f"{_AT} IS NOT NULL")
+        frame = frame.selectExpr(PATH, f"explode({_list_elements_sql(_AT)}) AS {_AT}", *kept).where(
+            f"{_AT} IS NOT NULL"
+        )
         if depth < len(reading.rows):
             frame = _step(frame, reading, depth, kept)
     if WHOLE in types:
@@ -58,15 +60,15 @@ def records(read: Callable[[str], DataFrame], reading: ReadOptions, types: Mappi
     parsed = frame.selectExpr(PATH, *kept, *(f"{text} AS {name}" for text, name in read_as.items()))
     bad = f"coalesce({RECORD}.{_BAD}, {_EXACT}.{_BAD})"
     parts = [
-        f"{sql_text(name)}, coalesce({RECORD}.{quoted(name)}, CAST({_EXACT}.{quoted(name)} AS {kind}))"
+        f"{sql_text(name)}, coalesce({RECORD}.{quote_name(name)}, CAST({_EXACT}.{quote_name(name)} AS {kind}))"
         for name, kind in own.items()
     ]
     parts += [f"{sql_text(outer.name)}, {name}" for outer, name in zip(reading.outer, kept, strict=True)]
-    made, broken = f"named_struct({', '.join(parts)})", refused(PATH, "a record", bad)
+    made, broken = f"named_struct({', '.join(parts)})", build_raise_sql(PATH, "a record", bad)
     return parsed.selectExpr(PATH, f"CASE WHEN {bad} IS NULL THEN {made} ELSE {broken} END AS {RECORD}")
 
 
-def _listed(text: str) -> str:
+def _list_elements_sql(text: str) -> str:
     """Return the SQL of a list's elements as texts, or of the text itself if it only begins like a list.
 
     The text is wrapped in another list to detect trailing text, which Spark would otherwise ignore.
@@ -82,7 +84,7 @@ def _listed(text: str) -> str:
 
 
 def _read_as(value: str, types: Mapping[str, str]) -> str:
-    ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in {**types, _BAD: "STRING"}.items())
+    ddl = ", ".join(f"{quote_name(name)} {kind}" for name, kind in {**types, _BAD: "STRING"}.items())
     return f"from_json({value}, {sql_text(ddl)}, map('columnNameOfCorruptRecord', '{_BAD}'))"
 
 
@@ -91,7 +93,7 @@ def _step(frame: DataFrame, reading: ReadOptions, depth: int, kept: list[str]) -
     outer = {at: one for at, one in enumerate(reading.outer) if one.depth == depth}
     asked = dict.fromkeys([reading.rows[depth], *(one.rest[0] for one in outer.values())])
     plain, exact = (f"from_json({_AT}, {sql_text(ddl_of((name, kind) for name in asked))})" for kind in _KINDS)
-    texts = ", ".join(f"{sql_text(name)}, CAST({_EXACT}.{quoted(name)} AS STRING)" for name in asked)
+    texts = ", ".join(f"{sql_text(name)}, CAST({_EXACT}.{quote_name(name)} AS STRING)" for name in asked)
     both = frame.selectExpr(
         PATH,
         *kept,
@@ -101,10 +103,10 @@ def _step(frame: DataFrame, reading: ReadOptions, depth: int, kept: list[str]) -
     held = both.selectExpr(
         PATH, *kept, f"CASE WHEN {_EXACT} IS NULL THEN {_AT} ELSE named_struct({texts}) END AS {_AT}"
     )
-    values = {at: _text_at(f"{_AT}.{quoted(one.rest[0])}", one.rest[1:]) for at, one in outer.items()}
+    values = {at: _text_at(f"{_AT}.{quote_name(one.rest[0])}", one.rest[1:]) for at, one in outer.items()}
     return held.selectExpr(
         PATH,
-        f"{_AT}.{quoted(reading.rows[depth])} AS {_AT}",
+        f"{_AT}.{quote_name(reading.rows[depth])} AS {_AT}",
         *(f"{values.get(at, name)} AS {name}" for at, name in enumerate(kept)),
     )
 
@@ -117,7 +119,7 @@ def _text_at(text: str, rest: tuple[str, ...]) -> str:
     return f"CASE WHEN {text} {_MAY_BE_ROUNDED} THEN {exact} ELSE get_json_object({text}, {path}) END"
 
 
-def found_in(document: Mapping[str, Any], reading: ReadOptions) -> Iterator[dict[str, Any] | None]:
+def find_records(document: Mapping[str, Any], reading: ReadOptions) -> Iterator[dict[str, Any] | None]:
     """Yield the records of a parsed document as Spark finds them; None for an object without the path."""
     yield from _below([document], reading.rows, {outer.name: None for outer in reading.outer})
 

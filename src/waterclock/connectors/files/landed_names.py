@@ -70,7 +70,7 @@ class Names:
     takes_all: bool = False
     stamp: str = ""
 
-    def takes(self, name: str) -> bool:
+    def can_read(self, name: str) -> bool:
         """Return whether a file's ending is a known format. Fixed-width files need declared positions."""
         kind = format_of(name)
         if self.takes_all:
@@ -152,7 +152,7 @@ def find(
     finds = Finds()
     for path, name in _paths(root, names, finds, without, only):
         with suppress(FileNotFoundError):  # it was moved to the archive since the folder was listed
-            finds.add(named_at(path, name, root, names, zone))
+            finds.add(parse_file_name(path, name, root, names, zone))
     return finds
 
 
@@ -168,7 +168,7 @@ def _paths(
             yield from _walk(folder, finds, without, only)
         return
     plain: dict[str, bool] = {"": True}
-    for relative in _matching(root, names.path):
+    for relative in _glob_paths(root, names.path):
         if relative in without or (only is not None and relative not in only):
             continue
         path = f"{root}{os.sep}{relative}"
@@ -181,7 +181,7 @@ def _paths(
             yield path, relative
 
 
-def _matching(root: Path, pattern: str) -> list[str]:
+def _glob_paths(root: Path, pattern: str) -> list[str]:
     """Return the relative paths below a folder that match a glob, sorted, with slashes."""
     if "**" in pattern or PurePosixPath(pattern).as_posix() != pattern:
         found = root.glob(pattern) if root.is_dir() else ()
@@ -192,7 +192,7 @@ def _matching(root: Path, pattern: str) -> list[str]:
 def _walk(
     folder: Path | str, finds: Finds, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
-    for name in listed(folder):
+    for name in list_folder(folder):
         if name in without or name[0] in "._":
             continue
         is_dated = is_date_folder(name)
@@ -235,7 +235,7 @@ def _link(path: str) -> Report:
     )
 
 
-def listed(folder: Path | str) -> list[str]:
+def list_folder(folder: Path | str) -> list[str]:
     """Return the names in a folder, in no order; none if it does not exist.
 
     Raises  E804 without permission to list it
@@ -266,17 +266,21 @@ def _pattern(names: Names) -> re.Pattern[str]:
     return re.compile(rf"{re.escape(names.supplier)}_{re.escape(names.source)}_({STAMP})\.[^.].*")
 
 
-def named_at(
+def parse_file_name(
     path: str, name: str, root: str | Path, names: Names, zone: str, found: FileInfo | None = None
 ) -> Candidate | Report:
     """Parse the name of one file; return a report for a misnamed or unfinished one.
 
     Raises  FileNotFoundError for a missing file of a glob, if its stamp is its last modification
     """
-    return _landed(path, name, root, names, zone, found) if names.supplier else _matched(path, name, names, zone, found)
+    return (
+        _parse_supplier_name(path, name, root, names, zone, found)
+        if names.supplier
+        else _parse_matching_name(path, name, names, zone, found)
+    )
 
 
-def _landed(
+def _parse_supplier_name(
     path: str, name: str, root: str | Path, names: Names, zone: str, found: FileInfo | None
 ) -> Candidate | Report:
     match = _pattern(names).fullmatch(name)
@@ -287,16 +291,18 @@ def _landed(
         return Report(path, "misnamed", f"expected {wanted}")
     if (stamp := exact_stamp(match[1], zone)) is None:
         return Report(path, "misnamed", f"{match[1]} is no date and time")
-    if not names.takes(name):
+    if not names.can_read(name):
         return Report(path, "misnamed", _endings())
     return Candidate(path, path[len(str(root)) + 1 :].replace(os.sep, "/"), name, stamp, found)
 
 
-def _matched(path: str, relative: str, names: Names, zone: str, found: FileInfo | None) -> Candidate | Report:
+def _parse_matching_name(
+    path: str, relative: str, names: Names, zone: str, found: FileInfo | None
+) -> Candidate | Report:
     name = relative.rpartition("/")[2]
     if name.lower().endswith(_UNFINISHED):
         return Report(path, "half-written", "its ending says that it is still being written")
-    if not names.takes(name):
+    if not names.can_read(name):
         return Report(path, "misnamed", _endings())
     stamp = stamp_in(relative, names.stamp, zone)
     if stamp is None and names.stamp not in ("", CHANGED):
@@ -335,4 +341,4 @@ def names_below(root: Path, names: Names) -> list[str]:
     """Return the item names of a glob in a folder of this machine. Cost: a listing; no file is checked."""
     if names.supplier or is_remote(root) or not root.is_dir():
         return []
-    return [each for each in _matching(root, names.path) if names.takes(each.rpartition("/")[2])]
+    return [each for each in _glob_paths(root, names.path) if names.can_read(each.rpartition("/")[2])]

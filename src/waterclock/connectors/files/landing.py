@@ -46,9 +46,9 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
     Cost    one walk, in which an archived file that is left out costs only its name; new files are read once in a
             process to check that they are complete (see `completeness`)
     """
-    fresh = find(existing(landing.folder), names, landing.stamp_zone)
+    fresh = find(require_folder(landing.folder), names, landing.stamp_zone)
     archived = find(landing.archive, names, landing.stamp_zone, without=taken).candidates
-    found = _looked_at(landing, names, (fresh.candidates, archived), now=now, taken=taken)
+    found = _build_listing(landing, names, (fresh.candidates, archived), now=now, taken=taken)
     reports = (*fresh.reports, *found.reports)
     return Listing(found.items, tuple(sorted(reports, key=lambda report: report.path)))
 
@@ -104,7 +104,7 @@ def newest_first(
 
 def _by_stamp(landing: Landing, names: Names) -> tuple[ByStamp, ByStamp]:
     return (
-        ByStamp(existing(landing.folder), names, landing.stamp_zone),
+        ByStamp(require_folder(landing.folder), names, landing.stamp_zone),
         ByStamp(landing.archive, names, landing.stamp_zone),
     )
 
@@ -117,10 +117,10 @@ def _between(
     now: datetime,
 ) -> tuple[Item, ...]:
     fresh, archived = (folder.between(*span) for folder in folders)
-    return _looked_at(landing, names, (fresh, archived), now=now).items
+    return _build_listing(landing, names, (fresh, archived), now=now).items
 
 
-def _looked_at(
+def _build_listing(
     landing: Landing,
     names: Names,
     found: tuple[Sequence[Candidate], Sequence[Candidate]],
@@ -153,7 +153,7 @@ def _looked_at(
         known.setdefault(one.name, one)
         items[one.name] = item
     unseen = moved - items.keys() - set(taken)
-    items |= {item.name: item for item in _archived(landing, names, unseen)}
+    items |= {item.name: item for item in _find_archived(landing, names, unseen)}
     return Listing(tuple(sorted(items.values(), key=lambda item: (item.stamp, item.name))), tuple(reports))
 
 
@@ -163,13 +163,13 @@ def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple
     Cost: a walk of the landing folder and one of the archive
     """
     fresh = find_named(landing.folder, names, landing.stamp_zone, set(wanted))
-    found = {item.name: item for item in _archived(landing, names, set(wanted))}
+    found = {item.name: item for item in _find_archived(landing, names, set(wanted))}
     for one in fresh:
         if one.name not in found:
             try:
                 found[one.name] = _item(one, is_archived=False)
             except FileNotFoundError:
-                found |= {item.name: item for item in _archived(landing, names, {one.name})}
+                found |= {item.name: item for item in _find_archived(landing, names, {one.name})}
     return tuple(found.values())
 
 
@@ -179,7 +179,7 @@ def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime |
     return newest[0].stamp if newest else None
 
 
-def existing(folder: Path) -> Path:
+def require_folder(folder: Path) -> Path:
     """Return the folder, or raise E804 if it does not exist. In an object store a missing folder is an empty one."""
     if not is_remote(folder) and not folder.is_dir():
         raise WaterclockError(
@@ -192,7 +192,7 @@ def existing(folder: Path) -> Path:
     return folder
 
 
-def _archived(landing: Landing, names: Names, wanted: Collection[str]) -> list[Item]:
+def _find_archived(landing: Landing, names: Names, wanted: Collection[str]) -> list[Item]:
     return [_item(one, is_archived=True) for one in find_named(landing.archive, names, landing.stamp_zone, wanted)]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.files.misfits import PATH
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.flow.origins import TYPES
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -54,7 +54,7 @@ def has_lines(reading: ReadOptions) -> bool:
     return not reading.is_multiline and reading.encoding.upper() in SAME_LINES
 
 
-def counted(
+def add_line_columns(
     spark: SparkSession, rows: DataFrame, paths: Sequence[str], *, skips: bool, header: bool = False
 ) -> DataFrame:
     """Add the columns that `LINE` needs to rows with `BESIDE`. `skips`: the reader skips blank lines, and the header.
@@ -64,11 +64,13 @@ def counted(
     """
     text = spark.read.text(list(paths)).selectExpr("value", *BESIDE)
     parts = _parts(text)
-    skipped = _skipped(text, parts) if skips else {}
-    told = [(part.path, part.block, values) for part, values in _told(parts, skipped, skips=skips, header=header)]
+    skipped = _find_blank_lines(text, parts) if skips else {}
+    told = [
+        (part.path, part.block, values) for part, values in _describe_splits(parts, skipped, skips=skips, header=header)
+    ]
     known = spark.createDataFrame(told, f"{PATH} STRING, {_BLOCK} BIGINT, {_COUNTED} {_FIELDS}")
     joined = rows.join(known.hint("broadcast"), [PATH, _BLOCK], "left")
-    return joined.selectExpr(*map(quoted, rows.columns), _COUNTED)
+    return joined.selectExpr(*map(quote_name, rows.columns), _COUNTED)
 
 
 def _parts(text: DataFrame) -> list[_Part]:
@@ -91,7 +93,7 @@ def _columns(*texts: str) -> list[Column]:
     return [sf.expr(text) for text in texts]
 
 
-def _skipped(text: DataFrame, parts: Iterable[_Part]) -> dict[tuple[str, int], list[int]]:
+def _find_blank_lines(text: DataFrame, parts: Iterable[_Part]) -> dict[tuple[str, int], list[int]]:
     """Return the ids of blank lines of each split; none for a split with too many of them."""
     few = {(part.path, part.block) for part in parts if 0 < part.blank <= _MOST_SKIPPED}
     if not few:
@@ -100,7 +102,7 @@ def _skipped(text: DataFrame, parts: Iterable[_Part]) -> dict[tuple[str, int], l
     return {(path, block): sorted(ids) for path, block, ids in found if (path, block) in few}
 
 
-def _told(
+def _describe_splits(
     parts: Sequence[_Part], skipped: dict[tuple[str, int], list[int]], *, skips: bool, header: bool
 ) -> Iterable[tuple[_Part, tuple[int, int, int, list[int]]]]:
     """Yield for each split the id of its first row, the lines before it, its row count, and the skipped positions."""

@@ -38,7 +38,7 @@ def look(
     changed: dict[datetime, list[str]] = {}
     if new:
         by_key = {file_key_of(item.path): item for item in new}
-        for key, start in _held(spark(), new, request, reading, columns, zone):
+        for key, start in _find_file_windows(spark(), new, request, reading, columns, zone):
             item = by_key[key]
             if start in seen and seen[start].get(item.name) != item.size:
                 changed.setdefault(start, []).append(item.name)
@@ -48,7 +48,7 @@ def look(
     )
 
 
-def _held(
+def _find_file_windows(
     spark: SparkSession,
     items: Sequence[Item],
     request: LookRequest,

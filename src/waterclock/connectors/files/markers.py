@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-from waterclock.connectors.files.landing import existing
+from waterclock.connectors.files.landing import require_folder
 from waterclock.filesystem import at, look
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import nominal_zone
@@ -21,15 +21,15 @@ def has_marker(folder: Path, name: str, window: Window, zone: str) -> bool:
     repeatedly: it counts for the windows that end before its last modification.
     Raises  E804 if the landing folder does not exist
     """
-    of_window = named(name, window.start, zone)
+    of_window = format_marker_name(name, window.start, zone)
     try:
-        found = look(at(existing(folder), *of_window.split("/")))
+        found = look(at(require_folder(folder), *of_window.split("/")))
     except FileNotFoundError:
         return False
     return "%" in name.replace("%%", "") or found.changed >= window.end
 
 
-def named(name: str, start: datetime, zone: str) -> str:
+def format_marker_name(name: str, start: datetime, zone: str) -> str:
     """Return the name of a window's marker."""
     local = start.astimezone(nominal_zone(zone))
     codes = {

@@ -9,6 +9,6 @@ REFUSED = "waterclock-refused"
 PATH = "_waterclock_path"
 
 
-def refused(path: str, what: str, value: str) -> str:
+def build_raise_sql(path: str, what: str, value: str) -> str:
     """Return SQL that raises an error: with the file (SQL), the column or problem (a text), and the value (SQL)."""
     return f"raise_error(concat_ws('|', '{MISFIT}', {path}, {sql_text(what)}, {value}))"

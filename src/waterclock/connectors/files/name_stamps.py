@@ -44,7 +44,7 @@ def stamp_in(name: str, pattern: str, zone: str) -> datetime | None:
     if not pattern:
         found = _ANY_STAMP.search(name.rpartition("/")[2])
         return exact_stamp(found[1], zone) if found else None
-    match = _compiled(pattern).search(name)
+    match = _compile_pattern(pattern).search(name)
     return _end_of(match.groupdict(), zone) if match else None
 
 
@@ -101,7 +101,7 @@ def _beside_names() -> Wrong:
 
 
 @lru_cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     text = "".join(
         re.escape(part) if at % 2 == 0 else "%" if part == "%" else f"(?P<{part}>[0-9]{{{_DIGITS[part]}}})"
         for at, part in enumerate(_CODE.split(pattern))

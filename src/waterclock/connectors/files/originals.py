@@ -12,15 +12,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from waterclock.connectors.files.origins import told_apart
+from waterclock.connectors.files.origins import split_origin_columns
 from waterclock.connectors.files.own_copies import open_landed
 from waterclock.connectors.interface import Collected, Item
-from waterclock.filesystem import each_of, look, opened, path_below
+from waterclock.filesystem import each_of, look, open_for_reading, path_below
 from waterclock.flow.declarations import Columns
 from waterclock.flow.origins import IN_ROWS
 from waterclock.flow.origins import TYPES as TOLD
 from waterclock.object_stores import is_remote
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def rows_of_files(
     `changed` is NULL, so that a label that is made again has the same rows.
     Cost: each file is read once, here, for its checksum; files in an object store are read in parallel
     """
-    own, tells = told_apart(columns)
+    own, tells = split_origin_columns(columns)
     pairs = [(label, item) for label, taken in items.items() for item in taken]
     paths = [item.path for _, item in pairs]
     sums = each_of(paths, lambda path: _digest_below(path, landing), at=paths[0]) if paths else []
@@ -62,7 +62,7 @@ def rows_of_files(
     frame = spark.createDataFrame(rows, f"{schema}, {TIMELABEL} STRING")
     wanted = {column.name.lower(): column.name for column in own.named}
     left_out = () if own.is_open else tuple(name for name in TYPES if name not in wanted)
-    names = [f"{quoted(name)} AS {quoted(wanted.get(name, name))}" for name in TYPES if name not in left_out]
+    names = [f"{quote_name(name)} AS {quote_name(wanted.get(name, name))}" for name in TYPES if name not in left_out]
     told = {"file": "name", "row": f"CAST(NULL AS {TOLD['row']})"}
     names += [f"{told[each]} AS {IN_ROWS[each]}" for each in sorted(tells)]
     names += [] if None in items else [TIMELABEL]
@@ -71,7 +71,7 @@ def rows_of_files(
 
 def digest_of(path: str | Path) -> str:
     """Return the SHA-256 of a file's content, in hexadecimal. Cost: the file is read as a stream."""
-    with opened(path) as file:
+    with open_for_reading(path) as file:
         return _digest(file)
 
 

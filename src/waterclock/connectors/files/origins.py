@@ -19,7 +19,7 @@ _FEW = 64
 _FOUND = "_waterclock_of_file"
 
 
-def told_apart(columns: Columns) -> tuple[Columns, frozenset[str]]:
+def split_origin_columns(columns: Columns) -> tuple[Columns, frozenset[str]]:
     """Split a column list into the columns of the files, and the origin columns that are requested."""
     tells = frozenset(column.tells for column in columns.named if column.tells is not None)
     if not tells:

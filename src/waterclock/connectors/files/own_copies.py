@@ -17,7 +17,7 @@ from typing import IO
 from waterclock.connectors.files.file_schemas import unreadable
 from waterclock.connectors.files.reading_options import COPIES, ReadOptions
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import make_folder, path_below, put_copy_if_absent, text_of, written
+from waterclock.filesystem import make_folder, open_for_writing, path_below, put_copy_if_absent, text_of
 from waterclock.object_stores import is_remote
 from waterclock.ownership import foreign_writer, open_below
 
@@ -92,5 +92,5 @@ def _copy(file: IO[bytes], target: Path) -> None:
     if not is_remote(target):
         put_copy_if_absent(file, target)
         return
-    with written(target) as sink:
+    with open_for_writing(target) as sink:
         shutil.copyfileobj(file, sink, _CHUNK)

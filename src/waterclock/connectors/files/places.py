@@ -26,15 +26,15 @@ def folder_of(setting: Setting) -> Path:
             why="files are read from and written to a folder, or what lies below a URL such as s3://bucket/folder",
             fix=f"connections.{setting.name} = {{ path = 'data/new' }} in waterclock.toml",
         )
-    return _placed(setting, path)
+    return _resolve_folder(setting, path)
 
 
-def landing_of(setting: Setting, unit: Unit) -> Landing:
+def resolve_landing(setting: Setting, unit: Unit) -> Landing:
     """Return the landing folder and the archive that a unit is collected from."""
     archive = setting.options.get("archive")
     return Landing(
         folder=folder_of(setting),
-        archive=_placed(setting, str(archive)) if archive else setting.archive / setting.name,
+        archive=_resolve_folder(setting, str(archive)) if archive else setting.archive / setting.name,
         stamp_zone=str(unit.options.get("stamp_zone", "UTC")),
         settle_seconds=float(str(unit.options.get("settle", 0))),
     )
@@ -57,7 +57,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _placed(setting: Setting, path: str) -> Path:
+def _resolve_folder(setting: Setting, path: str) -> Path:
     """Resolve a path to a folder. Resolve `..` too, as Spark would report its files under another name."""
     if is_remote(path):
         return at(path)

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import Taken, seen_of
+from waterclock.connectors.column_matching import Taken, map_column_types
 from waterclock.connectors.files import avro_reading, csv_records, excel_reading
 from waterclock.connectors.files.by_python import NUMBER, Reader, read_by_python
 from waterclock.connectors.files.csv_records import IS_OPEN, TEXT
 from waterclock.connectors.files.file_schemas import FileShape
 from waterclock.connectors.files.fixed_width import fields
 from waterclock.connectors.files.json_records import RECORD, records
-from waterclock.connectors.files.lines import BESIDE, LINE, counted, has_lines
-from waterclock.connectors.files.misfits import PATH, refused
+from waterclock.connectors.files.lines import BESIDE, LINE, add_line_columns, has_lines
+from waterclock.connectors.files.misfits import PATH, build_raise_sql
 from waterclock.connectors.files.number_texts import is_number, is_of_sql
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
-from waterclock.spark_sql import ddl_of, decimal_of, literal_path, quoted, read_within, sql_text
+from waterclock.spark_sql import ddl_of, decimal_of, literal_path, quote_name, read_within, sql_text
 from waterclock.storage.slices.sieve import UNREAD
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class RawRows:
     def value_of(self, source: str) -> str:
         """Return the SQL of a column of the files: a column of the frame, or a field of its struct `within`."""
         if source in self.by_text:
-            return f"CAST({quoted(self.names[source])} AS STRING)"
-        return f"{self.within}.{quoted(self.names[source])}" if self.within else quoted(self.names[source])
+            return f"CAST({quote_name(self.names[source])} AS STRING)"
+        return f"{self.within}.{quote_name(self.names[source])}" if self.within else quote_name(self.names[source])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ class ReadRequest:
         return literal(self.paths)
 
     @property
-    def seen(self) -> Mapping[str, str]:
+    def column_types(self) -> Mapping[str, str]:
         """The columns of the files with the types that the files declare."""
-        return seen_of(self.shape.found)
+        return map_column_types(self.shape.found)
 
     @property
     def by_place(self) -> Mapping[str, str]:
@@ -96,7 +96,7 @@ def raw_rows(asked: ReadRequest) -> RawRows:
         "csv": _csv,
         "json": _json,
         "xml": _xml,
-        "fixed": _fixed,
+        "fixed": _fixed_width,
         "avro": _avro,
         "excel": _excel,
     }
@@ -134,7 +134,7 @@ def _csv(asked: ReadRequest) -> RawRows:
         return _csv_by_record(asked, names, types)
     ddl = _ddl_of_lines(names, types, asked.reading)
     reader = reader_of(asked.spark, "csv", asked.reading, asked.zone, delimiter=asked.shape.delimiter).schema(ddl)
-    raw = RawRows(reader.csv(asked.places), names, types, asked.seen)
+    raw = RawRows(reader.csv(asked.places), names, types, asked.column_types)
     return _with_lines(asked, _with_unread(asked, raw), header=asked.reading.has_header)
 
 
@@ -147,12 +147,12 @@ def _csv_by_record(asked: ReadRequest, names: Mapping[str, str], types: Mapping[
     options = _options("csv", reading, asked.zone, shape.delimiter) | {"multiLine": True}
     read = _from_text("csv", f"CASE WHEN NOT {IS_OPEN} THEN {TEXT} END", _ddl_of_lines(names, types, reading), options)
     wrong = f"{IS_OPEN} OR {_READ}.{UNREAD} IS NOT NULL"
-    told = refused(PATH, "a row", TEXT)
+    told = build_raise_sql(PATH, "a row", TEXT)
     unread = "CAST(NULL AS STRING)"
     if asked.reading.keeps_unread:
-        text = ", ".join(f"{quoted(name)} STRING" for name in (*names.values(), UNREAD))
+        text = ", ".join(f"{quote_name(name)} STRING" for name in (*names.values(), UNREAD))
         is_text = f"{_from_text('csv', TEXT, text, options)}.{UNREAD} IS NULL"
-        told = f"CASE WHEN NOT {IS_OPEN} AND {is_text} THEN {refused(PATH, 'a value of a row', TEXT)} END"
+        told = f"CASE WHEN NOT {IS_OPEN} AND {is_text} THEN {build_raise_sql(PATH, 'a value of a row', TEXT)} END"
         unread = f"CASE WHEN {wrong} THEN {TEXT} END"
     rows = frame.selectExpr("*", f"{read} AS {_READ}").selectExpr(
         TEXT,
@@ -162,12 +162,12 @@ def _csv_by_record(asked: ReadRequest, names: Mapping[str, str], types: Mapping[
         f"CASE WHEN {wrong} THEN {told} ELSE {_READ} END AS {_READ}",
         f"{unread} AS {UNREAD}",
     )
-    return RawRows(rows, names, types, asked.seen, path=PATH, row=NUMBER, within=_READ, unread=UNREAD)
+    return RawRows(rows, names, types, asked.column_types, path=PATH, row=NUMBER, within=_READ, unread=UNREAD)
 
 
 def _from_text(format_name: str, text: str, schema: str, options: Mapping[str, Value]) -> str:
     """Return the SQL that parses a text (SQL) as a row of a format."""
-    pairs = ", ".join(f"{sql_text(name)}, {sql_text(_said(value))}" for name, value in options.items())
+    pairs = ", ".join(f"{sql_text(name)}, {sql_text(_format_option(value))}" for name, value in options.items())
     return f"from_{format_name}({text}, {sql_text(schema)}, map({pairs}))"
 
 
@@ -180,11 +180,11 @@ def _json(asked: ReadRequest) -> RawRows:
     if asked.reading.rows:
         types = {name: _nested_type(asked.by_source.get(name)) for name in names}
         told = records(documents, asked.reading, types)
-        return RawRows(told, names, types, asked.seen, path=PATH, within=RECORD)
+        return RawRows(told, names, types, asked.column_types, path=PATH, within=RECORD)
     types = {name: _type_to_read(asked.by_source.get(name)) for name in names}
     by_text = {} if asked.reading.is_utf8 else {name: "VARIANT" for name, kind in types.items() if kind == "STRING"}
     read = documents(_ddl_of_lines(names, {**types, **by_text}, asked.reading))
-    raw = RawRows(read, names, types, asked.seen, by_text=frozenset(by_text))
+    raw = RawRows(read, names, types, asked.column_types, by_text=frozenset(by_text))
     return _with_lines(asked, _with_unread(asked, raw))
 
 
@@ -197,18 +197,18 @@ def _xml(asked: ReadRequest) -> RawRows:
         for found in asked.shape.found
     }
     frame = reader_of(asked.spark, "xml", asked.reading, asked.zone).schema(_ddl(names, types)).xml(asked.places)
-    return RawRows(frame, names, types, asked.seen)
+    return RawRows(frame, names, types, asked.column_types)
 
 
-def _fixed(asked: ReadRequest) -> RawRows:
+def _fixed_width(asked: ReadRequest) -> RawRows:
     names = asked.by_place
     types = dict.fromkeys(names, "STRING")
     lines = asked.spark.read.text(asked.places)
     if not (asked.has_rows and has_lines(asked.reading)):
         placed = lines.selectExpr("value", f"_metadata.file_path AS {PATH}")
-        return RawRows(fields(placed, asked.reading), names, types, asked.seen, path=PATH)
-    numbered = counted(asked.spark, lines.selectExpr("value", *BESIDE), asked.places, skips=False)
-    return RawRows(fields(numbered, asked.reading), names, types, asked.seen, path=PATH, row=LINE)
+        return RawRows(fields(placed, asked.reading), names, types, asked.column_types, path=PATH)
+    numbered = add_line_columns(asked.spark, lines.selectExpr("value", *BESIDE), asked.places, skips=False)
+    return RawRows(fields(numbered, asked.reading), names, types, asked.column_types, path=PATH, row=LINE)
 
 
 def _with_lines(asked: ReadRequest, raw: RawRows, *, header: bool = False) -> RawRows:
@@ -216,7 +216,7 @@ def _with_lines(asked: ReadRequest, raw: RawRows, *, header: bool = False) -> Ra
     if not (asked.has_rows and has_lines(asked.reading)):
         return raw
     rows = raw.frame.selectExpr("*", *BESIDE)
-    numbered = counted(asked.spark, rows, asked.places, skips=True, header=header)
+    numbered = add_line_columns(asked.spark, rows, asked.places, skips=True, header=header)
     return replace(raw, frame=numbered, path=PATH, row=LINE, unread=raw.unread.replace(raw.path, PATH))
 
 
@@ -229,16 +229,16 @@ def _with_unread(asked: ReadRequest, raw: RawRows) -> RawRows:
     if not asked.reading.keeps_unread:
         return raw
     options = _options(asked.shape.format, asked.reading, "UTC", asked.shape.delimiter)
-    schema = ", ".join(f"{quoted(name)} STRING" for name in (*raw.names.values(), UNREAD))
+    schema = ", ".join(f"{quote_name(name)} STRING" for name in (*raw.names.values(), UNREAD))
     as_text = _from_text(asked.shape.format, UNREAD, schema, options)
     return replace(
         raw,
         unread=f"CASE WHEN {UNREAD} IS NOT NULL THEN CASE WHEN {as_text}.{UNREAD} IS NOT NULL THEN {UNREAD} "
-        f"ELSE {refused(raw.path, 'a value of a row', UNREAD)} END END",
+        f"ELSE {build_raise_sql(raw.path, 'a value of a row', UNREAD)} END END",
     )
 
 
-def _said(value: Value) -> str:
+def _format_option(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -253,8 +253,8 @@ def _excel(asked: ReadRequest) -> RawRows:
 
 
 def _by_python(asked: ReadRequest, read: Reader) -> RawRows:
-    frame = read_by_python(asked.spark, asked.paths, read, _ddl(asked.by_place, asked.seen))
-    return RawRows(frame, asked.by_place, asked.seen, asked.seen, path=PATH, row=NUMBER)
+    frame = read_by_python(asked.spark, asked.paths, read, _ddl(asked.by_place, asked.column_types))
+    return RawRows(frame, asked.by_place, asked.column_types, asked.column_types, path=PATH, row=NUMBER)
 
 
 def reader_of(

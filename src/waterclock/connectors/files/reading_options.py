@@ -99,7 +99,7 @@ class ReadOptions:
         return self.encoding.upper() in ("UTF-8", "UTF8")
 
 
-def reading_of(options: Mapping[str, Any]) -> ReadOptions:
+def parse_read_options(options: Mapping[str, Any]) -> ReadOptions:
     """Parse the options of a unit into a `Reading`. Raises  E335 for an invalid option."""
 
     def text(name: str, otherwise: str = "") -> str:
@@ -215,7 +215,7 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
             continue
         needed = ("rows", "outer") if name == "outer" else (name,)
         try:
-            reading_of({key: value for key, value in options.items() if key in needed})
+            parse_read_options({key: value for key, value in options.items() if key in needed})
         except WaterclockError as error:
             found.append(name)
             yield Wrong(error.code, name, error.what, error.why or "", error.fix or "")
@@ -228,7 +228,7 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
     if wanted and not options.get(wanted[0]):
         yield Wrong("E338", "", f"{path} without {wanted[0]}", wanted[1], wanted[2])
     if kind and kind[0] == "xml" and not found:
-        reading = reading_of({name: options[name] for name in ("rows", "outer") if options.get(name)})
+        reading = parse_read_options({name: options[name] for name in ("rows", "outer") if options.get(name)})
         if (wrong := wrong_of_xml(reading)) is not None:
             option = "rows" if len(reading.rows) > 1 else "outer"
             yield Wrong(wrong.code, option, wrong.what, wrong.why or "", wrong.fix or "")

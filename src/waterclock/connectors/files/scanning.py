@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.column_matching import Matched, Taken, match
 from waterclock.connectors.files.file_schemas import FileShape, shapes_of
 from waterclock.connectors.files.json_records import RECORD, WHOLE, records
-from waterclock.connectors.files.misfits import refused
+from waterclock.connectors.files.misfits import build_raise_sql
 from waterclock.connectors.files.number_texts import as_of_sql, is_number
 from waterclock.connectors.files.origins import by_file
 from waterclock.connectors.files.own_copies import name_as_landed
 from waterclock.connectors.files.raw_rows import RawRows, ReadRequest, literal, raw_rows, reader_of
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.spanning import read_by_record
-from waterclock.connectors.files.zips import as_of_zips, unpacked
-from waterclock.connectors.interface import nothing_held
+from waterclock.connectors.files.zips import as_of_zips, unpack_zips
+from waterclock.connectors.interface import do_nothing
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider
 from waterclock.flow.declarations import Columns
 from waterclock.flow.origins import IN_ROWS
-from waterclock.spark_sql import decimal_of, narrowed, parsed, quoted, read_within, sql_text
+from waterclock.spark_sql import cast_text, decimal_of, narrow_value, quote_name, read_within, sql_text
 from waterclock.storage.slices.sieve import UNREAD
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ class Scanned:
     frame: DataFrame
     left_out: tuple[str, ...]
     seen: tuple[tuple[Mapping[str, str], Sequence[str]], ...] = ()
-    close: Callable[[], None] = nothing_held
+    close: Callable[[], None] = do_nothing
 
-    def seen_in(self, paths: AbstractSet[str] | None = None) -> dict[str, str]:
+    def merge_column_types(self, paths: AbstractSet[str] | None = None) -> dict[str, str]:
         """Return the columns that any of the files have, of all files by default, with types that fit all values."""
         together: dict[str, str] = {}
         for columns, members in self.seen:
@@ -86,7 +86,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
     Cost    the header of each file is read; Spark infers a schema for Parquet, and for the keys of large JSON
     """
     reading = replace(reading, keeps_unread=keeps_unread(columns))
-    found = unpacked(paths, reading)
+    found = unpack_zips(paths, reading)
     try:
         scanned = _scan_files(spark, found.paths, reading, columns, zone, time=time, has_rows=has_rows)
         frame = as_of_zips(spark, scanned.frame, found)
@@ -115,7 +115,7 @@ def _scan_files(
         paths,
         reading,
         columns,
-        keys_of_many=partial(_inferred, spark, reading),
+        keys_of_many=partial(_infer_columns, spark, reading),
         by_record=partial(read_by_record, spark, reading),
     )
     frames: list[DataFrame] = []
@@ -133,19 +133,21 @@ def _scan_files(
     if len(frames) > 1:
         unread = [UNREAD] if reading.keeps_unread else []
         beside = [FILE_KEY, *unread, *([TIME] if time else []), *([_ROW] if has_rows else [])]
-        frame = frame.select(*(quoted(name) for name in (*order, *beside)))
+        frame = frame.select(*(quote_name(name) for name in (*order, *beside)))
     return Scanned(frame, tuple(name for name in left_out if name not in order), tuple(seen))
 
 
 def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datetime]) -> DataFrame:
-    names = [quoted(name) for name in frame.columns if name != TIME]
+    names = [quote_name(name) for name in frame.columns if name != TIME]
     frame, home = by_file(spark, frame, {path: stamp.isoformat() for path, stamp in stamps.items()})
     return frame.selectExpr(
         *names, f"CASE WHEN {UNREAD} IS NULL THEN {TIME} ELSE CAST({home} AS TIMESTAMP) END AS {TIME}"
     )
 
 
-def _inferred(spark: SparkSession, reading: ReadOptions, format_name: str, paths: Sequence[str]) -> Mapping[str, str]:
+def _infer_columns(
+    spark: SparkSession, reading: ReadOptions, format_name: str, paths: Sequence[str]
+) -> Mapping[str, str]:
     """Return the columns that Spark finds in files; XML elements that are repeated are lists."""
     reader = reader_of(spark, format_name, reading, "UTC")
     if format_name == "xml":
@@ -173,7 +175,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     """Return the rows of files of one shape, and the columns that the files themselves declare."""
     by_source = {taken.source: taken for taken in matched.taken}
     raw = raw_rows(ReadRequest(spark, shape, paths, reading, by_source, zone, has_rows))
-    values = [f"{_as_type(raw, taken, zone, reading)} AS {quoted(taken.name)}" for taken in matched.taken]
+    values = [f"{_as_type(raw, taken, zone, reading)} AS {quote_name(taken.name)}" for taken in matched.taken]
     if reading.keeps_unread:
         values.append(f"{raw.unread} AS {UNREAD}")
     values.append(f"trim(LEADING 'file:/' FROM {raw.path}) AS {FILE_KEY}")
@@ -208,13 +210,13 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str
         return value
     if found == "timestamp_ntz" and taken.type.upper() == "TIMESTAMP":
         return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
-    wrong = f"CASE WHEN {value} IS NOT NULL THEN {refused(raw.path, taken.source, value)} END"
+    wrong = f"CASE WHEN {value} IS NOT NULL THEN {build_raise_sql(raw.path, taken.source, value)} END"
     if decimal_of(found) and decimal_of(taken.type):
         narrow = f"try_cast({value} AS {taken.type})"
         return f"coalesce(CASE WHEN {narrow} = {value} THEN {narrow} END, {wrong})"
     if found == read_within(taken.type):
-        told = refused(raw.path, taken.source, f"to_json({value})")
-        return f"coalesce({narrowed(value, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {told} END)"
+        told = build_raise_sql(raw.path, taken.source, f"to_json({value})")
+        return f"coalesce({narrow_value(value, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {told} END)"
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
     return f"coalesce({value_of_text(value, taken.type, zone, reading)}, {wrong})"
@@ -224,7 +226,7 @@ def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -
     """Return the SQL that parses a text as a type; NULL if it is invalid."""
     kind = type_name.upper()
     if is_number(type_name):
-        return parsed(as_of_sql(value, reading), type_name)
+        return cast_text(as_of_sql(value, reading), type_name)
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ") and reading.timestamp_format:
         at = f"try_to_timestamp({value}, {sql_text(reading.timestamp_format)})"
         return f"to_utc_timestamp({at}, {sql_text(zone)})" if kind == "TIMESTAMP" else f"CAST({at} AS {kind})"
@@ -232,4 +234,4 @@ def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -
         return f"try_to_binary({value}, 'base64')"
     if kind == "DATE" and reading.date_format:
         return f"CAST(try_to_timestamp({value}, {sql_text(reading.date_format)}) AS DATE)"
-    return instant(value, "STRING", zone) if kind == "TIMESTAMP" else parsed(value, type_name)
+    return instant(value, "STRING", zone) if kind == "TIMESTAMP" else cast_text(value, type_name)

@@ -18,9 +18,9 @@ def note_of(names: Names, found: Sequence[str]) -> str | None:
     by_change = _by_change(names, found)
     if not by_change:
         return None
-    if (wrong := _undeclared(by_change)) is not None:
+    if (wrong := _build_date_warning(by_change)) is not None:
         return f"{wrong.what}; {wrong.why}. Fix: {wrong.fix}"
-    return f"the stamp of {_listed(by_change)} is the time of the last change: the name has no date"
+    return f"the stamp of {_summarize_names(by_change)} is the time of the last change: the name has no date"
 
 
 def warning_of(folder: Path, connection: Mapping[str, Any], names: Names) -> Wrong | None:
@@ -32,7 +32,7 @@ def warning_of(folder: Path, connection: Mapping[str, Any], names: Names) -> Wro
     if not path or is_remote(path):
         return None
     by_change = _by_change(names, names_below(at(folder, path), names))
-    return _undeclared(by_change) if by_change else None
+    return _build_date_warning(by_change) if by_change else None
 
 
 def _by_change(names: Names, found: Sequence[str]) -> list[str]:
@@ -41,7 +41,7 @@ def _by_change(names: Names, found: Sequence[str]) -> list[str]:
     return [name for name in found if not is_stamped(name)]
 
 
-def _undeclared(by_change: Sequence[str]) -> Wrong | None:
+def _build_date_warning(by_change: Sequence[str]) -> Wrong | None:
     dated = [name for name in by_change if undeclared_date(name)]
     if not dated:
         return None
@@ -49,12 +49,13 @@ def _undeclared(by_change: Sequence[str]) -> Wrong | None:
     return Wrong(
         "W203",
         "",
-        f"{_listed(dated)} {'has a date in its name' if len(dated) == 1 else 'have dates in their names'} that nothing "
+        f"{_summarize_names(dated)} "
+        f"{'has a date in its name' if len(dated) == 1 else 'have dates in their names'} that nothing "
         "declares",
         "the time of a file's last change is its stamp",
         f"OPTIONS (stamp '{pattern}') after the unit; or (stamp '{CHANGED}'), if the last change is meant",
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _summarize_names(names: Sequence[str]) -> str:
     return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")

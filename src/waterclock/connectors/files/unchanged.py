@@ -27,7 +27,7 @@ def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -
     gone = [item for item, now in zip(fresh, found, strict=True) if now is None]
     for item, now in zip(fresh, found, strict=True):
         if now is not None and (now.size != item.size or not _is_same_time(landing, item.changed, now.changed)):
-            raise _changed(item, now.size)
+            raise _changed_file_error(item, now.size)
     _require_archived(landing, names, gone)
 
 
@@ -36,7 +36,7 @@ def _require_archived(landing: Landing, names: Names, gone: Sequence[Item]) -> N
     for item in gone:
         now = archived.get(item.name)
         if now is None or now.size != item.size:
-            raise _changed(item, None if now is None else now.size)
+            raise _changed_file_error(item, None if now is None else now.size)
 
 
 def _now(item: Item) -> FileInfo | None:
@@ -52,7 +52,7 @@ def _is_same_time(landing: Landing, before: datetime | None, now: datetime) -> b
     return int(before.timestamp()) == int(now.timestamp())  # a listing may be more precise than response headers
 
 
-def _changed(item: Item, size: int | None) -> WaterclockError:
+def _changed_file_error(item: Item, size: int | None) -> WaterclockError:
     now = "it is gone now" if size is None else f"it has {size} now"
     return WaterclockError(
         "E807",

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 from waterclock.connectors.sealed import base64_text, flat, plain_text
 from waterclock.connectors.values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import written
+from waterclock.filesystem import open_for_writing
 from waterclock.flow.capabilities import Wrong
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def write_file(
     In CSV and JSON instants are UTC with a Z, bytes are base64; CSV contains nested values as JSON.
     """
     write = _WRITERS[writing.format]
-    with written(path) as file:
+    with open_for_writing(path) as file:
         return write(file, batches, columns, writing)
 
 
@@ -109,14 +109,14 @@ def _write_csv(
     rows = 0
     names = [name for name, _ in columns]
     options = pc.WriteOptions(include_header=False, delimiter=writing.delimiter, quoting_style="needed")
-    with _compressed(file, writing) as sink:
+    with _open_compressed(file, writing) as sink:
         if writing.has_header:
             said = [f"'{name}" if writing.escapes_formulas and _FORMULA.match(name) else name for name in names]
             sink.write((writing.delimiter.join(_csv_name(name, writing) for name in said) + "\n").encode())
         for batch in batches:
             texts = [_text(column, kind) for column, (_, kind) in zip(batch.columns, columns, strict=True)]
             if writing.escapes_formulas:
-                texts = [_escaped(text, column) for text, column in zip(texts, batch.columns, strict=True)]
+                texts = [_escape_formulas(text, column) for text, column in zip(texts, batch.columns, strict=True)]
             pc.write_csv(pa.RecordBatch.from_arrays(texts, names=names), sink, options)
             rows += batch.num_rows
     return rows
@@ -127,7 +127,7 @@ def _write_json(
 ) -> int:
     rows = 0
     names = [name for name, _ in columns]
-    with _compressed(file, writing) as sink:
+    with _open_compressed(file, writing) as sink:
         for batch in batches:
             lists = [
                 (_text(column, kind) if is_plain(kind) else column).to_pylist(maps_as_pydicts="lossy")
@@ -139,7 +139,7 @@ def _write_json(
     return rows
 
 
-def _compressed(file: IO[bytes], writing: WriteOptions) -> Any:
+def _open_compressed(file: IO[bytes], writing: WriteOptions) -> Any:
     import pyarrow as pa
 
     plain = pa.PythonFile(file, mode="w")
@@ -159,7 +159,7 @@ def _text(column: pa.Array, kind: str) -> pa.Array:
     return flat(column, kind, mark="Z")
 
 
-def _escaped(text: pa.Array, column: pa.Array) -> pa.Array:
+def _escape_formulas(text: pa.Array, column: pa.Array) -> pa.Array:
     """Prefix texts that a spreadsheet would treat as formulas, and texts with a leading apostrophe, by an apostrophe.
 
     So removing one apostrophe restores the text. Numbers and times are not changed: `-5` remains a number.

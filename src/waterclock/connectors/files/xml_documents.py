@@ -25,11 +25,11 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
     parser = expat.ParserCreate(None if encoding.upper() in ("UTF-8", "UTF8") else encoding)
 
     def entity(*_: object) -> NoReturn:
-        raise _refused(path, "it declares entities")
+        raise _unsafe_xml_error(path, "it declares entities")
 
     def external(_name: str, system: str | None, public: str | None, _has_subset: int) -> None:
         if system or public:
-            raise _refused(path, f"it refers to a definition elsewhere, {system or public}")
+            raise _unsafe_xml_error(path, f"it refers to a definition elsewhere, {system or public}")
 
     def root(*_: object) -> NoReturn:
         raise _RootSeen
@@ -43,7 +43,7 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
             parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
             read += len(chunk)
             if read > _MOST_PROLOG:
-                raise _refused(path, f"its first element does not begin within {_MOST_PROLOG >> 20} MB")
+                raise _unsafe_xml_error(path, f"its first element does not begin within {_MOST_PROLOG >> 20} MB")
     except _RootSeen:
         return
     except expat.ExpatError:
@@ -115,7 +115,7 @@ def first_fault(file: IO[bytes], encoding: str) -> tuple[int, str] | None:
     return None
 
 
-def _refused(path: str, why: str) -> WaterclockError:
+def _unsafe_xml_error(path: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E880",
         f"{Path(path).name} declares entities",

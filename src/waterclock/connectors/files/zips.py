@@ -24,11 +24,19 @@ from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.origins import by_file
 from waterclock.connectors.files.own_copies import changeable, copy_all
 from waterclock.connectors.files.reading_options import COPIES, ROOM, ReadOptions
-from waterclock.connectors.interface import nothing_held
+from waterclock.connectors.interface import do_nothing
 from waterclock.connectors.windowing import FILE_KEY, file_key_of
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import each_of, folders_in, make_folder, opened, remove_folder, text_of, written
-from waterclock.spark_sql import quoted
+from waterclock.filesystem import (
+    each_of,
+    folders_in,
+    make_folder,
+    open_for_reading,
+    open_for_writing,
+    remove_folder,
+    text_of,
+)
+from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,10 +60,10 @@ class Unpacked:
 
     paths: tuple[str, ...]
     zips: Mapping[str, str] = field(default_factory=dict)
-    close: Callable[[], None] = nothing_held
+    close: Callable[[], None] = do_nothing
 
 
-def unpacked(paths: Sequence[str], reading: ReadOptions) -> Unpacked:
+def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> Unpacked:
     """Write the members of zips into a folder in `reading.room`, and copies of files that another user can change.
 
     Other files are read in place.
@@ -97,7 +105,7 @@ def as_of_zips(spark: SparkSession, frame: DataFrame, found: Unpacked) -> DataFr
         return frame
     keyed, of_zip = by_file(spark, frame, {member: file_key_of(path) for member, path in found.zips.items()})
     own = {FILE_KEY: f"coalesce({of_zip}, {FILE_KEY}) AS {FILE_KEY}"}
-    return keyed.selectExpr(*(own.get(name, quoted(name)) for name in frame.columns))
+    return keyed.selectExpr(*(own.get(name, quote_name(name)) for name in frame.columns))
 
 
 def told_name(path: str) -> str:
@@ -113,8 +121,8 @@ def is_member(path: str) -> bool:
 
 def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
     try:
-        with opened(path) as file, zipfile.ZipFile(file) as packed:
-            chosen = _chosen(packed, path, reading)
+        with open_for_reading(path) as file, zipfile.ZipFile(file) as packed:
+            chosen = _choose_members(packed, path, reading)
             make_folder(place)
             taken: list[str] = []
             names: set[str] = set()
@@ -125,7 +133,7 @@ def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
                 names.add(name)
                 make_folder(inner)
                 target = inner / name
-                with packed.open(member) as content, written(target) as to:
+                with packed.open(member) as content, open_for_writing(target) as to:
                     copyfileobj(content, to, _CHUNK)
                 taken.append(text_of(target))
             return taken
@@ -135,7 +143,7 @@ def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
         raise _unfit(path, str(error), "send it without a password, by deflate") from error
 
 
-def _chosen(packed: zipfile.ZipFile, path: str, reading: ReadOptions) -> list[zipfile.ZipInfo]:
+def _choose_members(packed: zipfile.ZipFile, path: str, reading: ReadOptions) -> list[zipfile.ZipInfo]:
     members = [member for member in packed.infolist() if not member.is_dir()]
     if len(members) > _MOST_MEMBERS:
         raise _bomb(path, f"it has {len(members)} members, more than {_MOST_MEMBERS}")

@@ -73,7 +73,7 @@ class Decoder:
         if self.parsed is None:
             self.parsed = fastavro.parse_schema(json.loads(self.reader))
         try:
-            writer, body = self._parted(value)
+            writer, body = self._split_value(value)
             read = fastavro.schemaless_reader(body, writer, self.parsed)
         except (*_UNFIT, SchemaResolutionError) as error:
             raise unreadable(self.where, self.topic, partition, offset, f"no Avro of its schema: {error}") from error
@@ -84,7 +84,7 @@ class Decoder:
         fields = json.loads(self.reader).get("fields", ())
         return {each["name"]: _spark_type(each["type"]) for each in fields}
 
-    def _parted(self, value: bytes) -> tuple[Any, io.BytesIO]:
+    def _split_value(self, value: bytes) -> tuple[Any, io.BytesIO]:
         if not self.registry:
             return self.parsed, io.BytesIO(value)
         magic, number = _PREFIX.unpack_from(value)
@@ -93,7 +93,7 @@ class Decoder:
         if number not in self.known:
             import fastavro
 
-            told = _asked(self.registry, f"/schemas/ids/{number}", self.where)
+            told = _request_registry(self.registry, f"/schemas/ids/{number}", self.where)
             self.known[number] = fastavro.parse_schema(json.loads(told["schema"]))
         return self.known[number], io.BytesIO(value[_PREFIX.size :])
 
@@ -110,7 +110,7 @@ def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path |
             raise _no_schema(where, f"{file}: {error}") from error
     if not registry:
         raise _no_schema(where, "neither the connection names a registry nor the collect a schema")
-    told = _asked(registry, f"/subjects/{quote(topic, safe='')}-value/versions/latest", where)
+    told = _request_registry(registry, f"/subjects/{quote(topic, safe='')}-value/versions/latest", where)
     return Decoder(topic, where, str(told["schema"]), registry)
 
 
@@ -125,7 +125,7 @@ def unreadable(where: str, topic: str, partition: int | str, offset: int | str, 
     )
 
 
-def _asked(registry: Mapping[str, str], path: str, where: str) -> Mapping[str, Any]:
+def _request_registry(registry: Mapping[str, str], path: str, where: str) -> Mapping[str, Any]:
     address = registry["registry"].rstrip("/") + path
     request = urllib.request.Request(address, headers={"Accept": "application/vnd.schemaregistry.v1+json"})  # noqa: S310
     if "registry_user" in registry:

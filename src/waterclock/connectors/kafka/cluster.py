@@ -102,7 +102,7 @@ class Cluster:
         from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-        with self.told(where, topic):
+        with self.translate_errors(where, topic):
             heard = ErrorListener()
             admin = self.admin(heard)
             described = admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout)
@@ -128,7 +128,7 @@ class Cluster:
         """
         from confluent_kafka import KafkaException, TopicPartition
 
-        with self.told(where, log.name), self.reading() as (consumer, _):
+        with self.translate_errors(where, log.name), self.open_consumer() as (consumer, _):
             milliseconds = int(at.timestamp() * 1000)
             asked = [TopicPartition(log.name, part, milliseconds) for part in log.ends]
             answers = consumer.offsets_for_times(asked, timeout=self.timeout)
@@ -155,12 +155,12 @@ class Cluster:
         except (KafkaException, KeyError, StopIteration, ValueError):
             return _KEPT_MINUTES
 
-    def kept_by(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
+    def describe_topic(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
         """Return the configuration of a topic, and its ends including uncommitted records. Cost: two requests."""
         from confluent_kafka import TopicPartition
         from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
-        with self.told(where, topic):
+        with self.translate_errors(where, topic):
             heard = ErrorListener()
             admin = self.admin(heard)
             asked = admin.describe_configs(
@@ -175,7 +175,7 @@ class Cluster:
             return {name: str(entry.value) for name, entry in config.items()}, found
 
     @contextmanager
-    def reading(self, **more: Any) -> Iterator[tuple[Consumer, ErrorListener]]:
+    def open_consumer(self, **more: Any) -> Iterator[tuple[Consumer, ErrorListener]]:
         """Open a consumer, and close it at the end. Yield it with the errors that it receives."""
         from confluent_kafka import KafkaException
 
@@ -189,16 +189,16 @@ class Cluster:
             consumer.close()
 
     @contextmanager
-    def told(self, where: str, topic: str) -> Iterator[None]:
+    def translate_errors(self, where: str, topic: str) -> Iterator[None]:
         """Translate errors of the client library to ours."""
         from confluent_kafka import KafkaException
 
         try:
             yield
         except KafkaException as error:
-            raise self.said(error.args[0], where, topic) from None
+            raise self.translate_error(error.args[0], where, topic) from None
 
-    def said(self, error: KafkaError, where: str, topic: str) -> WaterclockError:
+    def translate_error(self, error: KafkaError, where: str, topic: str) -> WaterclockError:
         """Translate an error of the client library; `transient` if a retry can help."""
         name, why = error.name(), f"{self.servers}: {error.str()}"
         if name in _ABSENT:
@@ -208,7 +208,7 @@ class Cluster:
         if is_of_tls(error):
             return tls_refused(error, self.settings, where)
         if name in _REFUSALS or name.endswith("_AUTHORIZATION_FAILED"):
-            return _not_allowed(name, why, where, topic)
+            return _permission_error(name, why, where, topic)
         return self._silent_cluster(why, where)
 
     def _silent_cluster(self, why: str, where: str) -> WaterclockError:
@@ -293,7 +293,7 @@ def _answers(admin: AdminClient, heard: ErrorListener, asked: Mapping[Any, Futur
         raise heard.better(error) from error
 
 
-def _not_allowed(name: str, why: str, where: str, topic: str) -> WaterclockError:
+def _permission_error(name: str, why: str, where: str, topic: str) -> WaterclockError:
     rights = {
         "TOPIC_AUTHORIZATION_FAILED": f"to read or write the topic {topic}",
         "GROUP_AUTHORIZATION_FAILED": "to use groups whose names begin with waterclock",

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from waterclock.connectors import worker_errors
-from waterclock.connectors.column_matching import Matched, SourceColumn, Taken, match, seen_of
+from waterclock.connectors.column_matching import Matched, SourceColumn, Taken, map_column_types, match
 from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.kafka.avro import unreadable
 from waterclock.connectors.kafka.reading import RAW, KafkaExtract, batches, schema
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -27,23 +27,25 @@ BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
 """The columns that `metadata` adds to those of a value, with the record's columns they are copies of."""
 
 
-def collected(spark: SparkSession, extract: KafkaExtract, shape: TopicShape, columns: Columns, zone: str) -> Collected:
+def collect_records(
+    spark: SparkSession, extract: KafkaExtract, shape: TopicShape, columns: Columns, zone: str
+) -> Collected:
     """Read the records of an extract into the columns of its format."""
     frame = _frame(spark, extract)
-    found = shape.found(frame, extract, columns)
+    found = shape.find_columns(frame, extract, columns)
     matched = match(columns, found, where=extract.where)
     return Collected(
-        shape.shown(frame, matched, zone),
+        shape.select_columns(frame, matched, zone),
         left_out=matched.left_out,
         is_empty=not extract.parts,
-        seen=seen_of(found) if extract.parts else {},
+        seen=map_column_types(found) if extract.parts else {},
         may_lack=shape.kind == "json",
     )
 
 
-def carried(error: BaseException, where: str, topic: str) -> WaterclockError | None:
+def find_worker_error(error: BaseException, where: str, topic: str) -> WaterclockError | None:
     """Return the error of a worker or of an unreadable record that is contained in an error of Spark; else None."""
-    if told := worker_errors.carried(error):
+    if told := worker_errors.decode_error(error):
         return told
     said = str(error)
     if found := re.search(re.escape(_RECORD) + r"(\d+)/(\d+)/([^\n\]]*?)(?:\s+SQLSTATE|$|\n)", said):
@@ -60,7 +62,7 @@ class TopicShape:
         self.has_metadata = has_metadata
         self.typed = typed
 
-    def fixed(self) -> dict[str, str] | None:
+    def list_fixed_columns(self) -> dict[str, str] | None:
         """Return the columns that are known without reading; None if they depend on the records."""
         beside = {name: RAW[of] for name, of in BESIDE.items()} if self.has_metadata else {}
         if self.kind == "raw":
@@ -69,12 +71,12 @@ class TopicShape:
             return {"value": "STRING", **beside}
         return None if self.typed is None else {**self.typed, **beside}
 
-    def found(self, frame: DataFrame, extract: KafkaExtract, columns: Columns) -> list[SourceColumn]:
+    def find_columns(self, frame: DataFrame, extract: KafkaExtract, columns: Columns) -> list[SourceColumn]:
         """Return the columns that the records have. For JSON, add the declared ones, which every object may omit.
 
         Cost: for JSON, one pass over the records, even if all columns are declared
         """
-        fixed = self.fixed()
+        fixed = self.list_fixed_columns()
         if fixed is not None:
             return [SourceColumn(name, kind) for name, kind in fixed.items()]
         beside = [SourceColumn(name, RAW[of]) for name, of in BESIDE.items()] if self.has_metadata else []
@@ -88,30 +90,30 @@ class TopicShape:
         keys += [name for name in declared if name.lower() not in known]
         return [*(SourceColumn(name) for name in keys), *beside]
 
-    def shown(self, frame: DataFrame, matched: Matched, zone: str) -> DataFrame:
+    def select_columns(self, frame: DataFrame, matched: Matched, zone: str) -> DataFrame:
         """Select the columns that are taken, and the label."""
         if self.kind in {"raw", "text"}:
             own = {"value": _text(is_object=False)} if self.kind == "text" else {}
             taken = [
-                f"{own.get(it.source, quoted(BESIDE.get(it.source, it.source)))} AS {quoted(it.name)}"
+                f"{own.get(it.source, quote_name(BESIDE.get(it.source, it.source)))} AS {quote_name(it.name)}"
                 for it in matched.taken
             ]
             return frame.selectExpr(*taken, TIMELABEL)
         fields = [it for it in matched.taken if it.source not in BESIDE or not self.has_metadata]
-        parsed = ", ".join(f"{quoted(it.source)} {_parsed_as(it.type)}" for it in fields)
+        parsed = ", ".join(f"{quote_name(it.source)} {_choose_parse_type(it.type)}" for it in fields)
         options = f"map('mode', 'FAILFAST', 'timeZone', {sql_text(zone)})"
         read = f"from_json({_text(is_object=True)}, {sql_text(parsed)}, {options})" if fields else "NULL"
         names = {it.source for it in fields}
         taken = [
-            f"{_cast(it)} AS {quoted(it.name)}"
+            f"{_cast(it)} AS {quote_name(it.name)}"
             if it.source in names
-            else f"{quoted(BESIDE[it.source])} AS {quoted(it.name)}"
+            else f"{quote_name(BESIDE[it.source])} AS {quote_name(it.name)}"
             for it in matched.taken
         ]
         return frame.selectExpr("*", f"{read} AS _waterclock_read").selectExpr(*taken, TIMELABEL)
 
 
-def _parsed_as(kind: str) -> str:
+def _choose_parse_type(kind: str) -> str:
     """Return the type as which a field is parsed: scalar types as text, which is cast as every column is.
 
     Spark converts numbers to text by way of a double; a VARIANT keeps the digits that a DECIMAL is declared for.
@@ -123,10 +125,10 @@ def _parsed_as(kind: str) -> str:
 
 def _cast(taken: Taken) -> str:
     """Return the SQL of a field, in the type of the schema if no other one is declared."""
-    read = f"_waterclock_read.{quoted(taken.source)}"
+    read = f"_waterclock_read.{quote_name(taken.source)}"
     if taken.type.upper().startswith(_EXACT):
         read = f"CAST({read} AS STRING)"
-    is_read = taken.is_typed or _parsed_as(taken.type) == taken.type
+    is_read = taken.is_typed or _choose_parse_type(taken.type) == taken.type
     return read if is_read else f"CAST({read} AS {taken.type})"
 
 
@@ -151,7 +153,7 @@ def _frame(spark: SparkSession, extract: KafkaExtract) -> DataFrame:
     read = few(batches(extract)) if are_few(extract.most) else None
     if read is None:
         fields = (*RAW.items(), (TIMELABEL, "STRING"))
-        return by_workers(spark, extract.bundled(DIRECT_ROWS), batches, fields)
+        return by_workers(spark, extract.split_into_bundles(DIRECT_ROWS), batches, fields)
     nothing = pa.record_batch([pa.array([], field.type) for field in schema()], schema=schema())
     rows = pa.Table.from_batches([*read, nothing], schema())
     return spark.createDataFrame(rows.sort_by([("partition", "ascending"), ("offset", "ascending")]))

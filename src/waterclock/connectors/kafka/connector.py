@@ -85,14 +85,14 @@ class KafkaCollector:
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Return the columns of records with Spark types, if they are known without reading a record; else None."""
         self.cluster.log_of(unit.path, str(unit))
-        return self._shape(unit).fixed()
+        return self._shape(unit).list_fixed_columns()
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return the error of a Spark worker, or one that names the record that cannot be read."""
-        from waterclock.connectors.kafka.collection import carried
+        from waterclock.connectors.kafka.collection import find_worker_error
 
         del columns
-        return carried(error, str(unit), unit.path)
+        return find_worker_error(error, str(unit), unit.path)
 
     def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
         """Return the next range of offsets to read.
@@ -117,7 +117,7 @@ class KafkaCollector:
 
         Raises  E852 if records of them are gone, E853 if the topic was replaced by another one
         """
-        from waterclock.connectors.kafka.collection import collected
+        from waterclock.connectors.kafka.collection import collect_records
         from waterclock.connectors.kafka.ranges import require_there, spans_of
         from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart
 
@@ -129,7 +129,9 @@ class KafkaCollector:
                 require_there(log, positions, where=where)
         parts = tuple(OffsetPart(label, span) for label, positions in ranges for span in spans_of(positions))
         shape, decoder = self._shape(unit), self._decoder(unit)
-        return collected(spark, KafkaExtract(self.cluster, unit.path, where, parts, decoder), shape, columns, zone)
+        return collect_records(
+            spark, KafkaExtract(self.cluster, unit.path, where, parts, decoder), shape, columns, zone
+        )
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Do nothing: the positions are stored with each label, and no consumer group needs them."""

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.looking_back import look_back
-from waterclock.connectors.kafka.messages import SentMessage, ends_of, writing_of
+from waterclock.connectors.kafka.messages import SentMessage, ends_of, resolve_message_format
 from waterclock.connectors.kafka.ranges import Log
 from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError
@@ -73,8 +73,10 @@ class Records:
 
     def to_text(self) -> str:
         """Return the record as the metadata of an offset."""
-        last = None if self.last is None else _listed(self.last)
-        return json.dumps([self.topic_id, [_listed(one) for one in self.claims], last], separators=(",", ":"))
+        last = None if self.last is None else _delivered_to_list(self.last)
+        return json.dumps(
+            [self.topic_id, [_delivered_to_list(one) for one in self.claims], last], separators=(",", ":")
+        )
 
     @staticmethod
     def of_text(text: str) -> Records:
@@ -95,7 +97,7 @@ class _OpenDelivery:
 
     def records(self) -> Records:
         """Read the record. The producer has fenced other runners, so none of them can commit after this."""
-        return _told(self.consumer, self.unit, self.cluster)
+        return _read_records(self.consumer, self.unit, self.cluster)
 
     def put(self, claim: int, records: Records, patience: float) -> None:
         """Add the record to the transaction."""
@@ -118,7 +120,7 @@ class KafkaDeliverer:
         Raises  E854 to E856 as the cluster, E858 if another runner has taken over, E859 for an unknown outcome
         """
         first = deliveries[0]
-        with self._transacting(unit, first.project, first.publish, unit.options.get("in_flight")) as held:
+        with self._open_transaction(unit, first.project, first.publish, unit.options.get("in_flight")) as held:
             producer, records = held.producer, held.records()
             stands = records.find(first.claim)
             if stands is not None:
@@ -132,7 +134,7 @@ class KafkaDeliverer:
             fault("deliver.begun")
             answers: list[Delivered] = []
             for delivery in deliveries:
-                answers.append(self._sent(held, delivery, records))
+                answers.append(self._send_label(held, delivery, records))
                 records = records.with_claim(answers[-1])
             fault("deliver.rows")
             held.put(first.claim, records, self._patience)
@@ -143,7 +145,7 @@ class KafkaDeliverer:
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Record the claim as killed, unless it was delivered."""
-        with self._transacting(unit, project, publish, None) as held:
+        with self._open_transaction(unit, project, publish, None) as held:
             producer, records = held.producer, held.records()
             stands = records.find(claim)
             if stands is not None:
@@ -159,22 +161,22 @@ class KafkaDeliverer:
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
         """Return the outcome of a claim."""
-        with self.cluster.told(str(unit), unit.path):
+        with self.cluster.translate_errors(str(unit), unit.path):
             return self._records(unit, project, publish).find(claim)
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """Return the delivery of the newest label."""
         self.cluster.log_of(unit.path, str(unit))
-        with self.cluster.told(str(unit), unit.path):
+        with self.cluster.translate_errors(str(unit), unit.path):
             return self._records(unit, project, publish).last
 
-    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+    def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Return a text if the topic was replaced, or has no record of the claim; else None. Messages are not checked.
 
         A record that was forgotten for its age is no loss: a new claim is newer than all that were delivered.
         """
         log = self.cluster.log_of(unit.path, str(unit))
-        with self.cluster.told(str(unit), unit.path):
+        with self.cluster.translate_errors(str(unit), unit.path):
             records = self._records(unit, project, publish)
         if records.topic_id and records.topic_id != log.id:
             return f"the topic {unit.path} was deleted and made anew"
@@ -184,7 +186,7 @@ class KafkaDeliverer:
             return None
         return f"there is no record of claim {claim}"
 
-    def _sent(self, held: _OpenDelivery, delivery: Delivery, records: Records) -> Delivered:
+    def _send_label(self, held: _OpenDelivery, delivery: Delivery, records: Records) -> Delivered:
         """Send one label's messages. A state that is older than the delivered one is skipped."""
         last = records.last
         if not delivery.is_by_label and last is not None and last.label_text > delivery.label_text:
@@ -192,7 +194,7 @@ class KafkaDeliverer:
         failed: list[Any] = []
         arrived: Counter[int] = Counter()
 
-        def heard(error: Any, message: Message) -> None:
+        def record_delivery(error: Any, message: Message) -> None:
             if error is not None:
                 failed.append(error)
             else:
@@ -200,19 +202,19 @@ class KafkaDeliverer:
 
         producer, unit = held.producer, held.unit
         rows = gone = 0
-        for message in writing_of(unit, delivery).messages(delivery):
-            self._produce(producer, unit, message, heard)
+        for message in resolve_message_format(unit, delivery).messages(delivery):
+            self._produce(producer, unit, message, record_delivery)
             gone += message.is_gone
             rows += not message.is_gone
             if (rows + gone) % _AT_ONCE == 0:
                 producer.poll(0)
         if producer.flush(self._patience) or failed:
-            raise self._failed(failed)
+            raise self._make_exception(failed)
         if unit.options.get("ends"):
             for message in ends_of(delivery, {part: arrived[part] for part in held.log.ends}):
-                self._produce(producer, unit, message, heard)
+                self._produce(producer, unit, message, record_delivery)
             if producer.flush(self._patience) or failed:
-                raise self._failed(failed)
+                raise self._make_exception(failed)
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, gone, delivery.note)
 
     def _produce(self, producer: Producer, unit: Unit, message: SentMessage, heard: Any) -> None:
@@ -227,28 +229,28 @@ class KafkaDeliverer:
                 )
             except BufferError:  # the client's queue is full: wait until some messages are sent
                 if time.monotonic() > end:
-                    raise self._failed([]) from None
+                    raise self._make_exception([]) from None
                 producer.poll(0.5)
             else:
                 return
 
     @staticmethod
-    def _failed(errors: Sequence[Any]) -> KafkaException:
+    def _make_exception(errors: Sequence[Any]) -> KafkaException:
         from confluent_kafka import KafkaError, KafkaException
 
         return KafkaException(errors[0] if errors else KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - its public name
 
     def _records(self, unit: Unit, project: str, publish: str) -> Records:
         with self._group(project, publish) as consumer:
-            return _told(consumer, unit, self.cluster)
+            return _read_records(consumer, unit, self.cluster)
 
     @contextmanager
     def _group(self, project: str, publish: str) -> Iterator[Consumer]:
-        with self.cluster.reading(**{"group.id": name_of(project, publish)}) as (consumer, _):
+        with self.cluster.open_consumer(**{"group.id": name_of(project, publish)}) as (consumer, _):
             yield consumer
 
     @contextmanager
-    def _transacting(self, unit: Unit, project: str, publish: str, in_flight: object) -> Iterator[_OpenDelivery]:
+    def _open_transaction(self, unit: Unit, project: str, publish: str, in_flight: object) -> Iterator[_OpenDelivery]:
         from confluent_kafka import KafkaException
 
         config: dict[str, Any] = {
@@ -260,7 +262,7 @@ class KafkaDeliverer:
         if in_flight is not None:
             config["max.in.flight.requests.per.connection"] = int(str(in_flight))
         where = str(unit)
-        with self.cluster.told(where, unit.path), self._group(project, publish) as consumer:
+        with self.cluster.translate_errors(where, unit.path), self._group(project, publish) as consumer:
             log = self.cluster.log_of(unit.path, where)
             heard = ErrorListener()
             producer = self.cluster.producer(heard, **config)
@@ -287,7 +289,7 @@ class KafkaDeliverer:
                 fix="nothing to mend: the other runner delivers",
                 transient=True,
             )
-        return self.cluster.said(said, str(unit), unit.path)
+        return self.cluster.translate_error(said, str(unit), unit.path)
 
     def _from_topic(self, held: _OpenDelivery, records: Records, claim: int, labels: Sequence[str]) -> Delivered | None:
         """Search the topic for a claim whose record may have been forgotten; None if it was never sent.
@@ -340,12 +342,12 @@ class KafkaDeliverer:
         return max(self.cluster.timeout, _LEAST_PATIENCE)
 
 
-def _told(consumer: Consumer, unit: Unit, cluster: Cluster) -> Records:
+def _read_records(consumer: Consumer, unit: Unit, cluster: Cluster) -> Records:
     from confluent_kafka import TopicPartition
 
     [found] = consumer.committed([TopicPartition(unit.path, 0)], timeout=cluster.timeout)
     if found.error is not None:
-        raise cluster.said(found.error, str(unit), unit.path)
+        raise cluster.translate_error(found.error, str(unit), unit.path)
     return Records.of_text(found.metadata) if found.offset >= 0 and found.metadata else Records("")
 
 
@@ -354,7 +356,7 @@ def name_of(project: str, publish: str) -> str:
     return f"waterclock.{project}.{publish}"
 
 
-def _listed(found: Delivered) -> list[Any]:
+def _delivered_to_list(found: Delivered) -> list[Any]:
     return [found.claim, found.outcome.value, found.label_text, found.rows, found.deleted, found.note]
 
 

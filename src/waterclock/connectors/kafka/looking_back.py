@@ -48,7 +48,7 @@ def look_back(cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequen
     if unit.options.get("keep") == "all":
         return "records that are sent as they were collected bear no claim"
     where, at = str(unit), datetime.fromtimestamp(max(0.0, claim / 1000 - _CLOCKS), UTC)
-    config, ends = cluster.kept_by(unit.path, log, where)
+    config, ends = cluster.describe_topic(unit.path, log, where)
     if why := why_unknown(config, log, ends, datetime.now(UTC) - at):
         return why
     begins = cluster.since(log, at, where)

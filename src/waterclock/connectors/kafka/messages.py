@@ -92,7 +92,7 @@ def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[SentMess
         yield SentMessage(delivery.label_text.encode(), None, headers, part)
 
 
-def writing_of(unit: Unit, delivery: Delivery) -> MessageFormat:
+def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
     """Resolve how a delivery's rows become messages.
 
     Raises  E856 for columns that its options name, or its format needs, and that it does not have
@@ -105,7 +105,7 @@ def writing_of(unit: Unit, delivery: Delivery) -> MessageFormat:
     wanted = (*(_KEPT if keeps_all else _RAW),) if kind == "raw" or keeps_all else (*key, *headers)
     for name in wanted:
         if name not in columns:
-            raise _lacks(unit, name, columns)
+            raise _missing_column_error(unit, name, columns)
     if keeps_all and kind != "raw":
         raise _unfit(unit, "keep 'all' sends records as they were collected", "say format 'raw' as well")
     bodies = [name for name in columns if name not in {*key, *headers}]
@@ -177,7 +177,7 @@ def _names(said: object) -> tuple[str, ...]:
     return tuple(name.strip() for name in str(said or "").split(",") if name.strip())
 
 
-def _lacks(unit: Unit, name: str, columns: Mapping[str, str]) -> WaterclockError:
+def _missing_column_error(unit: Unit, name: str, columns: Mapping[str, str]) -> WaterclockError:
     return WaterclockError(
         "E856",
         f"{unit} cannot be sent: there is no column {name}",

@@ -66,7 +66,7 @@ class KafkaExtract:
         """The maximum number of records."""
         return sum(part.span.high - part.span.low for part in self.parts)
 
-    def bundled(self, most: int) -> list[KafkaExtract]:
+    def split_into_bundles(self, most: int) -> list[KafkaExtract]:
         """Split into extracts of at most `most` records, in the order of the spans; a larger span is alone."""
         bundles: list[list[OffsetPart]] = []
         room = 0
@@ -97,7 +97,10 @@ def batches(extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
     Raises  E852 if the brokers drop them in the meantime, E854 to E856 and E864 as the cluster, E857 for a value that
             is not Avro
     """
-    with extract.cluster.told(extract.where, extract.topic), extract.cluster.reading() as (consumer, heard):
+    with (
+        extract.cluster.translate_errors(extract.where, extract.topic),
+        extract.cluster.open_consumer() as (consumer, heard),
+    ):
         for parts in waves(extract.parts):
             for records in _side_by_side(consumer, heard, extract, parts):
                 yield _batch(records, extract)
@@ -111,7 +114,7 @@ class _Place:
     reached: int
 
     @property
-    def left(self) -> OffsetSpan:
+    def remaining_span(self) -> OffsetSpan:
         """The part of the span that is not read yet."""
         return replace(self.part.span, low=self.reached)
 
@@ -168,11 +171,11 @@ def _side_by_side(
         for message in messages:
             place = places.get(-1 if (partition := message.partition()) is None else partition)
             if (error := message.error()) is not None and not _is_end(error):
-                told = _unless_final(error, extract, None if place is None else place.left, told)
+                told = _unless_final(error, extract, None if place is None else place.remaining_span, told)
                 is_lost = is_lost or error.code() in _LOST_PLACE
                 continue
             last = time.monotonic()
-            if place is not None and _takes(place, message, came):
+            if place is not None and _add_message(place, message, came):
                 del places[place.part.span.partition]
                 done.append(TopicPartition(extract.topic, place.part.span.partition))
         if done and places:
@@ -183,7 +186,7 @@ def _side_by_side(
             yield came.records
             came, last = _Came(), time.monotonic()  # the caller may take long with them
         if time.monotonic() - last > extract.cluster.timeout:
-            raise _stalled(extract, [place.left for place in places.values()], heard, told)
+            raise _stalled_read_error(extract, [place.remaining_span for place in places.values()], heard, told)
     consumer.unassign()
 
 
@@ -195,7 +198,7 @@ def _assign(consumer: Consumer, extract: KafkaExtract, places: Mapping[int, _Pla
     consumer.resume(at)  # a paused partition stays paused when it is assigned again
 
 
-def _takes(place: _Place, message: Message, came: _Came) -> bool:
+def _add_message(place: _Place, message: Message, came: _Came) -> bool:
     """Add a record of the span, and return whether the span is complete. Repeated records are skipped."""
     span, offset = place.part.span, message.offset() or 0
     if message.error() is not None:
@@ -218,15 +221,17 @@ def _unless_final(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | N
             gone = OffsetSpan(span.partition, span.low, min(begins, span.high))
             raise gone_error(extract.topic, [gone], where=extract.where, is_owned=True)
         return error.str()  # a broker that has just become the partition's leader may not know yet: it is retried
-    said = extract.cluster.said(error, extract.where, extract.topic)
+    said = extract.cluster.translate_error(error, extract.where, extract.topic)
     if not said.transient:
         raise said
     return told or error.str()
 
 
-def _stalled(extract: KafkaExtract, left: Sequence[OffsetSpan], heard: ErrorListener, told: str) -> WaterclockError:
+def _stalled_read_error(
+    extract: KafkaExtract, left: Sequence[OffsetSpan], heard: ErrorListener, told: str
+) -> WaterclockError:
     if heard.refusal is not None:
-        return extract.cluster.said(heard.refusal, extract.where, extract.topic)
+        return extract.cluster.translate_error(heard.refusal, extract.where, extract.topic)
     told = told or (heard.last.str() if heard.last else "")
     named = ", ".join(map(str, left[:_MOST_NAMED])) + (", …" if len(left) > _MOST_NAMED else "")
     return WaterclockError(

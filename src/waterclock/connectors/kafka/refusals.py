@@ -79,7 +79,7 @@ def is_of_tls(error: KafkaError) -> bool:
 
 def login_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
     """Build the error for a refused login. It is transient, because a retry reads a changed password."""
-    at, said = _parted(error.str())
+    at, said = _split_error_text(error.str())
     mechanism = settings.get("sasl.mechanism", "")
     if "handshake failed" in said or error.name() == "UNSUPPORTED_SASL_MECHANISM":
         offered = said.rpartition("supported mechanisms:")[2].strip()
@@ -118,7 +118,7 @@ def no_token(why: str, where: str) -> WaterclockError:
 
 def tls_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
     """Build the error that names the wrong certificate. Cost: a handshake with the broker, and one with ourselves."""
-    at, said = _parted(error.str())
+    at, said = _split_error_text(error.str())
     for option, name in _FILES.items():
         if f"{name} failed" in said:
             return _file_refused(option, said, settings, where)
@@ -235,7 +235,7 @@ def _shake(server: str, context: ssl.SSLContext) -> None:
         pass
 
 
-def _parted(said: str) -> tuple[str, str]:
+def _split_error_text(said: str) -> tuple[str, str]:
     """Split an error text into the broker and its message, without the client's own prefix and times."""
     found = _SAID.match(said)
     return (found["at"], found["said"]) if found else ("the client", said)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.behind import Columns, ViewDialect, query_of
 from waterclock.connectors.delivery_record import DeliveryRecord
-from waterclock.connectors.mysql.database import asked, kind_at, place_of, quoted, table_of
+from waterclock.connectors.mysql.database import kind_at, place_of, quote_identifier, run_statement, table_of
 from waterclock.connectors.parts import Shown
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
     from waterclock.connectors.mysql.database import Connection
 
-_WRITING = ViewDialect(quoted, lambda _: "NULL", lambda label: f"'{label}'")
+_WRITING = ViewDialect(quote_identifier, lambda _: "NULL", lambda label: f"'{label}'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class MysqlViewTables:
             return {}
         schema, _ = place_of(parts[0])
         paths = {place_of(part)[1].lower(): part.path for part in parts}
-        rows = asked(
+        rows = run_statement(
             self.connection,
             "SELECT c.TABLE_NAME, COLUMN_NAME, COLUMN_TYPE FROM information_schema.COLUMNS AS c"
             " JOIN information_schema.TABLES AS t USING (TABLE_SCHEMA, TABLE_NAME)"
@@ -64,17 +64,17 @@ class MysqlViewTables:
         """Make the unit's view show tables by label, or by "" for a version. Without tables the view is dropped."""
         found = {table_of(part): (label, columns) for label, (part, columns) in parts.items()}
         if found:
-            asked(self.connection, f"CREATE OR REPLACE VIEW {table_of(unit)} AS {query_of(found, _WRITING)}")
+            run_statement(self.connection, f"CREATE OR REPLACE VIEW {table_of(unit)} AS {query_of(found, _WRITING)}")
         else:
-            asked(self.connection, f"DROP VIEW IF EXISTS {table_of(unit)}")
+            run_statement(self.connection, f"DROP VIEW IF EXISTS {table_of(unit)}")
 
     def drop(self, part: Unit) -> None:
         """Drop a table, if it is there."""
-        asked(self.connection, f"DROP TABLE IF EXISTS {table_of(part)}")
+        run_statement(self.connection, f"DROP TABLE IF EXISTS {table_of(part)}")
 
     def comment_at(self, part: Unit) -> str:
         """Return the comment of a table."""
-        row = asked(
+        row = run_statement(
             self.connection,
             "SELECT TABLE_COMMENT FROM information_schema.TABLES"
             " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s",
@@ -85,4 +85,4 @@ class MysqlViewTables:
 
 def record_in(connection: Connection) -> DeliveryRecord:
     """Return the record of deliveries of the database."""
-    return DeliveryRecord(lambda sql, values: asked(connection, sql, values), "%s")
+    return DeliveryRecord(lambda sql, values: run_statement(connection, sql, values), "%s")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from waterclock.connectors.mysql.database import Connection
 
 
-def collected(
+def collect_rows(
     spark: SparkSession,
     connection: Connection,
     close: Callable[[], None],
@@ -60,7 +60,7 @@ def collected(
 
 
 def _of_part(part: MysqlExtract) -> Iterator[pa.RecordBatch]:
-    with part.database.reading(part.where) as connection:
+    with part.database.open_for_reading(part.where) as connection:
         if part.digest is not None and digest_of(connection, part) != part.digest:
             raise WaterclockError(
                 "E814",

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import match, no_time_column, seen_of
+from waterclock.connectors.column_matching import map_column_types, match, no_time_column
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, Setting, WindowRequest
 from waterclock.errors import WaterclockError
@@ -107,10 +107,10 @@ class MysqlCollector:
 
     def clock(self, unit: Unit) -> datetime:
         """Return the server's clock."""
-        from waterclock.connectors.mysql.database import asked
+        from waterclock.connectors.mysql.database import run_statement
 
-        with self.database.opened(str(unit)) as connection:
-            at: datetime = asked(connection, "SELECT SYSDATE(6)").fetchone()[0]
+        with self.database.open_connection(str(unit)) as connection:
+            at: datetime = run_statement(connection, "SELECT SYSDATE(6)").fetchone()[0]
             return at.replace(tzinfo=UTC)
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
@@ -119,7 +119,7 @@ class MysqlCollector:
         :window_start and :window_end are times in UTC, as the session shows a TIMESTAMP; :timelabel is the label.
         """
         del zone
-        from waterclock.connectors.mysql.database import asked
+        from waterclock.connectors.mysql.database import run_statement
 
         said = {
             "window_start": f"TIMESTAMP'{window.start.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'",
@@ -127,8 +127,8 @@ class MysqlCollector:
             TIMELABEL: f"'{window.label}'",
         }
         query = _VALUE.sub(lambda found: said[found[1]], awaits.text)
-        with self.database.reading(str(unit)) as connection:
-            row = asked(connection, query).fetchone()
+        with self.database.open_for_reading(str(unit)) as connection:
+            row = run_statement(connection, query).fetchone()
         return row is not None and _is_true(row[0])
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
@@ -136,16 +136,16 @@ class MysqlCollector:
         from waterclock.connectors.mysql.database import require_table
         from waterclock.connectors.mysql.types import columns_of
 
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             require_table(connection, unit)
             return {column.name: column.spark or "STRING" for column in columns_of(connection, unit)}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return the original error that a Python worker of Spark raised."""
-        from waterclock.connectors.worker_errors import carried
+        from waterclock.connectors.worker_errors import decode_error
 
         del unit, columns
-        return carried(error)
+        return decode_error(error)
 
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
@@ -159,18 +159,18 @@ class MysqlCollector:
         """Return the windows with changed rows, as of one moment."""
         from waterclock.connectors.changed_rows import look
         from waterclock.connectors.mysql.database import require_table
-        from waterclock.connectors.mysql.looks import changed_by, tallying
+        from waterclock.connectors.mysql.looks import build_tally_function, find_change_column
         from waterclock.connectors.mysql.types import columns_of
         from waterclock.connectors.values import Times
 
         del spark, columns
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             require_table(connection, unit)
             there = columns_of(connection, unit)
             by_window = _window_filter(WindowRequest(request.time_column, request.windows), there, unit)
-            change = changed_by(request.change_column or "", there, unit)
+            change = find_change_column(request.change_column or "", there, unit)
             times = Times(zone, str(unit.options.get("epoch", "seconds")))
-            return look(request, unit, zone, tallying(connection, unit, by_window, change, times))
+            return look(request, unit, zone, build_tally_function(connection, unit, by_window, change, times))
 
     def read_snapshot(
         self,
@@ -187,7 +187,7 @@ class MysqlCollector:
     def _read(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None
     ) -> Collected:
-        from waterclock.connectors.mysql.collection import collected
+        from waterclock.connectors.mysql.collection import collect_rows
         from waterclock.connectors.mysql.database import require_table, source_of
         from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn
         from waterclock.connectors.mysql.types import columns_of, refuse_unsaid
@@ -195,10 +195,10 @@ class MysqlCollector:
 
         held = ExitStack()
         try:
-            connection = held.enter_context(self.database.reading(str(unit)))
+            connection = held.enter_context(self.database.open_for_reading(str(unit)))
             require_table(connection, unit)
             there = columns_of(connection, unit)
-            matched = match(columns, [column.found for column in there], where=str(unit))
+            matched = match(columns, [column.source_column for column in there], where=str(unit))
             refuse_unsaid(matched, there, unit)
             by_name = {column.name: column for column in there}
             wanted = tuple(MysqlRequestedColumn(taken, by_name[taken.source]) for taken in matched.taken)
@@ -206,8 +206,8 @@ class MysqlCollector:
             by_window = None if request is None else _window_filter(request, there, unit)
             extract = MysqlExtract(self.database, str(unit), source_of(unit), wanted, times, by_window)
             partitions = max(1, int(str(unit.options.get("partitions", 1))))
-            read = collected(spark, connection, held.close, unit, extract, matched.left_out, partitions=partitions)
-            return replace(read, seen=seen_of(column.found for column in there))
+            read = collect_rows(spark, connection, held.close, unit, extract, matched.left_out, partitions=partitions)
+            return replace(read, seen=map_column_types(column.source_column for column in there))
         except BaseException:
             held.__exit__(*sys.exc_info())
             raise

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from waterclock.connectors.addresses import WRITTEN, is_torn
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.refused_logins import no_database, not_let_in
+from waterclock.connectors.refused_logins import login_error, no_database
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 
@@ -60,23 +60,23 @@ class MysqlDatabase:
     login: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @contextmanager
-    def reading(self, where: str) -> Iterator[Connection]:
+    def open_for_reading(self, where: str) -> Iterator[Connection]:
         """Open a read-only transaction. All reads of InnoDB tables see one moment."""
-        with self.opened(where) as connection:
-            asked(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            asked(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+        with self.open_connection(where) as connection:
+            run_statement(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            run_statement(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
             yield connection
 
     @contextmanager
-    def writing(self, where: str) -> Iterator[Connection]:
+    def open_for_writing(self, where: str) -> Iterator[Connection]:
         """Open for writing, without a transaction: statements that create or alter tables would commit it."""
-        with self.opened(where) as connection:
-            asked(connection, _STRICT)
-            asked(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        with self.open_connection(where) as connection:
+            run_statement(connection, _STRICT)
+            run_statement(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             yield connection
 
     @contextmanager
-    def opened(self, where: str) -> Iterator[Connection]:
+    def open_connection(self, where: str) -> Iterator[Connection]:
         """Open a connection and translate the server's errors; uncommitted work is rolled back."""
         import pymysql
 
@@ -88,11 +88,11 @@ class MysqlDatabase:
                 # closes without COM_QUIT, which would first read an unfinished result to its end
                 connection._force_close()  # noqa: SLF001 - the only way that reads no further
         except pymysql.Error as error:
-            raise told(error, self, where) from error
+            raise translate_error(error, self, where) from error
         except RuntimeError as error:
             if "cryptography" not in str(error):
                 raise
-            raise not_let_in(self.connection, where, f"{self.name}: {error}") from error
+            raise login_error(self.connection, where, f"{self.name}: {error}") from error
 
     @property
     def _is_guarded(self) -> bool:
@@ -113,8 +113,8 @@ class MysqlDatabase:
             binary_prefix=True,
             auth_plugin_map={} if self._is_guarded else dict.fromkeys(_IN_CLEAR, _Refusing),
         )
-        asked(connection, _SET.format(seconds=max(1, math.ceil(self.timeout))))
-        asked(connection, _SET_AT_MARIADB)
+        run_statement(connection, _SET.format(seconds=max(1, math.ceil(self.timeout))))
+        run_statement(connection, _SET_AT_MARIADB)
         return connection
 
 
@@ -237,7 +237,7 @@ class MysqlResult:
         return self.rows
 
 
-def asked(connection: Connection, sql: str, values: Sequence[Any] | None = None) -> MysqlResult:
+def run_statement(connection: Connection, sql: str, values: Sequence[Any] | None = None) -> MysqlResult:
     """Run a statement. Unless `values` is None, `%s` is a placeholder of a value, and `%%` a percent sign."""
     with connection.cursor() as cursor:
         cursor.execute(sql, None if values is None else tuple(values))
@@ -260,14 +260,14 @@ def transaction(connection: Connection) -> Iterator[None]:
         raise
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Return a name as a quoted SQL identifier, whatever characters it contains."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def table_of(unit: Unit) -> str:
     """Return the unit's table as a quoted SQL identifier, with its database if the unit names one."""
-    return ".".join(quoted(part) for part in unit.path.split("."))
+    return ".".join(quote_identifier(part) for part in unit.path.split("."))
 
 
 def place_of(unit: Unit) -> tuple[str | None, str]:
@@ -285,7 +285,7 @@ def source_of(unit: Unit) -> str:
 
 def kind_at(connection: Connection, unit: Unit) -> str:
     """Return `table` or `view`, or an empty text if the name is free."""
-    row = asked(
+    row = run_statement(
         connection,
         "SELECT TABLE_TYPE FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s",
@@ -299,7 +299,7 @@ def require_table(connection: Connection, unit: Unit) -> None:
     if unit.query is not None or kind_at(connection, unit):
         return
     schema, name = place_of(unit)
-    rows = asked(
+    rows = run_statement(
         connection,
         "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE())"
         " ORDER BY 1 LIMIT 500",
@@ -316,7 +316,7 @@ def require_table(connection: Connection, unit: Unit) -> None:
     )
 
 
-def told(error: pymysql.Error, database: MysqlDatabase, where: str) -> WaterclockError:
+def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -> WaterclockError:
     """Build the error for a refusal by the server; it is `transient` if waiting can help."""
     import pymysql
 
@@ -324,7 +324,7 @@ def told(error: pymysql.Error, database: MysqlDatabase, where: str) -> Watercloc
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     said = str(error.args[1] if len(error.args) > 1 else error).strip()
     if code in _NOT_LET_IN | _NO_DATABASE:
-        refused = not_let_in if code in _NOT_LET_IN else no_database
+        refused = login_error if code in _NOT_LET_IN else no_database
         return refused(database.connection, where, f"{name}: {said}")
     if code in _AWAY or (code == 0 and isinstance(error, pymysql.err.InterfaceError | pymysql.err.OperationalError)):
         return WaterclockError(

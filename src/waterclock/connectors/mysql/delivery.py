@@ -32,7 +32,14 @@ from waterclock.connectors.database_delivery import DatabaseDeliverer
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.delivery_record import DELIVERIES, DeliveryRecord
 from waterclock.connectors.mysql.behind import MysqlViewTables, record_in
-from waterclock.connectors.mysql.database import MysqlDatabase, asked, kind_at, quoted, table_of, transaction
+from waterclock.connectors.mysql.database import (
+    MysqlDatabase,
+    kind_at,
+    quote_identifier,
+    run_statement,
+    table_of,
+    transaction,
+)
 from waterclock.connectors.mysql.destination import MysqlDestinationColumn, columns_there, replaced_rows, settle_table
 from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
 from waterclock.connectors.overwrites import refuse_changed
@@ -75,7 +82,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
 
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         first = deliveries[0]
-        with self.database.writing(where) as connection:
+        with self.database.open_for_writing(where) as connection:
             self._lock(connection, self._claim_lock(first.project, first.claim), where)
             self._prepare(connection, first.project, first.publish)
             stands = record_in(connection).find(first.project, first.claim)
@@ -102,9 +109,9 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Record the claim without rows, unless it is recorded already. First end a connection that still delivers."""
         held = self._claim_lock(project, claim)
-        with self.database.opened(str(unit)) as connection:
+        with self.database.open_connection(str(unit)) as connection:
             _end(connection, held)
-        with self.database.writing(str(unit)) as connection:
+        with self.database.open_for_writing(str(unit)) as connection:
             self._lock(connection, held, str(unit))
             self._prepare(connection, project, publish)
             with transaction(connection):
@@ -115,25 +122,27 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
                 _show_newest(connection, unit, project, publish)
             return stands
 
-    def _reading(self, where: str) -> AbstractContextManager[Connection]:
-        return self.database.reading(where)
+    def _open_for_reading(self, where: str) -> AbstractContextManager[Connection]:
+        return self.database.open_for_reading(where)
 
-    def _writing(self, where: str, *, called: tuple[str, int] | None = None) -> AbstractContextManager[Connection]:
+    def _open_for_writing(
+        self, where: str, *, called: tuple[str, int] | None = None
+    ) -> AbstractContextManager[Connection]:
         del called
-        return self.database.writing(where)
+        return self.database.open_for_writing(where)
 
     def _prepare(self, connection: Connection, project: str, publish: str) -> None:
         turn = _name_of("publish", self.database.address["database"], project, publish)
         self._lock(connection, turn, f"{publish} of {project}")
         if not self._has_record(connection):
-            asked(connection, _CREATE)
+            run_statement(connection, _CREATE)
 
     def _record(self, connection: Connection) -> DeliveryRecord:
         return record_in(connection)
 
     def _has_record(self, connection: Connection) -> bool:
         sql = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
-        return asked(connection, sql, (DELIVERIES,)).fetchone() is not None
+        return run_statement(connection, sql, (DELIVERIES,)).fetchone() is not None
 
     def _tables(self, connection: Connection) -> MysqlViewTables:
         return MysqlViewTables(connection)
@@ -142,7 +151,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         return table_of(unit)
 
     def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
-        return {name: quoted(column.name) for name, column in columns_there(connection, unit).items()}
+        return {name: quote_identifier(column.name) for name, column in columns_there(connection, unit).items()}
 
     def _claim_lock(self, project: str, claim: int) -> str:
         # a lock belongs to the whole server, where a project may have a database for each of its environments
@@ -150,7 +159,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
 
     def _lock(self, connection: Connection, name: str, where: str) -> None:
         """Take a named lock of the server, which is kept until the connection ends."""
-        row = asked(connection, "SELECT GET_LOCK(%s, %s)", (name, math.ceil(self.database.timeout))).fetchone()
+        row = run_statement(connection, "SELECT GET_LOCK(%s, %s)", (name, math.ceil(self.database.timeout))).fetchone()
         if row is None or row[0] != 1:
             raise WaterclockError(
                 "E811",
@@ -172,11 +181,11 @@ def _end(connection: Connection, lock: str) -> None:
     """End the connection that has a lock, if there is one. Its uncommitted work is rolled back."""
     import pymysql
 
-    row = asked(connection, "SELECT IS_USED_LOCK(%s)", (lock,)).fetchone()
+    row = run_statement(connection, "SELECT IS_USED_LOCK(%s)", (lock,)).fetchone()
     if row is None or row[0] is None:
         return
     try:
-        asked(connection, f"KILL CONNECTION {int(row[0])}")
+        run_statement(connection, f"KILL CONNECTION {int(row[0])}")
     except pymysql.Error as error:
         if error.args[0] != _NO_SUCH_THREAD:  # it ended by itself
             raise
@@ -231,7 +240,7 @@ def _bring(
 ) -> Delivered:
     deleted = 0
     if delivery.is_by_label or delivery.mode is Mode.REPLACE:
-        deleted = asked(connection, *replaced_rows("DELETE", unit, delivery, there)).changed
+        deleted = run_statement(connection, *replaced_rows("DELETE", unit, delivery, there)).changed
     if staged is None:
         rows = put(connection, table_of(unit), delivery, there, with_marks=False)
     else:

@@ -21,7 +21,7 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.destination_refusals import foreign_rows
 from waterclock.connectors.exact_values import Holds, StoredColumn
 from waterclock.connectors.mysql.behind import record_in
-from waterclock.connectors.mysql.database import asked, place_of, quoted, table_of
+from waterclock.connectors.mysql.database import place_of, quote_identifier, run_statement, table_of
 from waterclock.connectors.overwrites import Dialect, rows_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
@@ -100,10 +100,10 @@ def settle_table(
     _refuse_long(unit, delivery)
     table, known = table_of(unit), columns_there(connection, unit)
     collation = _collation(connection)
-    wanted = _wanted(delivery, collation)
+    wanted = _choose_column_types(delivery, collation)
     if not known:
-        listed = ", ".join(f"{quoted(column)} {kind}" for column, kind in wanted.items())
-        asked(
+        listed = ", ".join(f"{quote_identifier(column)} {kind}" for column, kind in wanted.items())
+        run_statement(
             connection,
             f"CREATE TABLE {table} ({listed}{_index_of(delivery)}) ENGINE = {_ENGINE} DEFAULT CHARACTER SET utf8mb4"
             f" COLLATE {collation} COMMENT = '{comment}'",
@@ -115,7 +115,7 @@ def settle_table(
         _refuse_cascades(connection, unit, delivery, known)
     for column, kind in wanted.items():
         if column.lower() not in known:
-            asked(connection, f"ALTER TABLE {table} ADD COLUMN {quoted(column)} {kind}")
+            run_statement(connection, f"ALTER TABLE {table} ADD COLUMN {quote_identifier(column)} {kind}")
     known = columns_there(connection, unit)
     if delivery.mode is Mode.MERGE:
         _index(connection, unit, delivery.keys, known, is_unique=True)
@@ -124,7 +124,7 @@ def settle_table(
     return known
 
 
-def _wanted(delivery: Delivery, collation: str) -> dict[str, str]:
+def _choose_column_types(delivery: Delivery, collation: str) -> dict[str, str]:
     """Return the columns of a delivery, with the types with which they are created."""
     wanted = {name: sql_type(kind) for name, kind in delivery.columns}
     if delivery.is_by_label:
@@ -142,13 +142,13 @@ def _wanted(delivery: Delivery, collation: str) -> dict[str, str]:
 
 def _index_of(delivery: Delivery) -> str:
     if delivery.mode is Mode.MERGE:
-        return f", UNIQUE KEY ({', '.join(map(quoted, delivery.keys))})"
-    return f", KEY ({quoted(TIMELABEL)})" if delivery.is_by_label else ""
+        return f", UNIQUE KEY ({', '.join(map(quote_identifier, delivery.keys))})"
+    return f", KEY ({quote_identifier(TIMELABEL)})" if delivery.is_by_label else ""
 
 
 def columns_there(connection: Connection, unit: Unit) -> dict[str, MysqlDestinationColumn]:
     """Return the table's columns by their names in lower case."""
-    rows = asked(
+    rows = run_statement(
         connection,
         "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, NUMERIC_SCALE,"
         " DATETIME_PRECISION, CHARACTER_MAXIMUM_LENGTH FROM information_schema.COLUMNS"
@@ -214,13 +214,13 @@ def replaced_rows(
     """Return a statement on the rows that a delivery replaces: those of its label or of its condition."""
     if not delivery.is_by_label:
         return some_rows(verb, unit, delivery, there)
-    label = quoted(there[TIMELABEL].name)
+    label = quote_identifier(there[TIMELABEL].name)
     return f"{verb} FROM {table_of(unit)} WHERE {label} = ".replace("%", "%%") + "%s", [delivery.label_text]
 
 
 # texts are equal if Spark treats them so, byte by byte, and not by the column's collation
 _DIALECT = Dialect(
-    lambda name: quoted(name).replace("%", "%%"),
+    lambda name: quote_identifier(name).replace("%", "%%"),
     "%s",
     "CAST(CONVERT({} USING utf8mb4) AS BINARY)",
     lambda value: int(value) if isinstance(value, bool) else value,
@@ -228,7 +228,7 @@ _DIALECT = Dialect(
 
 
 def _collation(connection: Connection) -> str:
-    rows = asked(
+    rows = run_statement(
         connection,
         "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN (%s, %s, %s)",
         _COLLATIONS,
@@ -242,7 +242,7 @@ def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> Non
 
     Raises  E875
     """
-    row = asked(
+    row = run_statement(
         connection,
         "SELECT TABLE_TYPE, ENGINE FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s",
@@ -280,7 +280,7 @@ def _refuse_long(unit: Unit, delivery: Delivery) -> None:
 def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
     other = record_in(connection).other_project(delivery)
     rows, values = some_rows("SELECT 1", unit, delivery, columns_there(connection, unit))
-    has_rows = is_ours or asked(connection, f"{rows} LIMIT 1", values).fetchone()
+    has_rows = is_ours or run_statement(connection, f"{rows} LIMIT 1", values).fetchone()
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):
         return
     raise foreign_rows(unit, delivery, of=other)
@@ -290,7 +290,7 @@ def _refuse_cascades(
     connection: Connection, unit: Unit, delivery: Delivery, known: Mapping[str, MysqlDestinationColumn]
 ) -> None:
     found: dict[tuple[str, str, str], list[list[str]]] = {}
-    for schema, table, constraint, *of_column in asked(connection, _CASCADES, place_of(unit)).rows:
+    for schema, table, constraint, *of_column in run_statement(connection, _CASCADES, place_of(unit)).rows:
         found.setdefault((str(schema), str(table), str(constraint)), []).append(of_column)
     references = [
         Reference(
@@ -304,14 +304,14 @@ def _refuse_cascades(
     ]
 
     def first_of(sql: str, values: Sequence[Any]) -> Any:
-        return asked(connection, sql, values).fetchone()
+        return run_statement(connection, sql, values).fetchone()
 
     rows = replaced_rows("SELECT *", unit, delivery, known)
     refuse_cascades(unit, delivery, references, rows, first_of, "drop the constraint")
 
 
 def _place(name: str) -> str:
-    return quoted(name).replace("%", "%%")
+    return quote_identifier(name).replace("%", "%%")
 
 
 def _index(
@@ -327,7 +327,7 @@ def _index(
     if not all(column.is_indexable for column in there):
         return
     spelt = [column.name for column in there]
-    rows = asked(
+    rows = run_statement(
         connection,
         "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
         " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s ORDER BY INDEX_NAME, SEQ_IN_INDEX",
@@ -342,4 +342,4 @@ def _index(
         if (index in uniques and set(names) == set(spelt)) if is_unique else names[:1] == spelt:
             return
     kind = "UNIQUE KEY" if is_unique else "KEY"
-    asked(connection, f"ALTER TABLE {table_of(unit)} ADD {kind} ({', '.join(map(quoted, spelt))})")
+    run_statement(connection, f"ALTER TABLE {table_of(unit)} ADD {kind} ({', '.join(map(quote_identifier, spelt))})")

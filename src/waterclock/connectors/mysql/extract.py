@@ -15,10 +15,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Taken
-from waterclock.connectors.mysql.database import MysqlDatabase, asked, place_of, quoted, source_of
+from waterclock.connectors.mysql.database import MysqlDatabase, place_of, quote_identifier, run_statement, source_of
 from waterclock.connectors.mysql.types import MysqlColumn
 from waterclock.connectors.values import Times
-from waterclock.connectors.window_bounds import WindowFilter, bound_of, local_bounds
+from waterclock.connectors.window_bounds import WindowFilter, format_time_literal, local_bounds
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -95,15 +95,15 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
         rules = nominal_zone(times.zone)
         literals = [_literal(cut) for cut in sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})]
     else:
-        literals = list(dict.fromkeys(bound(cut, by_window, times) for cut in cuts))
-    yield from _between(quoted(by_window.time_column), literals)
+        literals = list(dict.fromkeys(format_bound(cut, by_window, times) for cut in cuts))
+    yield from _between(quote_identifier(by_window.time_column), literals)
 
 
 def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
     """Split a table into ranges of its primary key, if that is one whole number."""
     if unit.query is not None:
         return
-    keys = asked(
+    keys = run_statement(
         connection,
         "SELECT k.COLUMN_NAME, c.DATA_TYPE FROM information_schema.KEY_COLUMN_USAGE AS k"
         " JOIN information_schema.COLUMNS AS c USING (TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME)"
@@ -112,8 +112,8 @@ def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
     ).rows
     if len(keys) != 1 or str(keys[0][1]).lower() not in _WHOLE:
         return
-    name = quoted(str(keys[0][0]))
-    low, high = asked(connection, f"SELECT MIN({name}), MAX({name}) FROM {source_of(unit)}").fetchone()
+    name = quote_identifier(str(keys[0][0]))
+    low, high = run_statement(connection, f"SELECT MIN({name}), MAX({name}) FROM {source_of(unit)}").fetchone()
     if low is None:
         return
     step = max(1, -(-(int(high) - int(low) + 1) // count))
@@ -143,7 +143,9 @@ def digest_of(connection: Connection, extract: MysqlExtract) -> Digest:
     columns = [one.sql for one in extract.wanted] + ([micros(extract.by_window)] if extract.by_window else [])
     hashes = ", ".join(f"COALESCE(MD5({sql}), '-')" for sql in columns) or "''"
     first = f"CAST(CONV(LEFT(MD5(CONCAT({hashes})), 16), 16, 10) AS UNSIGNED)"
-    rows, total = asked(connection, f"SELECT COUNT(*), SUM({first}) FROM {extract.source}{_where(extract)}").fetchone()
+    rows, total = run_statement(
+        connection, f"SELECT COUNT(*), SUM({first}) FROM {extract.source}{_where(extract)}"
+    ).fetchone()
     return int(rows), str(total)
 
 
@@ -159,25 +161,25 @@ def micros(by_window: WindowFilter) -> str:
 
     It is NULL for an invalid date, such as 0000-00-00.
     """
-    name = quoted(by_window.time_column)
+    name = quote_identifier(by_window.time_column)
     return name if by_window.is_number else f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {name})"
 
 
 def within(by_window: WindowFilter, times: Times) -> str:
     """Return a condition that an index can serve. It matches all rows of the windows, and maybe more."""
-    name, windows = quoted(by_window.time_column), by_window.windows
+    name, windows = quote_identifier(by_window.time_column), by_window.windows
     start, end = windows[0].start, windows[-1].end
     if by_window.is_local:
         low, high = (_literal(at) for at in local_bounds(start, end, times.zone))
     else:
-        low, high = (bound(at, by_window, times) for at in (start, end))
+        low, high = (format_bound(at, by_window, times) for at in (start, end))
     return f"{name} >= {low} AND {name} < {high}"
 
 
-def bound(at: datetime, of: WindowFilter, times: Times) -> str:
+def format_bound(at: datetime, of: WindowFilter, times: Times) -> str:
     """Return an instant as a literal of a column's type."""
     if of.is_number:
-        return bound_of(at, of.kind, times)
+        return format_time_literal(at, of.kind, times)
     return _literal(at.astimezone(nominal_zone(times.zone) if of.is_local else UTC))
 
 
@@ -189,9 +191,9 @@ def set_aside(connection: Connection, extract: MysqlExtract) -> Mapping[str, int
     """Count the rows whose time is missing or 0000-00-00, which belong to no window; an index finds them."""
     if extract.by_window is None:
         return {}
-    name = quoted(extract.by_window.time_column)
+    name = quote_identifier(extract.by_window.time_column)
     before = "FALSE" if extract.by_window.is_number else f"{name} < {_FIRST_DAY}"
-    missing, zero = asked(
+    missing, zero = run_statement(
         connection,
         f"SELECT COALESCE(SUM({name} IS NULL), 0), COALESCE(SUM({before}), 0)"
         f" FROM {extract.source} WHERE {name} IS NULL OR {before}",
@@ -213,6 +215,6 @@ def require_time(column: MysqlColumn, unit: Unit) -> str:
         why="BY DATA TIME needs a timestamp, a datetime, a date, or a whole number since 1970, by which an index can"
         " find the rows",
         fix=f"collect BY DATA TIME {column.name}_time FROM {unit.connection} QUERY"
-        f" 'SELECT *, CAST({quoted(column.name)} AS DATETIME(6)) AS {quoted(f'{column.name}_time')}"
+        f" 'SELECT *, CAST({quote_identifier(column.name)} AS DATETIME(6)) AS {quote_identifier(f'{column.name}_time')}"
         f" FROM {source_of(unit)}'",
     )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.changed_minutes import ChangedIn, MinuteAggregation, Row
 from waterclock.connectors.changed_rows import Bounds, Tallies, change_column_of, no_time_of_change
 from waterclock.connectors.mysql import database
-from waterclock.connectors.mysql.database import quoted, source_of
-from waterclock.connectors.mysql.extract import bound, micros, within
+from waterclock.connectors.mysql.database import quote_identifier, source_of
+from waterclock.connectors.mysql.extract import format_bound, micros, within
 from waterclock.connectors.mysql.types import MysqlColumn
 from waterclock.connectors.values import Times
 from waterclock.connectors.window_bounds import WindowFilter
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from waterclock.connectors.mysql.database import Connection
 
 
-def tallying(
+def build_tally_function(
     connection: Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
 ) -> Callable[[Bounds], Tallies]:
     """Return a function that tallies the rows of each window at or above its bound."""
@@ -35,14 +35,14 @@ def _rows(
     times: Times,
     asked: MinuteAggregation,
 ) -> Iterator[Row]:
-    name, changed, own = quoted(change.time_column), micros(change), micros(by_window)
+    name, changed, own = quote_identifier(change.time_column), micros(change), micros(by_window)
     above = " + ".join(f"COALESCE({changed} >= {limit}, 0)" for limit in asked.limits) or "0"
     condition = f"{within(by_window, times)} AND {own} IS NOT NULL"
     if asked.since is not None:
         # an invalid date sorts before all others, and counts as a missing time
-        low = bound(asked.since, change, times)
+        low = format_bound(asked.since, change, times)
         condition += f" AND ({name} >= {low} OR {name} IS NULL OR {changed} IS NULL)"
-    yield from database.asked(
+    yield from database.run_statement(
         connection,
         f"SELECT FLOOR({own} / {asked.step}) * {asked.step} AS minute, {above} AS above,"
         f" COUNT({changed}), SUM({changed}), COUNT(*) - COUNT({changed}),"
@@ -51,7 +51,7 @@ def _rows(
     ).rows
 
 
-def changed_by(name: str, there: Sequence[MysqlColumn], unit: Unit) -> WindowFilter:
+def find_change_column(name: str, there: Sequence[MysqlColumn], unit: Unit) -> WindowFilter:
     """Return the column of CHANGED BY with its type.
 
     Raises  E827 if it does not exist or is not a time

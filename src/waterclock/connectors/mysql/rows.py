@@ -56,7 +56,7 @@ def batches(
         while rows := cursor.fetchmany(fetching.rows):
             if came is not None:
                 came[0] += len(rows)
-            batch = _made(rows, extract, schema)
+            batch = _build_batch(rows, extract, schema)
             fetching.came(batch.num_rows, batch.nbytes)
             if batch.num_rows:
                 yield batch
@@ -83,7 +83,7 @@ def schema_of(extract: MysqlExtract) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _made(rows: Sequence[tuple[bytes | None, ...]], extract: MysqlExtract, schema: pa.Schema) -> pa.RecordBatch:
+def _build_batch(rows: Sequence[tuple[bytes | None, ...]], extract: MysqlExtract, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = [pa.array(values, pa.binary()) for values in zip(*rows, strict=True)]

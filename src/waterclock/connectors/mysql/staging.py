@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.destination_refusals import like_keys
 from waterclock.connectors.exact_values import inexact, refuse_inexact
-from waterclock.connectors.mysql.database import asked, quoted, table_of
+from waterclock.connectors.mysql.database import quote_identifier, run_statement, table_of
 from waterclock.connectors.mysql.destination import MysqlDestinationColumn
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.errors import WaterclockError
@@ -42,12 +42,18 @@ def make_staged(
     connection: Connection, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], number: int
 ) -> Staged:
     """Create a temporary table with the destination's types for the rows to merge, before the transaction starts."""
-    table = quoted(f"waterclock_staged_{number}")
+    table = quote_identifier(f"waterclock_staged_{number}")
     columns = [there[name.lower()] for name in names_of(delivery)]
     keys = [there[key.lower()] for key in delivery.keys]
-    listed = ", ".join(f"{quoted(each.name)} {each.sql} NULL DEFAULT NULL" for each in columns)
-    index = f", KEY ({', '.join(quoted(key.name) for key in keys)})" if all(key.is_indexable for key in keys) else ""
-    asked(connection, f"CREATE TEMPORARY TABLE {table} ({listed}, {_GONE} BOOLEAN NOT NULL{index}) ENGINE = InnoDB")
+    listed = ", ".join(f"{quote_identifier(each.name)} {each.sql} NULL DEFAULT NULL" for each in columns)
+    index = (
+        f", KEY ({', '.join(quote_identifier(key.name) for key in keys)})"
+        if all(key.is_indexable for key in keys)
+        else ""
+    )
+    run_statement(
+        connection, f"CREATE TEMPORARY TABLE {table} ({listed}, {_GONE} BOOLEAN NOT NULL{index}) ENGINE = InnoDB"
+    )
     return Staged(table, tuple(key.name for key in keys))
 
 
@@ -63,24 +69,26 @@ def merge(
     put(connection, staged.name, delivery, there, with_marks=True)
     _refuse_like_keys(connection, unit, delivery, there, staged)
     table, own = table_of(unit), staged.name
-    same = " AND ".join(f"s.{quoted(key)} = t.{quoted(key)}" for key in staged.keys)
-    gone = asked(connection, f"DELETE t FROM {table} AS t JOIN {own} AS s ON {same} WHERE s.{_GONE}").changed
+    same = " AND ".join(f"s.{quote_identifier(key)} = t.{quote_identifier(key)}" for key in staged.keys)
+    gone = run_statement(connection, f"DELETE t FROM {table} AS t JOIN {own} AS s ON {same} WHERE s.{_GONE}").changed
     if delivery.is_whole and not delivery.is_by_label:
         unmatched = f"LEFT JOIN {own} AS s ON {same} AND NOT s.{_GONE} WHERE s.{_GONE} IS NULL"
-        gone += asked(connection, f"DELETE t FROM {table} AS t {unmatched}").changed
-    rows = int(asked(connection, f"SELECT COUNT(*) FROM {own} WHERE NOT {_GONE}").fetchone()[0])
+        gone += run_statement(connection, f"DELETE t FROM {table} AS t {unmatched}").changed
+    rows = int(run_statement(connection, f"SELECT COUNT(*) FROM {own} WHERE NOT {_GONE}").fetchone()[0])
     names = [there[name.lower()].name for name in names_of(delivery)]
-    changed = [quoted(name) for name in names if name not in staged.keys]
+    changed = [quote_identifier(name) for name in names if name not in staged.keys]
     guard = ""
     if delivery.is_by_label and TIMELABEL not in {key.lower() for key in delivery.keys}:
-        label = quoted(there[TIMELABEL].name)
+        label = quote_identifier(there[TIMELABEL].name)
         guard = f" AND (t.{label} IS NULL OR t.{label} <= s.{label})"
     if changed:
         update = ", ".join(f"t.{name} = s.{name}" for name in changed)
-        asked(connection, f"UPDATE {table} AS t JOIN {own} AS s ON {same} SET {update} WHERE NOT s.{_GONE}{guard}")
-    listed = ", ".join(map(quoted, names))
-    brought = ", ".join(f"s.{quoted(name)}" for name in names)
-    asked(
+        run_statement(
+            connection, f"UPDATE {table} AS t JOIN {own} AS s ON {same} SET {update} WHERE NOT s.{_GONE}{guard}"
+        )
+    listed = ", ".join(map(quote_identifier, names))
+    brought = ", ".join(f"s.{quote_identifier(name)}" for name in names)
+    run_statement(
         connection,
         f"INSERT INTO {table} ({listed}) SELECT {brought} FROM {own} AS s"
         f" WHERE NOT s.{_GONE} AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})",
@@ -95,17 +103,19 @@ def _refuse_like_keys(
 
     Raises  E876
     """
-    listed = ", ".join(map(quoted, staged.keys))
-    row = asked(
+    listed = ", ".join(map(quote_identifier, staged.keys))
+    row = run_statement(
         connection, f"SELECT {listed} FROM {staged.name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
     ).fetchone()
     texts = [key for key in staged.keys if there[key.lower()].is_text]
     if row is None and texts:
-        same = " AND ".join(f"s.{quoted(key)} = t.{quoted(key)}" for key in staged.keys)
-        other = " OR ".join(f"CAST(s.{quoted(key)} AS BINARY) <> CAST(t.{quoted(key)} AS BINARY)" for key in texts)
-        found = ", ".join(f"s.{quoted(key)}" for key in staged.keys)
+        same = " AND ".join(f"s.{quote_identifier(key)} = t.{quote_identifier(key)}" for key in staged.keys)
+        other = " OR ".join(
+            f"CAST(s.{quote_identifier(key)} AS BINARY) <> CAST(t.{quote_identifier(key)} AS BINARY)" for key in texts
+        )
+        found = ", ".join(f"s.{quote_identifier(key)}" for key in staged.keys)
         sql = f"SELECT {found} FROM {staged.name} AS s JOIN {table_of(unit)} AS t ON {same} WHERE {other} LIMIT 1"
-        row = asked(connection, sql).fetchone()
+        row = run_statement(connection, sql).fetchone()
     if row is None:
         return
     better = "a collation such as utf8mb4_bin"
@@ -125,10 +135,10 @@ def put(
     Raises  E812 for a value that the destination's column would not store exactly
     """
     names = [there[name.lower()].name for name in names_of(delivery)] + ([_GONE] if with_marks else [])
-    head = f"INSERT INTO {table} ({', '.join(map(quoted, names))}) VALUES "
+    head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
     places = f"({', '.join(['%s'] * len(names))})"
     rows = 0
-    packet = int(asked(connection, "SELECT @@max_allowed_packet").fetchone()[0])
+    packet = int(run_statement(connection, "SELECT @@max_allowed_packet").fetchone()[0])
     with connection.cursor() as cursor:
         held: list[bytes] = []
         size = begun = len(head.encode())
@@ -165,7 +175,7 @@ def _too_big(delivery: Delivery, size: int, packet: int) -> WaterclockError:
 
 
 def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
-    found = asked(connection, "SHOW WARNINGS").rows
+    found = run_statement(connection, "SHOW WARNINGS").rows
     said = "; ".join(dict.fromkeys(str(row[2]) for row in found))
     raise WaterclockError(
         "E812",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Matched, SourceColumn
-from waterclock.connectors.mysql.database import quoted, source_of
+from waterclock.connectors.mysql.database import quote_identifier, source_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -63,7 +63,7 @@ class MysqlColumn:
     why: str = ""
 
     @property
-    def found(self) -> SourceColumn:
+    def source_column(self) -> SourceColumn:
         """The column in the form in which it is matched with declarations."""
         return SourceColumn(self.name, self.spark)
 
@@ -88,7 +88,7 @@ def columns_of(connection: Connection, unit: Unit) -> list[MysqlColumn]:
 
 
 def _column(field: Any) -> MysqlColumn:
-    name, sql, is_unsigned = field.name, quoted(field.name), bool(field.flags & _IS_UNSIGNED)
+    name, sql, is_unsigned = field.name, quote_identifier(field.name), bool(field.flags & _IS_UNSIGNED)
     if field.type_code in _WHOLE:
         kind = _WHOLE[field.type_code]
         return MysqlColumn(name, kind, sql, sql, (_UNSIGNED if is_unsigned else _SIGNED)[kind])

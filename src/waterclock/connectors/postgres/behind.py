@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.behind import Columns, ViewDialect, query_of
 from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.parts import Shown
-from waterclock.connectors.postgres.database import quoted, table_of
+from waterclock.connectors.postgres.database import quote_identifier, table_of
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
-_WRITING = ViewDialect(quoted, lambda kind: f"NULL::{kind}", lambda label: f"'{label}'::text")
+_WRITING = ViewDialect(quote_identifier, lambda kind: f"NULL::{kind}", lambda label: f"'{label}'::text")
 _KINDS = {"r": "table", "p": "table", "f": "table", "v": "view", "m": "view"}
 
 

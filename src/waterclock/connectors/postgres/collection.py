@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.postgres.extract import PostgresExtract, expected, parts_of, set_aside
+from waterclock.connectors.postgres.extract import PostgresExtract, estimate_size, parts_of, set_aside
 from waterclock.connectors.postgres.rows import batches, schema_of
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 
-def collected(
+def collect_rows(
     spark: SparkSession,
     connection: Connection,
     close: Callable[[], None],
@@ -41,7 +41,7 @@ def collected(
     import pyarrow as pa
 
     counts = set_aside(connection, extract)
-    read = _few(connection, extract) if are_few(*expected(connection, extract)) else None
+    read = _few(connection, extract) if are_few(*estimate_size(connection, extract)) else None
     source: dict[str, Any] = {"database": extract.database.name}
     if read is not None:
         close()
@@ -83,7 +83,7 @@ def _by_workers(
 
 def _of_part(extract: PostgresExtract) -> Iterator[pa.RecordBatch]:
     try:
-        with extract.database.reading(extract.where, snapshot=extract.snapshot) as connection:
+        with extract.database.open_for_reading(extract.where, snapshot=extract.snapshot) as connection:
             yield from batches(connection, extract)
     except WaterclockError as error:
         raise _of_one_moment(error, extract) from error

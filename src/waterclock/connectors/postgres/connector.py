@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.kept_logs import RetainedLog
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
-from waterclock.connectors.column_matching import match, no_time_column, seen_of
+from waterclock.connectors.column_matching import map_column_types, match, no_time_column
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, Setting, WindowRequest
 from waterclock.errors import WaterclockError
@@ -120,7 +120,7 @@ class PostgresCollector:
 
     def clock(self, unit: Unit) -> datetime:
         """Return the server's clock."""
-        with self.database.opened(str(unit)) as connection:
+        with self.database.open_connection(str(unit)) as connection:
             row = connection.execute("SELECT clock_timestamp()").fetchone()
             if row is None:
                 raise AssertionError("a server without a clock")
@@ -135,7 +135,7 @@ class PostgresCollector:
         del zone
         values = {"window_start": window.start, "window_end": window.end, TIMELABEL: window.label}
         query = _VALUE.sub(r"%(\1)s", awaits.text.replace("%", "%%"))
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             row = connection.execute(query, values).fetchone()
         return row is not None and bool(row[0])
 
@@ -143,16 +143,16 @@ class PostgresCollector:
         """Return the columns of the table or query with Spark types; STRING for those whose type must be declared."""
         from waterclock.connectors.postgres.types import columns_of
 
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             self._require(connection, unit)
             return {column.name: column.spark or "STRING" for column in columns_of(connection, unit)}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return the original error that a Python worker of Spark raised."""
-        from waterclock.connectors.worker_errors import carried
+        from waterclock.connectors.worker_errors import decode_error
 
         del unit, columns
-        return carried(error)
+        return decode_error(error)
 
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
@@ -165,18 +165,18 @@ class PostgresCollector:
     ) -> ChangedWindows:
         """Return the windows with changed rows, as of one moment."""
         from waterclock.connectors.changed_rows import look
-        from waterclock.connectors.postgres.looks import changed_by, tallying
+        from waterclock.connectors.postgres.looks import build_tally_function, find_change_column
         from waterclock.connectors.postgres.types import columns_of
         from waterclock.connectors.values import Times
 
         del spark, columns
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             self._require(connection, unit)
             there = columns_of(connection, unit)
             by_window = _window_filter(WindowRequest(request.time_column, request.windows), there, unit)
-            change = changed_by(request.change_column or "", there, unit)
+            change = find_change_column(request.change_column or "", there, unit)
             times = Times(zone, str(unit.options.get("epoch", "seconds")))
-            return look(request, unit, zone, tallying(connection, unit, by_window, change, times))
+            return look(request, unit, zone, build_tally_function(connection, unit, by_window, change, times))
 
     def read_snapshot(
         self,
@@ -210,17 +210,17 @@ class PostgresCollector:
 
         return let_go(self.database, unit, names)
 
-    def kept(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
+    def find_retained_logs(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
         """Return how much of the log each slot retains."""
-        from waterclock.connectors.postgres.slots import kept
+        from waterclock.connectors.postgres.slots import query_retained_logs
 
-        with self.database.opened(str(unit)) as connection:
-            return kept(connection, names)
+        with self.database.open_connection(str(unit)) as connection:
+            return query_retained_logs(connection, names)
 
     def _read(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None
     ) -> Collected:
-        from waterclock.connectors.postgres.collection import collected
+        from waterclock.connectors.postgres.collection import collect_rows
         from waterclock.connectors.postgres.database import source_of
         from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
         from waterclock.connectors.postgres.types import columns_of, refuse_unsaid
@@ -228,10 +228,10 @@ class PostgresCollector:
 
         held = ExitStack()
         try:
-            connection = held.enter_context(self.database.reading(str(unit)))
+            connection = held.enter_context(self.database.open_for_reading(str(unit)))
             self._require(connection, unit)
             there = columns_of(connection, unit)
-            matched = match(columns, [column.found for column in there], where=str(unit))
+            matched = match(columns, [column.source_column for column in there], where=str(unit))
             refuse_unsaid(matched, there, unit)
             by_name = {column.name: column for column in there}
             wanted = tuple(
@@ -241,8 +241,8 @@ class PostgresCollector:
             times = Times(zone, str(unit.options.get("epoch", "seconds")))
             by_window = None if request is None else _window_filter(request, there, unit)
             extract = PostgresExtract(self.database, str(unit), source_of(unit), wanted, times, by_window)
-            read = collected(spark, connection, held.close, extract, matched.left_out, partitions=_partitions(unit))
-            return replace(read, seen=seen_of(column.found for column in there))
+            read = collect_rows(spark, connection, held.close, extract, matched.left_out, partitions=_partitions(unit))
+            return replace(read, seen=map_column_types(column.source_column for column in there))
         except BaseException:
             held.__exit__(*sys.exc_info())
             raise

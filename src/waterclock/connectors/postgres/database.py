@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.addresses import WRITTEN, is_torn
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.refused_logins import no_database, not_let_in
+from waterclock.connectors.refused_logins import login_error, no_database
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 from waterclock.postgres_refusals import Refused, connect, refusal_of
@@ -44,9 +44,9 @@ class PostgresDatabase:
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @contextmanager
-    def reading(self, where: str, *, snapshot: str | None = None) -> Iterator[Connection]:
+    def open_for_reading(self, where: str, *, snapshot: str | None = None) -> Iterator[Connection]:
         """Open a read-only transaction. All reads see one moment, which is that of `snapshot` if given."""
-        with self.opened(where) as connection:
+        with self.open_connection(where) as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # it is idle while workers read
             if snapshot is not None:
@@ -54,15 +54,15 @@ class PostgresDatabase:
             yield connection
 
     @contextmanager
-    def writing(self, where: str, *, called: str = "waterclock") -> Iterator[Connection]:
+    def open_for_writing(self, where: str, *, called: str = "waterclock") -> Iterator[Connection]:
         """Open a transaction for writing. It is committed only if the block ends without an error."""
-        with self.opened(where, called=called) as connection:
+        with self.open_connection(where, called=called) as connection:
             connection.execute("BEGIN")
             yield connection
             connection.commit()
 
     @contextmanager
-    def opened(self, where: str, *, called: str = "waterclock") -> Iterator[Connection]:
+    def open_connection(self, where: str, *, called: str = "waterclock") -> Iterator[Connection]:
         """Open a connection and translate the server's errors; uncommitted work is rolled back."""
         import psycopg
 
@@ -75,7 +75,7 @@ class PostgresDatabase:
                         connection.rollback()
                     raise
         except psycopg.Error as error:
-            raise told(error, self, where) from error
+            raise translate_error(error, self, where) from error
 
     def connect(self, called: str = "waterclock") -> Connection:
         """Open a connection that the caller closes; `called` is its application_name, which the server's views show."""
@@ -90,7 +90,7 @@ class PostgresDatabase:
         milliseconds = int(self.timeout * 1000)
         connection.execute(f"{_SET}; SET lock_timeout = {milliseconds}")
         if self.schema is not None:
-            connection.execute(f"SET search_path = {quoted(self.schema)}")
+            connection.execute(f"SET search_path = {quote_identifier(self.schema)}")
         return connection
 
     @contextmanager
@@ -108,7 +108,7 @@ class PostgresDatabase:
                 **settings,
             )
         except psycopg.Error as error:
-            raise told(error, self, where) from error
+            raise translate_error(error, self, where) from error
         try:
             yield connection
         finally:
@@ -176,14 +176,14 @@ def _login_of(setting: Setting) -> dict[str, str]:
     return login
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Return a name as a quoted SQL identifier, whatever characters it contains."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def table_of(unit: Unit) -> str:
     """Return the unit's table as a quoted SQL identifier: `"orders"` or `"shop"."orders"`."""
-    return ".".join(quoted(part) for part in unit.path.split("."))
+    return ".".join(quote_identifier(part) for part in unit.path.split("."))
 
 
 def source_of(unit: Unit) -> str:
@@ -195,7 +195,7 @@ def source_of(unit: Unit) -> str:
     )
 
 
-def told(error: psycopg.Error, database: PostgresDatabase, where: str) -> WaterclockError:
+def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str) -> WaterclockError:
     """Build the error for a refusal by the server; it is `transient` if waiting can help."""
     state, name = error.sqlstate or "", database.name
     said = (error.diag.message_primary or str(error)).strip()
@@ -204,7 +204,7 @@ def told(error: psycopg.Error, database: PostgresDatabase, where: str) -> Waterc
         why = f"{name}: {refused.text}"
         if refused.reason is Refused.DATABASE:
             return no_database(database.connection, where, why)
-        return not_let_in(database.connection, where, why)
+        return login_error(database.connection, where, why)
     if state.startswith(_AWAY) or (not state and type(error).__name__ in {"OperationalError", "ConnectionTimeout"}):
         return WaterclockError(
             "E810",

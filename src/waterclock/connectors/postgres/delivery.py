@@ -27,7 +27,7 @@ from waterclock.connectors.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRecord
 from waterclock.connectors.postgres.behind import PostgresViewTables
-from waterclock.connectors.postgres.database import PostgresDatabase, quoted, table_of
+from waterclock.connectors.postgres.database import PostgresDatabase, quote_identifier, table_of
 from waterclock.connectors.postgres.destination import rows_in, settle_table
 from waterclock.connectors.postgres.staging import has_filters, merge, put
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
@@ -59,15 +59,21 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Record the claim without rows, unless it is recorded already. First end a connection that still delivers."""
-        with self.database.opened(str(unit)) as connection:
-            connection.execute(_END, (_called(project, claim),))
+        with self.database.open_connection(str(unit)) as connection:
+            connection.execute(_END, (_format_application_name(project, claim),))
         return DeliversInOneTransaction.kill(self, unit, project, publish, claim)
 
-    def _reading(self, where: str) -> AbstractContextManager[Connection]:
-        return self.database.reading(where)
+    def _open_for_reading(self, where: str) -> AbstractContextManager[Connection]:
+        return self.database.open_for_reading(where)
 
-    def _writing(self, where: str, *, called: tuple[str, int] | None = None) -> AbstractContextManager[Connection]:
-        return self.database.writing(where, called=_called(*called)) if called else self.database.writing(where)
+    def _open_for_writing(
+        self, where: str, *, called: tuple[str, int] | None = None
+    ) -> AbstractContextManager[Connection]:
+        return (
+            self.database.open_for_writing(where, called=_format_application_name(*called))
+            if called
+            else self.database.open_for_writing(where)
+        )
 
     def _prepare(self, connection: Connection, project: str, publish: str) -> None:
         if not self._has_record(connection):
@@ -90,7 +96,7 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
         return table_of(unit)
 
     def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
-        return {name: quoted(column.name) for name, column in columns_there(connection, unit).items()}
+        return {name: quote_identifier(column.name) for name, column in columns_there(connection, unit).items()}
 
     def _settle(
         self, connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
@@ -103,7 +109,7 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
         return _bring(connection, unit, delivery, there)
 
 
-def _called(project: str, claim: int) -> str:
+def _format_application_name(project: str, claim: int) -> str:
     """Return the application_name of a delivering connection: claim and project, as claim numbers are per project."""
     return f"waterclock {claim} {project}"[:63]
 

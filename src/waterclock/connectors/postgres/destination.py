@@ -17,7 +17,7 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.destination_refusals import alike_columns, foreign_rows
 from waterclock.connectors.overwrites import Dialect, rows_of
-from waterclock.connectors.postgres.database import quoted, table_of
+from waterclock.connectors.postgres.database import quote_identifier, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
@@ -87,14 +87,14 @@ def settle_table(
         wanted[TIMELABEL] = "TEXT"
     known = columns_there(connection, unit)
     if not known:
-        listed = ", ".join(f"{quoted(column)} {kind}" for column, kind in wanted.items())
+        listed = ", ".join(f"{quote_identifier(column)} {kind}" for column, kind in wanted.items())
         connection.execute(f"CREATE TABLE {table} ({listed})")
     else:
         _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
         _refuse_alike(unit, delivery, [known[name.lower()] for name in wanted if name.lower() in known])
         for column, kind in wanted.items():
             if column.lower() not in known:
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(column)} {kind}")
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {quote_identifier(column)} {kind}")
         if not delivery.is_by_label or TIMELABEL in known:
             _refuse_cascades(connection, unit, delivery, known)
     if delivery.mode is Mode.MERGE:
@@ -108,17 +108,17 @@ def rows_in(
     verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
 ) -> tuple[str, list[Any]]:
     """Return a statement on the rows that a delivery replaces, and its values; `verb` is its start, as `DELETE`."""
-    condition, values = _replaced(delivery, there)
+    condition, values = _build_row_condition(delivery, there)
     return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}", values
 
 
-def _replaced(delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]) -> tuple[str, list[Any]]:
+def _build_row_condition(delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]) -> tuple[str, list[Any]]:
     if delivery.is_by_label:
-        return f"{quoted(there[TIMELABEL].name)} = %s", [delivery.label_text]
+        return f"{quote_identifier(there[TIMELABEL].name)} = %s", [delivery.label_text]
     return rows_of(delivery, _DIALECT, {name: column.name for name, column in there.items()})
 
 
-_DIALECT = Dialect(lambda name: quoted(name).replace("%", "%%"), "%s", "{}::text", lambda value: value)
+_DIALECT = Dialect(lambda name: quote_identifier(name).replace("%", "%%"), "%s", "{}::text", lambda value: value)
 
 
 def _refuse_long(unit: Unit, delivery: Delivery) -> None:
@@ -161,10 +161,12 @@ def _refuse_cascades(
 ) -> None:
     found = connection.execute(_CASCADES, (table_of(unit),)).fetchall()
     references = [
-        Reference(table, table.replace("%", "%%"), _RULES[rule], *(_escaped(names) for names in (own, referred)))
+        Reference(
+            table, table.replace("%", "%%"), _RULES[rule], *(_escape_percents(names) for names in (own, referred))
+        )
         for table, rule, own, referred in found
     ]
-    condition, values = _replaced(delivery, there)
+    condition, values = _build_row_condition(delivery, there)
     rows = f"SELECT * FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}"
 
     def first_of(sql: str, values: Sequence[Any]) -> Any:
@@ -174,7 +176,7 @@ def _refuse_cascades(
     refuse_cascades(unit, delivery, references, (rows, values), first_of, fix)
 
 
-def _escaped(names: Sequence[str]) -> tuple[str, ...]:
+def _escape_percents(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name.replace("%", "%%") for name in names)
 
 
@@ -192,5 +194,5 @@ def _index(connection: Connection, unit: Unit, columns: Sequence[str], *, is_uni
     for unique, members in rows:
         if (set(members) == set(columns) and unique) if is_unique else members[:1] == list(columns):
             return
-    listed = ", ".join(map(quoted, columns))
+    listed = ", ".join(map(quote_identifier, columns))
     connection.execute(f"CREATE {'UNIQUE ' if is_unique else ''}INDEX ON {table_of(unit)} ({listed})")

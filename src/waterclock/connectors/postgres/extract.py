@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors import window_bounds
 from waterclock.connectors.column_matching import Taken
-from waterclock.connectors.postgres.database import PostgresDatabase, quoted, source_of
+from waterclock.connectors.postgres.database import PostgresDatabase, quote_identifier, source_of
 from waterclock.connectors.values import Times
-from waterclock.connectors.window_bounds import WindowFilter, bound_of, local_literal
+from waterclock.connectors.window_bounds import WindowFilter, format_time_literal, local_literal
 from waterclock.connectors.windowing import NO_TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -66,7 +66,7 @@ def parts_of(connection: Connection, extract: PostgresExtract, partitions: int |
 
     The number of parts is declared, or follows from the server's estimate of the rows.
     """
-    count = partitions or min(MOST_PARTS, -(-expected(connection, extract)[0] // ROWS_A_PART))
+    count = partitions or min(MOST_PARTS, -(-estimate_size(connection, extract)[0] // ROWS_A_PART))
     if count <= 1:
         return [None]
     if extract.by_window:
@@ -74,7 +74,7 @@ def parts_of(connection: Connection, extract: PostgresExtract, partitions: int |
     return list(_blocks(connection, extract.source, count))
 
 
-def expected(connection: Connection, extract: PostgresExtract) -> tuple[int, int]:
+def estimate_size(connection: Connection, extract: PostgresExtract) -> tuple[int, int]:
     """Return the number of rows and of bytes that the server's planner estimates, without reading rows."""
     row = connection.execute(f"EXPLAIN (FORMAT JSON) {query_of(extract)}").fetchone()
     plan = row[0][0]["Plan"] if row else {"Plan Rows": 0, "Plan Width": 0}
@@ -83,14 +83,14 @@ def expected(connection: Connection, extract: PostgresExtract) -> tuple[int, int
 
 def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     start, end = by_window.windows[0].start - _DAY, by_window.windows[-1].end + _DAY
-    name = quoted(by_window.time_column)
+    name = quote_identifier(by_window.time_column)
     cuts = [start + (end - start) * at / count for at in range(1, count)]
     if by_window.kind in {"timestamp", "date"}:
         # where an hour repeats, local times do not ascend with instants: any ascending cuts divide the rows
         rules = nominal_zone(times.zone)
         literals = [local_literal(cut) for cut in sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})]
     else:
-        literals = list(dict.fromkeys(bound_of(cut, by_window.kind, times) for cut in cuts))
+        literals = list(dict.fromkeys(format_time_literal(cut, by_window.kind, times) for cut in cuts))
     yield f"{name} < {literals[0]}"
     for low, high in pairwise(literals):
         yield f"{name} >= {low} AND {name} < {high}"
@@ -115,7 +115,7 @@ def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | N
 def query_of(extract: PostgresExtract) -> str:
     """Return the query for the wanted columns, followed by the time column that determines the labels."""
     conditions = [extract.part] if extract.part else []
-    selected = [_selected(one) for one in extract.wanted]
+    selected = [_render_column(one) for one in extract.wanted]
     if extract.by_window:
         selected.append(micros(extract.by_window))
         conditions.append(within(extract.by_window, extract.times))
@@ -124,14 +124,14 @@ def query_of(extract: PostgresExtract) -> str:
     return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{where}{limit}"
 
 
-def _selected(one: PostgresRequestedColumn) -> str:
-    name = quoted(one.taken.source)
+def _render_column(one: PostgresRequestedColumn) -> str:
+    name = quote_identifier(one.taken.source)
     return f"array_to_json({name})" if one.is_array and ARRAY.fullmatch(one.taken.type.strip()) else name
 
 
 def micros(by_window: WindowFilter) -> str:
     """Return SQL for a row's time in microseconds since 1970, where a time without a zone counts as UTC."""
-    name = quoted(by_window.time_column)
+    name = quote_identifier(by_window.time_column)
     if by_window.kind.startswith("int"):
         return name
     return f"(extract(epoch FROM {name}) * 1000000)::bigint"
@@ -139,14 +139,14 @@ def micros(by_window: WindowFilter) -> str:
 
 def within(by_window: WindowFilter, times: Times) -> str:
     """Return a condition that an index can serve. It matches all rows of the windows, and maybe more."""
-    return window_bounds.within(quoted(by_window.time_column), by_window, times)
+    return window_bounds.within(quote_identifier(by_window.time_column), by_window, times)
 
 
 def set_aside(connection: Connection, extract: PostgresExtract) -> Mapping[str, int]:
     """Count the rows without a time, which belong to no window; an index on the time column finds them."""
     if extract.by_window is None:
         return {}
-    name = quoted(extract.by_window.time_column)
+    name = quote_identifier(extract.by_window.time_column)
     row = connection.execute(f"SELECT count(*) FROM {extract.source} WHERE {name} IS NULL").fetchone()
     missing = int(row[0]) if row else 0
     return {NO_TIME: missing} if missing else {}
@@ -165,5 +165,6 @@ def require_time(time_column: str, kind: str, unit: Unit) -> None:
         where=str(unit),
         why="BY DATA TIME needs a timestamp, a date, or a number since 1970, by which an index can find the rows",
         fix=f"collect BY DATA TIME {time_column}_time FROM {unit.connection} QUERY"
-        f" 'SELECT *, {quoted(time_column)}::timestamptz AS {quoted(f'{time_column}_time')} FROM {source_of(unit)}'",
+        f" 'SELECT *, {quote_identifier(time_column)}::timestamptz"
+        f" AS {quote_identifier(f'{time_column}_time')} FROM {source_of(unit)}'",
     )

@@ -16,12 +16,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
-from waterclock.connectors.column_matching import Matched, match, seen_of
+from waterclock.connectors.column_matching import Matched, map_column_types, match
 from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres import wal2json
-from waterclock.connectors.postgres.collection import collected
-from waterclock.connectors.postgres.database import PostgresDatabase, quoted
+from waterclock.connectors.postgres.collection import collect_rows
+from waterclock.connectors.postgres.database import PostgresDatabase, quote_identifier
 from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
 from waterclock.connectors.postgres.log_changes import Op, position_text
 from waterclock.connectors.postgres.logical import (
@@ -43,7 +43,7 @@ from waterclock.connectors.postgres.slots import (
     Slot,
     SlotState,
     advance,
-    begun,
+    create_slot,
     drop,
     gone_while_read,
     has_lost_log,
@@ -112,35 +112,37 @@ class Following:
     def _whole(self, spark: SparkSession, request: ChangeRequest) -> ChangesRead:
         held = ExitStack()
         try:
-            with self.database.reading(self.where) as connection:
+            with self.database.open_for_reading(self.where) as connection:
                 facts = facts_of(connection, self.unit)
                 there, matched = self._columns(connection)
             plugins = self._plugins(there, matched)
             name = request.name()
-            table = f"{quoted(facts.schema)}.{quoted(facts.name)}"
-            start = self._begun(held, facts, matched, request.keys, [Slot(name, plugin) for plugin in plugins], table)
-            connection = held.enter_context(self.database.reading(self.where, snapshot=start.snapshot))
+            table = f"{quote_identifier(facts.schema)}.{quote_identifier(facts.name)}"
+            start = self._create_slot(
+                held, facts, matched, request.keys, [Slot(name, plugin) for plugin in plugins], table
+            )
+            connection = held.enter_context(self.database.open_for_reading(self.where, snapshot=start.snapshot))
             require_as_of(connection, table, self.where)
             now = facts_of(connection, self.unit)
             there, matched = self._columns(connection)
-            noted = self._noted(connection, start.slot, now, matched, None)
-            extract = self._extract(there, matched, f"{quoted(now.schema)}.{quoted(now.name)}")
+            noted = self._build_source_state(connection, start.slot, now, matched, None)
+            extract = self._extract(there, matched, f"{quote_identifier(now.schema)}.{quote_identifier(now.name)}")
             partitions = self.unit.options.get("partitions")
-            read = collected(
+            read = collect_rows(
                 spark, connection, held.close, extract, matched.left_out,
                 partitions=None if partitions is None else max(1, int(str(partitions))),
             )  # fmt: skip
             place = self._place()
-            with self.database.opened(self.where) as beside:
+            with self.database.open_connection(self.where) as beside:
                 state = state_of(beside, start.slot)
         except BaseException:
             held.__exit__(*sys.exc_info())
             raise
-        noted |= self._reached(start.position, start.at, place)
-        frame = _told(read.frame, start.position, start.at)
+        noted |= self._build_position(start.position, start.at, place)
+        frame = _add_change_columns(read.frame, start.position, start.at)
         # the lock on the slot's name is kept until the batch ends, even if the rows were read earlier
-        whole = replace(read, frame=frame, seen=seen_of(it.found for it in there), close=held.close)
-        return ChangesRead(whole, noted, name, (start.position, start.at), said=self._unbounded(state))
+        whole = replace(read, frame=frame, seen=map_column_types(it.source_column for it in there), close=held.close)
+        return ChangesRead(whole, noted, name, (start.position, start.at), said=self._warn_unbounded_log(state))
 
     def _plugins(self, there: Sequence[PostgresColumn], matched: Matched) -> list[str]:
         """Return the decoders to try: pgoutput, which every server trusts, then wal2json unless it loses numbers."""
@@ -151,7 +153,7 @@ class Following:
         loses = any(it.name in taken and it.kind in wal2json.LOSES and not it.is_array for it in there)
         return ["pgoutput"] if loses else ["pgoutput", "wal2json"]
 
-    def _begun(
+    def _create_slot(
         self,
         held: ExitStack,
         facts: PostgresTableFacts,
@@ -168,13 +170,13 @@ class Following:
         for slot in slots:
             try:
                 self._require(facts, matched, keys, slot.plugin)
-                return held.enter_context(begun(self.database, self.where, slot, table))
+                return held.enter_context(create_slot(self.database, self.where, slot, table))
             except UnfitDecoder as error:
                 refused.append(error)
         raise refused[0]
 
-    def _unbounded(self, state: SlotState | None) -> tuple[str, ...]:
-        with self.database.opened(self.where) as connection:
+    def _warn_unbounded_log(self, state: SlotState | None) -> tuple[str, ...]:
+        with self.database.open_connection(self.where) as connection:
             row = connection.execute("SHOW max_slot_wal_keep_size").fetchone()
         if state is None or row is None or row[0] != "-1":
             return ()
@@ -185,7 +187,7 @@ class Following:
 
     def _changes(self, spark: SparkSession, request: ChangeRequest, since: Mapping[str, Any]) -> ChangesRead:
         slot, (low, newest) = Slot(str(since["slot"]), str(since["plugin"])), carried_state(since)
-        with self.database.opened(self.where) as connection:
+        with self.database.open_connection(self.where) as connection:
             place = place_of(connection, self.where)
             state = state_of(connection, slot)
             require_whole(state, slot, low, self.where)
@@ -202,11 +204,11 @@ class Following:
             columns = facts.columns_since(since, low, taken)
             followed = Followed(slot, facts.oid, facts.schema, facts.name, extract, keys, columns)
             frame, seen = self._frame(spark, connection, followed, Range(low, place.end, newest), request.until)
-            noted = self._noted(connection, slot, facts, matched, since, place.end)
+            noted = self._build_source_state(connection, slot, facts, matched, since, place.end)
             if slot.plugin == "wal2json":
                 doubt = require_logged(facts, since, self.unit, place.end, seen.high, seen.truncated_by)
                 noted |= {} if doubt is None else {"file": since["file"], "doubt": doubt}
-        noted |= self._reached(seen.high, seen.newest or newest, place)
+        noted |= self._build_position(seen.high, seen.newest or newest, place)
         noted |= {"from": low, "rows": seen.rows, "held_bytes": state.held if state else 0}
         names = {each.source: each.name for each in matched.taken}
         read = Collected(
@@ -214,8 +216,8 @@ class Following:
             left_out=matched.left_out,
             source={"database": self.database.name},
             is_empty=not seen.rows,
-            close=partial(_forget, frame) if seen.rows > DIRECT_ROWS else _nothing_held,
-            seen=seen_of(it.found for it in there),
+            close=partial(_forget, frame) if seen.rows > DIRECT_ROWS else _do_nothing,
+            seen=map_column_types(it.source_column for it in there),
         )
         return ChangesRead(
             read,
@@ -225,7 +227,7 @@ class Following:
             missing_of_deletes=tuple(names[name] for name in seen.missing_of_deletes),
             has_truncates=seen.has_truncates,
             has_moved=seen.has_moved,
-            said=self._troubled(slot, state),
+            said=self._warn_slot_status(slot, state),
         )
 
     def _frame(
@@ -240,7 +242,7 @@ class Following:
         import pyarrow as pa
 
         extract = followed.extract
-        first, seen = _settled(connection, followed, span, until)
+        first, seen = _read_log_range(connection, followed, span, until)
         fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
         fields += [(OP, "STRING"), (LSN, "BIGINT"), (XID, "BIGINT"), (SEQ, "BIGINT"), (AT, "TIMESTAMP")]
         fields += [(MISSING, "ARRAY<STRING>")]
@@ -253,7 +255,7 @@ class Following:
         # persisted: a slot has one reader at a time, and each pass over it costs a pass over the log
         return by_workers(spark, [settled], partial(_log_rows, followed), fields).persist(), seen
 
-    def _troubled(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
+    def _warn_slot_status(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
         if state is None or state.status not in _TROUBLED:
             return ()
         said = f"{self.where}: its slot {slot.name} held back {state.held} bytes of the log ({state.status}): "
@@ -263,7 +265,7 @@ class Following:
 
     def _columns(self, connection: Connection) -> tuple[list[PostgresColumn], Matched]:
         there = columns_of(connection, self.unit)
-        matched = match(self.columns, [column.found for column in there], where=self.where)
+        matched = match(self.columns, [column.source_column for column in there], where=self.where)
         refuse_unsaid(matched, there, self.unit)
         return there, matched
 
@@ -286,10 +288,10 @@ class Following:
         require_followable(facts, self.unit, self._keys(matched, keys), taken, plugin)
 
     def _place(self) -> LogPlace:
-        with self.database.opened(self.where) as connection:
+        with self.database.open_connection(self.where) as connection:
             return place_of(connection, self.where)
 
-    def _noted(
+    def _build_source_state(
         self,
         connection: Connection,
         slot: Slot,
@@ -303,17 +305,17 @@ class Following:
         noted |= {"taken": [each.source for each in matched.taken]}
         if slot.plugin == "pgoutput":
             noted["publication"] = mark_of_publication(connection, slot, facts.oid)
-        return noted | facts.noted(since, end)
+        return noted | facts.to_record(since, end)
 
     @staticmethod
-    def _reached(high: int, newest: datetime, place: LogPlace) -> dict[str, Any]:
+    def _build_position(high: int, newest: datetime, place: LogPlace) -> dict[str, Any]:
         """Return the position at which the next batch starts; `at` is the same for people."""
         return {"to": high, "at": position_text(high), "newest": newest.isoformat(), "timeline": place.timeline}
 
 
 def confirm(database: PostgresDatabase, unit: Unit, noted: Mapping[str, Any]) -> None:
     """Advance the slot past the committed changes. The next batch reports a slot that is gone."""
-    with database.opened(str(unit)) as connection:
+    with database.open_connection(str(unit)) as connection:
         advance(connection, Slot(str(noted["slot"]), str(noted["plugin"])), int(noted["to"]))
 
 
@@ -321,18 +323,18 @@ def let_go(database: PostgresDatabase, unit: Unit, names: Sequence[str]) -> tupl
     """Drop slots, except those that a running batch uses; return the names of those that are gone."""
     if not names:
         return ()
-    with database.opened(str(unit)) as connection:
+    with database.open_connection(str(unit)) as connection:
         return tuple(name for name in names if drop(connection, name))
 
 
-def _told(frame: DataFrame, position: int, at: datetime) -> DataFrame:
+def _add_change_columns(frame: DataFrame, position: int, at: datetime) -> DataFrame:
     """Add the columns of a change to each row of a snapshot."""
     told = {OP: f"'{Op.SNAPSHOT.value}'", LSN: f"{position}L", XID: "CAST(NULL AS BIGINT)", SEQ: "0L"}
     told |= {AT: f"TIMESTAMP '{at.isoformat()}'", MISSING: "CAST(array() AS ARRAY<STRING>)"}
     return frame.selectExpr("*", *(f"{value} AS {name}" for name, value in told.items()))
 
 
-def _settled(
+def _read_log_range(
     connection: Connection, followed: Followed, span: Range, until: datetime
 ) -> tuple[list[LogRow], LogScanSummary]:
     """Read a range until its end is known. Return its first rows and the facts of the pass.
@@ -357,7 +359,7 @@ def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
     Raises  E866 (transient) for a slot that another connection still reads
     """
     with (
-        followed.extract.database.opened(followed.extract.where) as connection,
+        followed.extract.database.open_connection(followed.extract.where) as connection,
         _reading_log(followed),
         closing(events_of(connection, followed, span.high)) as events,
     ):
@@ -368,7 +370,7 @@ def _forget(frame: DataFrame) -> None:
     frame.unpersist()
 
 
-def _nothing_held() -> None:
+def _do_nothing() -> None:
     pass
 
 

@@ -96,12 +96,14 @@ def events_of(connection: Connection, followed: Followed, high: int) -> Generato
     slot = followed.slot
     if slot.plugin == "wal2json":
         options = wal2json.options(followed.schema, followed.table)
-        return wal2json.events(_peeked(connection, followed, high, options, "text"), followed.schema, followed.table)
+        return wal2json.events(
+            _peek_changes(connection, followed, high, options, "text"), followed.schema, followed.table
+        )
     options = {**pgoutput.options(slot.publication), "messages": "false"}
-    return pgoutput.events(_peeked(connection, followed, high, options, "bytea"), followed.oid)
+    return pgoutput.events(_peek_changes(connection, followed, high, options, "bytea"), followed.oid)
 
 
-def _peeked(
+def _peek_changes(
     connection: Connection, followed: Followed, high: int, options: Mapping[str, str], kind: str
 ) -> Iterator[Any]:
     from psycopg.sql import SQL, Literal
@@ -113,12 +115,12 @@ def _peeked(
     )
     left_out: list[str] = []
 
-    def heed(diagnostic: Any) -> None:
+    def record_left_out(diagnostic: Any) -> None:
         if not left_out and str(diagnostic.message_primary).startswith(wal2json.LEFT_OUT):
             left_out.append(str(diagnostic.message_primary))
 
     connection.execute("SET client_min_messages = warning")
-    connection.add_notice_handler(heed)
+    connection.add_notice_handler(record_left_out)
     try:
         with connection.cursor().copy(query) as copy:
             copy.set_types([kind])
@@ -130,7 +132,7 @@ def _peeked(
             for row in () if first is None else chain((first,), rows):
                 yield row[0]
     finally:
-        connection.remove_notice_handler(heed)
+        connection.remove_notice_handler(record_left_out)
 
 
 def ends_of(span: Range, until: datetime, now: datetime) -> Iterator[int]:

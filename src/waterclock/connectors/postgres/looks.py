@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.changed_minutes import ChangedIn, MinuteAggregation, Row
 from waterclock.connectors.changed_rows import Bounds, Tallies, change_column_of, no_time_of_change
-from waterclock.connectors.postgres.database import quoted, source_of
+from waterclock.connectors.postgres.database import quote_identifier, source_of
 from waterclock.connectors.postgres.extract import TIMES, micros, within
 from waterclock.connectors.postgres.types import PostgresColumn
 from waterclock.connectors.values import Times
-from waterclock.connectors.window_bounds import WindowFilter, bound_of
+from waterclock.connectors.window_bounds import WindowFilter, format_time_literal
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 
-def tallying(
+def build_tally_function(
     connection: Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
 ) -> Callable[[Bounds], Tallies]:
     """Return a function that tallies the rows of each window at or above its bound."""
@@ -34,14 +34,14 @@ def _rows(
     times: Times,
     asked: MinuteAggregation,
 ) -> Iterator[Row]:
-    name, changed = quoted(change.time_column), micros(change)
+    name, changed = quote_identifier(change.time_column), micros(change)
     if not change.is_number:
         changed = f"CASE WHEN isfinite({name}) THEN {changed} END"
     limits = f"ARRAY{list(asked.limits)}::bigint[]"
     above = f"coalesce(width_bucket({changed}, {limits}), 0)" if asked.limits else "0"
     condition = within(by_window, times)
     if asked.since is not None:
-        condition += f" AND ({name} >= {bound_of(asked.since, change.kind, times)} OR {name} IS NULL)"
+        condition += f" AND ({name} >= {format_time_literal(asked.since, change.kind, times)} OR {name} IS NULL)"
     yield from connection.execute(
         f"SELECT floor({micros(by_window)}::numeric / {asked.step})::bigint * {asked.step}, {above},"
         f" count({changed}), sum({changed}::numeric), count(*) - count({changed}),"
@@ -50,7 +50,7 @@ def _rows(
     )
 
 
-def changed_by(name: str, there: Sequence[PostgresColumn], unit: Unit) -> WindowFilter:
+def find_change_column(name: str, there: Sequence[PostgresColumn], unit: Unit) -> WindowFilter:
     """Return the column of CHANGED BY with its type.
 
     Raises  E827 if it does not exist or is not a time

@@ -50,7 +50,7 @@ def batches(
     schema = schema_of(extract)
     with connection.cursor().copy(f"COPY ({query_of(extract)}) TO STDOUT (FORMAT csv)") as copy:
         for text in _chunks(copy):
-            batch = _parsed(text, extract, schema, came)
+            batch = _parse_batch(text, extract, schema, came)
             if batch.num_rows:
                 yield batch
 
@@ -63,7 +63,7 @@ def texts_parsed(rows: Iterable[Sequence[str | None]], extract: PostgresExtract)
     Raises  E812 for a value that does not fit its column's type
     """
     lines = (",".join("" if text is None else f'"{text.replace(_QUOTE, _QUOTES)}"' for text in row) for row in rows)
-    return _parsed(("\n".join(lines) + "\n").encode(), extract, schema_of(extract), None)
+    return _parse_batch(("\n".join(lines) + "\n").encode(), extract, schema_of(extract), None)
 
 
 def _chunks(rows: Iterable[Any]) -> Iterator[bytes]:
@@ -96,7 +96,7 @@ def _arrow_type(one: PostgresRequestedColumn) -> pa.DataType:
     return pa.list_(arrow_type(found[1])) if found and one.is_array else arrow_type(one.taken.type)
 
 
-def _parsed(text: bytes, extract: PostgresExtract, schema: pa.Schema, came: list[int] | None) -> pa.RecordBatch:
+def _parse_batch(text: bytes, extract: PostgresExtract, schema: pa.Schema, came: list[int] | None) -> pa.RecordBatch:
     import pyarrow as pa
 
     if not extract.wanted and not extract.by_window:
@@ -109,11 +109,11 @@ def _parsed(text: bytes, extract: PostgresExtract, schema: pa.Schema, came: list
         came[0] += table.num_rows
     columns = [table.column(at).combine_chunks() for at in range(table.num_columns)]
     if not extract.by_window:
-        arrays = [_converted(column, one, extract) for column, one in zip(columns, extract.wanted, strict=True)]
+        arrays = [_convert_column(column, one, extract) for column, one in zip(columns, extract.wanted, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     labels, kept = _labels(columns.pop(), extract.by_window, extract.times)
     arrays = [
-        _converted(column.filter(kept), one, extract) for column, one in zip(columns, extract.wanted, strict=True)
+        _convert_column(column.filter(kept), one, extract) for column, one in zip(columns, extract.wanted, strict=True)
     ]
     return pa.RecordBatch.from_arrays([*arrays, labels.filter(kept)], schema=schema)
 
@@ -168,7 +168,7 @@ def _read_as(one: PostgresRequestedColumn) -> pa.DataType:
     return pa.string() if pa.types.is_integer(wanted) and one.kind not in _WHOLE else wanted
 
 
-def _converted(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
+def _convert_column(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
     """Convert parsed values to the column's type, where Arrow could not parse them as that."""
     import pyarrow as pa
 
@@ -188,9 +188,9 @@ def _converted(values: pa.Array, one: PostgresRequestedColumn, extract: Postgres
             return instants_in(values, extract.times.zone)
         return column(values.to_pylist(), one.taken.type, extract.times)
     except TypeMismatch as misfit:
-        raise _refused(one, str(misfit.value), extract) from None
+        raise _mismatch_error(one, str(misfit.value), extract) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError) as error:
-        raise _refused(one, str(error), extract) from error
+        raise _mismatch_error(one, str(error), extract) from error
 
 
 def _whole(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
@@ -201,7 +201,7 @@ def _whole(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtr
         try:
             values.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise _refused(one, str(error), extract) from error
+            raise _mismatch_error(one, str(error), extract) from error
     return values
 
 
@@ -271,8 +271,8 @@ def _misfit(error: Exception, extract: PostgresExtract) -> WaterclockError:
         return WaterclockError("E812", "a row cannot be read", where=extract.where, why=said)
     value = re.search(r"invalid value '(.*)'|string '(.*?)'", said, re.DOTALL)
     what = next((each for each in value.groups() if each is not None), "") if value else (place[2] if place else said)
-    return _refused(extract.wanted[at], what, extract)
+    return _mismatch_error(extract.wanted[at], what, extract)
 
 
-def _refused(one: PostgresRequestedColumn, value: str, extract: PostgresExtract) -> WaterclockError:
+def _mismatch_error(one: PostgresRequestedColumn, value: str, extract: PostgresExtract) -> WaterclockError:
     return misfit(one.taken, value, extract.where)

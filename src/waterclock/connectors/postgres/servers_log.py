@@ -62,15 +62,17 @@ def require_same_log(database: PostgresDatabase, since: Mapping[str, Any], place
     """
     low = int(since["to"])
     if place.end < low:
-        raise _restored(where, low, f"its log ends at {position_text(place.end)}")
+        raise _restored_server_error(where, low, f"its log ends at {position_text(place.end)}")
     before = int(since.get("timeline", place.timeline))
     if before == place.timeline:
         return
     left = {int(number): position_of(at) for number, at in _LEFT.findall(_history(database, place.timeline, where))}
     if before not in left:
-        raise _restored(where, low, f"its timeline {place.timeline} does not come from {before}")
+        raise _restored_server_error(where, low, f"its timeline {place.timeline} does not come from {before}")
     if left[before] < low:
-        raise _restored(where, low, f"its timeline {place.timeline} left {before} at {position_text(left[before])}")
+        raise _restored_server_error(
+            where, low, f"its timeline {place.timeline} left {before} at {position_text(left[before])}"
+        )
 
 
 def _history(database: PostgresDatabase, timeline: int, where: str) -> str:
@@ -81,7 +83,7 @@ def _history(database: PostgresDatabase, timeline: int, where: str) -> str:
         return (result.get_value(0, 1) or b"").decode() if result.status == ExecStatus.TUPLES_OK else ""
 
 
-def _restored(where: str, low: int, why: str) -> WaterclockError:
+def _restored_server_error(where: str, low: int, why: str) -> WaterclockError:
     return WaterclockError(
         "E860",
         "the server was restored, or another one took its place",

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from waterclock.batches.kept_logs import RetainedLog, Stands
-from waterclock.connectors.postgres.database import PostgresDatabase, quoted
+from waterclock.connectors.postgres.database import PostgresDatabase, quote_identifier
 from waterclock.connectors.postgres.log_changes import position_of, position_text
 from waterclock.connectors.postgres.table_facts import AGAIN, UnfitDecoder
 from waterclock.errors import WaterclockError
@@ -72,7 +72,7 @@ class Begun:
 
 
 @contextmanager
-def begun(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Iterator[Begun]:
+def create_slot(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Iterator[Begun]:
     """Create a slot, and export its snapshot until the block ends. The slot remains, even if the block fails.
 
     The server waits for the transactions that are open now. `table` is the quoted name of the table.
@@ -80,7 +80,7 @@ def begun(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Ite
     Raises  E861 if the server is not configured for it, or denies it; as UnfitDecoder if another plugin may work
     """
     with ExitStack() as held:
-        connection = held.enter_context(database.opened(where))
+        connection = held.enter_context(database.open_connection(where))
         _require_logical(connection, where)
         connection.execute("SELECT pg_advisory_lock(%s)", (lock_of(slot.name),))
         if slot.plugin == "pgoutput":
@@ -89,7 +89,7 @@ def begun(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Ite
             walker = held.enter_context(database.connect_for_replication(where))
             position, snapshot = _create(walker, where, slot)
         except BaseException as error:
-            connection.execute(f"DROP PUBLICATION IF EXISTS {quoted(slot.publication)}")
+            connection.execute(f"DROP PUBLICATION IF EXISTS {quote_identifier(slot.publication)}")
             if (
                 isinstance(error, WaterclockError)
                 and (error.transient or error.code == "E821")
@@ -111,7 +111,9 @@ def lock_of(name: str) -> int:
 def _create(walker: Any, where: str, slot: Slot) -> tuple[int, str]:
     from psycopg.pq import DiagnosticField, ExecStatus
 
-    statement = f"CREATE_REPLICATION_SLOT {quoted(slot.name)} LOGICAL {quoted(slot.plugin)} EXPORT_SNAPSHOT"
+    statement = (
+        f"CREATE_REPLICATION_SLOT {quote_identifier(slot.name)} LOGICAL {quote_identifier(slot.plugin)} EXPORT_SNAPSHOT"
+    )
     result = walker.pgconn.exec_(statement.encode())
     if result.status != ExecStatus.TUPLES_OK:
         state, said, hint = (
@@ -123,7 +125,7 @@ def _create(walker: Any, where: str, slot: Slot) -> tuple[int, str]:
             )
         )
         if _is_distrust(state, hint):
-            raise _untrusted(slot, said, where, UnfitDecoder)
+            raise _untrusted_plugin_error(slot, said, where, UnfitDecoder)
         _refuse(state, said or "the server broke off", where, slot.plugin)
     return position_of(result.get_value(0, 1).decode()), result.get_value(0, 2).decode()
 
@@ -166,7 +168,7 @@ def _publish(connection: Connection, where: str, slot: Slot, table: str) -> None
     import psycopg
 
     try:
-        connection.execute(f"CREATE PUBLICATION {quoted(slot.publication)} FOR TABLE {table}")
+        connection.execute(f"CREATE PUBLICATION {quote_identifier(slot.publication)} FOR TABLE {table}")
     except psycopg.errors.InsufficientPrivilege as error:
         raise UnfitDecoder(
             "E861",
@@ -206,7 +208,7 @@ def state_of(connection: Connection, slot: Slot) -> SlotState | None:
     return None if row is None else SlotState(position_of(row[0]), str(row[1]), bool(row[2]), int(row[3] or 0))
 
 
-def kept(connection: Connection, names: Sequence[str]) -> Mapping[str, RetainedLog]:
+def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping[str, RetainedLog]:
     """Return the state of named slots, and how much of the log each retains."""
     found = dict.fromkeys(names, RetainedLog(Stands.GONE))
     for name, status, held, behind, most in connection.execute(_KEPT, (list(names),)):
@@ -257,7 +259,9 @@ def _is_distrust(state: str | None, hint: str | None) -> bool:
     return state == _NO_RIGHT and _TRUSTED in (hint or "")
 
 
-def _untrusted(slot: Slot, said: str, where: str, kind: type[WaterclockError], more: str = "") -> WaterclockError:
+def _untrusted_plugin_error(
+    slot: Slot, said: str, where: str, kind: type[WaterclockError], more: str = ""
+) -> WaterclockError:
     listed = ", ".join(dict.fromkeys(("pgoutput", "test_decoding", slot.plugin)))
     return kind(
         "E861",
@@ -279,7 +283,7 @@ def untrusted_while_read(error: BaseException, slot: Slot, where: str) -> Waterc
         " 'pgoutput') takes the table whole once more, and rows that changed several times are known by their last"
         " values only"
     )
-    return _untrusted(slot, str(said.message_primary), where, WaterclockError, more)
+    return _untrusted_plugin_error(slot, str(said.message_primary), where, WaterclockError, more)
 
 
 def mark_of_publication(connection: Connection, slot: Slot, table: int) -> str | None:
@@ -328,7 +332,7 @@ def drop(connection: Connection, name: str) -> bool:
             " WHERE slot_name = %s AND database = current_database()",
             (name,),
         )
-        connection.execute(f"DROP PUBLICATION IF EXISTS {quoted(name)}")
+        connection.execute(f"DROP PUBLICATION IF EXISTS {quote_identifier(name)}")
     finally:
         connection.execute("SELECT pg_advisory_unlock(%s)", (lock_of(name),))
     return True

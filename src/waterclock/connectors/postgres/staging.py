@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.destination_refusals import like_keys, lost_rows
 from waterclock.connectors.exact_values import refuse_inexact
-from waterclock.connectors.postgres.database import quoted, table_of
+from waterclock.connectors.postgres.database import quote_identifier, table_of
 from waterclock.connectors.postgres.destination import element_of, rows_in
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
 from waterclock.connectors.sealed import batches_of, plain_text
@@ -81,27 +81,27 @@ def merge(
     """
     table = table_of(unit)
     names = [there[name.lower()].name for name in _names(delivery)]
-    listed = ", ".join(map(quoted, names))
+    listed = ", ".join(map(quote_identifier, names))
     connection.execute(f"CREATE TEMP TABLE {_STAGED} ON COMMIT DROP AS SELECT {listed} FROM {table} WHERE false")
     connection.execute(f"ALTER TABLE {_STAGED} ADD COLUMN {_GONE} BOOLEAN NOT NULL")
     _copy(connection, _STAGED, [*names, _GONE], delivery, there)
     connection.execute(f"ANALYZE {_STAGED}")
     keys = [there[key.lower()].name for key in delivery.keys]
     _refuse_like_keys(connection, unit, delivery, there)
-    same = " AND ".join(f"s.{quoted(key)} = t.{quoted(key)}" for key in keys)
+    same = " AND ".join(f"s.{quote_identifier(key)} = t.{quote_identifier(key)}" for key in keys)
     conditions = [f"EXISTS (SELECT FROM {_STAGED} AS s WHERE s.{_GONE} AND {same})"]
     if delivery.is_whole and not delivery.is_by_label:
         conditions.append(f"NOT EXISTS (SELECT FROM {_STAGED} AS s WHERE NOT s.{_GONE} AND {same})")
     gone = sum(connection.execute(f"DELETE FROM {table} AS t WHERE {each}").rowcount for each in conditions)
-    changed = [quoted(name) for name in names if name not in keys]
+    changed = [quote_identifier(name) for name in names if name not in keys]
     update = ", ".join(f"{name} = excluded.{name}" for name in changed)
-    label = quoted(there[TIMELABEL].name) if delivery.is_by_label else ""
+    label = quote_identifier(there[TIMELABEL].name) if delivery.is_by_label else ""
     has_guard = label in changed
     guard = f" WHERE t.{label} IS NULL OR t.{label} <= excluded.{label}" if has_guard else ""
     on_conflict = f"UPDATE SET {update}{guard}" if changed else "NOTHING"
     taken = connection.execute(
         f"INSERT INTO {table} AS t ({listed}) SELECT {listed} FROM {_STAGED} WHERE NOT {_GONE}"
-        f" ON CONFLICT ({', '.join(map(quoted, keys))}) DO {on_conflict}"
+        f" ON CONFLICT ({', '.join(map(quote_identifier, keys))}) DO {on_conflict}"
     ).rowcount
     row = connection.execute(f"SELECT count(*) FROM {_STAGED} WHERE NOT {_GONE}").fetchone()
     rows = int(row[0]) if row else 0
@@ -136,14 +136,16 @@ def _refuse_like_keys(
         for column, kind in ((column, kinds.get(column.name.lower(), "string")) for column in columns)
     ):
         return
-    listed = ", ".join(f"s.{quoted(column.name)}" for column in columns)
+    listed = ", ".join(f"s.{quote_identifier(column.name)}" for column in columns)
     grouped = f"SELECT {listed} FROM {_STAGED} AS s GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
     row = connection.execute(grouped).fetchone()
     if row is None and coarse:
-        same = " AND ".join(f"s.{quoted(column.name)} = t.{quoted(column.name)}" for column in columns)
+        same = " AND ".join(
+            f"s.{quote_identifier(column.name)} = t.{quote_identifier(column.name)}" for column in columns
+        )
         other = " OR ".join(
-            f's.{quoted(column.name)}::text COLLATE "C" <> t.{quoted(column.name)}::text COLLATE "C"'
-            for column in coarse
+            f's.{name}::text COLLATE "C" <> t.{name}::text COLLATE "C"'
+            for name in (quote_identifier(column.name) for column in coarse)
         )
         joined = f"{_STAGED} AS s JOIN {table_of(unit)} AS t ON {same}"
         row = connection.execute(f"SELECT {listed} FROM {joined} WHERE {other} LIMIT 1").fetchone()
@@ -163,7 +165,7 @@ def _copy(
     from pyarrow import csv
 
     rows, options = 0, csv.WriteOptions(include_header=False)
-    listed = ", ".join(map(quoted, names))
+    listed = ", ".join(map(quote_identifier, names))
     cursor = connection.cursor()
     with cursor.copy(f"COPY {table} ({listed}) FROM STDIN (FORMAT csv)") as copy:
         for batch in _batches(delivery, there, with_marks=table == _STAGED):

@@ -63,14 +63,18 @@ def columns_there(connection: Connection, unit: Unit) -> dict[str, PostgresDesti
         if inexact_fields is not None:
             stored = _composite(column, str(inexact_fields))
         else:
-            stored = _money(connection, column) if kind == "money" else _stored(column, str(kind), int(modifier))
+            stored = (
+                _money(connection, column)
+                if kind == "money"
+                else _resolve_stored_column(column, str(kind), int(modifier))
+            )
         lower = str(name).lower()
         alike = there[lower].name if lower in there else ""
         there[lower] = PostgresDestinationColumn(str(name), stored, bool(is_text), bool(is_coarse), alike)
     return there
 
 
-def _stored(column: StoredColumn, kind: str, modifier: int) -> StoredColumn:
+def _resolve_stored_column(column: StoredColumn, kind: str, modifier: int) -> StoredColumn:
     """Return which values a column of a base type stores; `modifier` is the type modifier, as in `numeric(10,2)`."""
     if kind == "interval":
         return _interval(column, modifier)

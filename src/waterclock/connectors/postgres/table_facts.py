@@ -83,7 +83,7 @@ class PostgresTableFacts:
     toast: int
     changed_by: int
 
-    def noted(self, before: Mapping[str, Any] | None = None, position: int = 0) -> dict[str, Any]:
+    def to_record(self, before: Mapping[str, Any] | None = None, position: int = 0) -> dict[str, Any]:
         """Return the facts to store with a batch, so that the next batch can detect changes of the table.
 
         Dropped columns remain known from the previous record, so that a new column of the same name is recognized as
@@ -113,20 +113,26 @@ def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
         fix = (
             "collect each of its partitions" if kind == "p" else "collect the table behind it, or leave BY CHANGES out"
         )
-        raise _refused(unit, f"is {_KINDS.get(kind, 'no table')}", "changes are logged of plain tables", fix)
+        raise _unfit_table_error(unit, f"is {_KINDS.get(kind, 'no table')}", "changes are logged of plain tables", fix)
     if persistence != "p":
-        raise _refused(unit, "is not logged", "it is UNLOGGED or TEMPORARY", f"ALTER TABLE {unit.path} SET LOGGED")
+        raise _unfit_table_error(
+            unit, "is not logged", "it is UNLOGGED or TEMPORARY", f"ALTER TABLE {unit.path} SET LOGGED"
+        )
     if has_heirs:
         why = "a SELECT from it brings the rows of those too, and the log tells of each by itself"
-        raise _refused(unit, "has tables that inherit from it", why, "collect each of them, or leave BY CHANGES out")
+        raise _unfit_table_error(
+            unit, "has tables that inherit from it", why, "collect each of them, or leave BY CHANGES out"
+        )
     if hides_rows:
         fix = "ALTER ROLE … BYPASSRLS for the connection's user, or make it the table's owner"
-        raise _refused(unit, "shows this user some of its rows", "row level security hides no change in the log", fix)
+        raise _unfit_table_error(
+            unit, "shows this user some of its rows", "row level security hides no change in the log", fix
+        )
     columns = tuple(
         FollowedColumn(*each) for each in connection.execute(_COLUMNS, {"oid": oid, "identity": identity}).fetchall()
     )
     if identity != "f" and not any(each.is_identity for each in columns):
-        raise _refused(
+        raise _unfit_table_error(
             unit,
             "has no identity",
             "without a primary key the log does not say which row was changed or deleted",
@@ -147,7 +153,7 @@ def require_followable(
     named = {each.name for each in facts.columns if facts.is_whole or each.is_identity}
     unknown = [key for key in keys if key not in named]
     if unknown:
-        raise _refused(
+        raise _unfit_table_error(
             unit,
             f"is not told by {', '.join(unknown)}",
             f"of a row that is deleted the log holds {', '.join(sorted(named))}",
@@ -156,7 +162,7 @@ def require_followable(
     wanted = set(taken)
     generated = [each.name for each in facts.columns if each.is_generated and each.name in wanted]
     if generated and plugin == "pgoutput":
-        raise _refused(
+        raise _unfit_table_error(
             unit,
             f"generates {', '.join(generated)}",
             "pgoutput leaves generated columns out",
@@ -177,12 +183,12 @@ def require_same(
     """
     wanted = set(taken)
     if facts.oid != before["oid"]:
-        raise _changed(
+        raise _changed_table_error(
             unit, "is another table than before", "it was dropped and made anew, and the log is of the old one"
         )
     if plugin == "wal2json" and _was_called_otherwise(facts, before):
         why = "wal2json tells of a table by its name, and what was changed under another one is not told"
-        raise _changed(unit, "was called otherwise for a while", why)
+        raise _changed_table_error(unit, "was called otherwise for a while", why)
     known = before["columns"]
     names = {name for name, *_ in known.values()}
     were_taken = before.get("taken")
@@ -191,24 +197,24 @@ def require_same(
             continue
         name, kind, *_ = known.get(str(each.number), (None, None))
         if name is None and each.is_filled:
-            raise _changed(
+            raise _changed_table_error(
                 unit, f"has a new column {each.name}, with values", "rows that were not changed since have them too"
             )
         if name is None and each.name in names:
             why = "it was dropped and made anew, which emptied it in all rows"
-            raise _changed(unit, f"has another column {each.name} than before", why)
+            raise _changed_table_error(unit, f"has another column {each.name} than before", why)
         if name is not None and name != each.name:
             why = f"rows that were not changed since are known by {name} alone"
-            raise _changed(unit, f"calls its column {name} {each.name} now", why)
+            raise _changed_table_error(unit, f"calls its column {name} {each.name} now", why)
         if kind is not None and kind != each.kind and not {kind, each.kind} <= _ALIKE:
             why = "the server wrote all rows anew, and the log does not tell of it"
-            raise _changed(unit, f"has {each.name} as {each.kind}, which was {kind}", why)
+            raise _changed_table_error(unit, f"has {each.name} as {each.kind}, which was {kind}", why)
         if name is not None and were_taken is not None and each.name not in were_taken:
             why = "rows that were not changed since have values of it that were never collected"
-            raise _changed(unit, f"is asked for {each.name}, which was left out before", why)
+            raise _changed_table_error(unit, f"is asked for {each.name}, which was left out before", why)
     if altered := _altered_with_rows(facts, before, wanted):
         why = "the server wrote all rows anew, and the log does not tell of it"
-        raise _changed(unit, f"was written anew with another {' or '.join(altered)}", why)
+        raise _changed_table_error(unit, f"was written anew with another {' or '.join(altered)}", why)
 
 
 def _was_called_otherwise(facts: PostgresTableFacts, before: Mapping[str, Any]) -> bool:
@@ -242,7 +248,7 @@ def require_logged(
     why = (
         "all its rows were written anew, as SET UNLOGGED and SET LOGGED do, and what changed between them is not logged"
     )
-    raise _changed(unit, "may have been UNLOGGED for a while", why)
+    raise _changed_table_error(unit, "may have been UNLOGGED for a while", why)
 
 
 def _altered_with_rows(facts: PostgresTableFacts, before: Mapping[str, Any], wanted: Collection[str]) -> list[str]:
@@ -261,13 +267,13 @@ def _altered_with_rows(facts: PostgresTableFacts, before: Mapping[str, Any], wan
     ]
 
 
-def _refused(
+def _unfit_table_error(
     unit: Unit, what: str, why: str, fix: str, kind: type[WaterclockError] = WaterclockError
 ) -> WaterclockError:
     return kind("E862", f"{unit.path} {what}", where=str(unit), why=why, fix=fix)
 
 
-def _changed(unit: Unit, what: str, why: str) -> WaterclockError:
+def _changed_table_error(unit: Unit, what: str, why: str) -> WaterclockError:
     return WaterclockError("E863", f"{unit.path} {what}", where=str(unit), why=f"{why}: the log lacks them", fix=AGAIN)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import Matched, SourceColumn, Taken
-from waterclock.connectors.postgres.database import quoted, source_of
+from waterclock.connectors.postgres.database import quote_identifier, source_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -58,7 +58,7 @@ class PostgresColumn:
     why: str = ""
 
     @property
-    def found(self) -> SourceColumn:
+    def source_column(self) -> SourceColumn:
         """The column in the form in which it is matched with declarations."""
         return SourceColumn(self.name, self.spark)
 
@@ -115,7 +115,7 @@ def refuse_unsaid(matched: Matched, columns: Sequence[PostgresColumn], unit: Uni
 def _unsaid(unsaid: Sequence[Taken], by_name: dict[str, PostgresColumn], unit: Unit) -> WaterclockError:
     reasons = dict.fromkeys(by_name[taken.source].why for taken in unsaid)
     names = ", ".join(taken.source for taken in unsaid)
-    listed = ", ".join(f"{taken.name} {_advised(by_name[taken.source])}" for taken in unsaid)
+    listed = ", ".join(f"{taken.name} {_suggest_type(by_name[taken.source])}" for taken in unsaid)
     return WaterclockError(
         "E815",
         f"{unit}: {names} {'has a type' if len(unsaid) == 1 else 'have types'} that must be declared",
@@ -125,10 +125,10 @@ def _unsaid(unsaid: Sequence[Taken], by_name: dict[str, PostgresColumn], unit: U
     )
 
 
-def _advised(column: PostgresColumn) -> str:
+def _suggest_type(column: PostgresColumn) -> str:
     return "DECIMAL(20,6)" if column.kind == "numeric" and not column.is_array else "STRING"
 
 
-def listed(names: Iterable[str]) -> str:
+def join_quoted_names(names: Iterable[str]) -> str:
     """Return quoted names, separated by commas."""
-    return ", ".join(quoted(name) for name in names)
+    return ", ".join(quote_identifier(name) for name in names)

@@ -31,11 +31,11 @@ def options(schema: str, table: str) -> dict[str, str]:
         "include-xids": "1",
         "include-column-positions": "1",
         "actions": "insert,update,delete,truncate",
-        "add-tables": f"{_escaped(schema)}.{_escaped(table)}",
+        "add-tables": f"{_escape_name(schema)}.{_escape_name(table)}",
     }
 
 
-def _escaped(name: str) -> str:
+def _escape_name(name: str) -> str:
     return "".join(f"\\{sign}" if sign in "\\,. *'" else sign for sign in name)
 
 
@@ -58,7 +58,9 @@ def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
             if begin is None:
                 raise ValueError("a change outside of a transaction")
             columns, identity = said.get("columns"), said.get("identity")
-            yield LogChange(op, begin, number, _values(columns), _values(identity), _named(columns, identity))
+            yield LogChange(
+                op, begin, number, _values(columns), _values(identity), _list_column_numbers(columns, identity)
+            )
             number += 1
 
 
@@ -70,7 +72,7 @@ def _values(columns: Iterable[Mapping[str, Any]] | None) -> dict[str, str | None
     return None if columns is None else {column["name"]: _text(column["value"], column["type"]) for column in columns}
 
 
-def _named(*rows: Iterable[Mapping[str, Any]] | None) -> tuple[tuple[str, int | None], ...]:
+def _list_column_numbers(*rows: Iterable[Mapping[str, Any]] | None) -> tuple[tuple[str, int | None], ...]:
     """Return the names of columns with their numbers, or None as the number: columns of an identity have none."""
     return tuple((each["name"], int(each.get("position", 0)) or None) for row in rows for each in row or ())
 

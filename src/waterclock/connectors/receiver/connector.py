@@ -100,7 +100,7 @@ class ReceiverCollector:
 
         return seal(self._folder(unit), now)
 
-    def waiting(self, unit: Unit) -> Waiting:
+    def find_pending(self, unit: Unit) -> Waiting:
         """Return the data in segments and in files that are not archived yet."""
         folder = self._folder(unit)
         segments = spool.segments_in(folder)
@@ -114,7 +114,7 @@ class ReceiverCollector:
 
     def clock(self, unit: Unit) -> datetime | None:
         """Return the instant up to which the stream was last sealed; None before the first time."""
-        return spool.sealed_until(self._folder(unit))
+        return spool.find_seal_time(self._folder(unit))
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Return None: an event may have any keys."""
@@ -123,7 +123,7 @@ class ReceiverCollector:
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return an error that names the file, the line and the key that Spark failed to read."""
-        told = self._files().explain(_landed(unit), columns, error)
+        told = self._files().explain(_build_landed_unit(unit), columns, error)
         if told is None or told.code != "E806":
             return told
         return WaterclockError(told.code, told.what, where=told.where, why=told.why, fix=_MENDING)
@@ -132,24 +132,24 @@ class ReceiverCollector:
         """List all files of events, new and archived, oldest first; report damaged segments."""
         folder = self._folder(unit)
         make_private_folder(folder)
-        listing = self._files().arrivals(_landed(unit), taken)
-        return Listing(listing.items, (*listing.reports, *map(_report, self._damaged(folder))))
+        listing = self._files().arrivals(_build_landed_unit(unit), taken)
+        return Listing(listing.items, (*listing.reports, *map(_report, self._find_damaged_segments(folder))))
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
         """Return files of events by name, archived or not."""
-        return self._files().find(_landed(unit), names)
+        return self._files().find(_build_landed_unit(unit), names)
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
         """Read files of events into one frame by one scan, each row with the label that took its file."""
         make_private_folder(self._folder(unit))
-        collected = self._files().read_items(spark, _landed(unit), items, columns, zone)
+        collected = self._files().read_items(spark, _build_landed_unit(unit), items, columns, zone)
         return replace(collected, left_out=tuple(name for name in collected.left_out if name not in OWN))
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Move files of events to the archive."""
-        return self._files().archive(_landed(unit), items)
+        return self._files().archive(_build_landed_unit(unit), items)
 
     def _folder(self, unit: Unit) -> Path:
         return folder_of(self.setting) / unit.path
@@ -158,7 +158,7 @@ class ReceiverCollector:
         return FilesCollector(replace(self.setting, options={"path": str(folder_of(self.setting))}))
 
     @staticmethod
-    def _damaged(folder: Path) -> list[Path]:
+    def _find_damaged_segments(folder: Path) -> list[Path]:
         return [folder / each.name for each in spool.segments_in(folder) if each.state == "damaged"]
 
 
@@ -168,7 +168,7 @@ def folder_of(setting: Setting) -> Path:
     return folder.resolve() if ".." in folder.parts else folder
 
 
-def _landed(unit: Unit) -> Unit:
+def _build_landed_unit(unit: Unit) -> Unit:
     return replace(unit, path=f"{unit.path}/{spool.LANDED}")
 
 

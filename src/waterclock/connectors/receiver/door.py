@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any, Protocol, Self
 
 from waterclock.access_tokens import WrongTokens, bearer_of, is_same
-from waterclock.connectors.receiver.events import RefusedError, events_of, unpacked
+from waterclock.connectors.receiver.events import RefusedError, decode_body, events_of
 from waterclock.connectors.receiver.writing import SyncFailedError
 from waterclock.served_hosts import ServedHosts
 
@@ -159,7 +159,7 @@ class Door:
     wrong: WrongTokens = field(default_factory=WrongTokens)
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """The bytes of all arriving and pending requests."""
         return sum(stream.held for stream in self.streams.values())
 
@@ -169,7 +169,7 @@ class Door:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         with suppress(_GoneError):
-            status, body, head = await self.answer(scope["method"], scope["path"], headers, _received(receive))
+            status, body, head = await self.answer(scope["method"], scope["path"], headers, _read_asgi_body(receive))
             told = [(name.encode(), value.encode()) for name, value in head]
             await send({"type": "http.response.start", "status": status, "headers": told})
             await send({"type": "http.response.body", "body": body})
@@ -179,7 +179,7 @@ class Door:
         if scope.proto != "http":
             return
         headers = dict(scope.headers.items())
-        status, body, head = await self.answer(scope.method, scope.path, headers, _streamed(headers, protocol))
+        status, body, head = await self.answer(scope.method, scope.path, headers, _read_rsgi_body(headers, protocol))
         protocol.response_bytes(status, head, body)
 
     async def answer(
@@ -218,7 +218,7 @@ class Door:
             name: {"events": of.events, "requests": of.requests, "refused": of.refused, "syncs": of.syncs}
             for name, of in ((name, stream.counts) for name, stream in self.streams.items())
         }
-        return 200, {"streams": streams, "waiting_bytes": self.held}, ()
+        return 200, {"streams": streams, "waiting_bytes": self.held_bytes}, ()
 
     async def _let_in(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
         """Return the stream, or a refusal. A wrong token is refused before an unknown name, which hides the names."""
@@ -283,7 +283,7 @@ class Door:
         size = 0
         try:
             async with asyncio.timeout(self.patience) as time:
-                share.comes(time)
+                share.start_arrival(time)
                 async for part in parts:
                     size += len(part)
                     if size > most:
@@ -296,7 +296,7 @@ class Door:
             said = f"the request did not come whole within {self.patience:g} seconds"
             raise RefusedError(said, HTTPStatus.REQUEST_TIMEOUT) from None
         finally:
-            share.has_come()
+            share.end_arrival()
         return b"".join(came)
 
 
@@ -320,12 +320,12 @@ class _Share:
     def __exit__(self, *_: object) -> None:
         self._give_back()
 
-    def comes(self, time: asyncio.Timeout) -> None:
+    def start_arrival(self, time: asyncio.Timeout) -> None:
         """Start to wait for the request's body, within `time`."""
         self._time = time
         self.stream.coming[self] = None
 
-    def has_come(self) -> None:
+    def end_arrival(self) -> None:
         """Stop waiting: the body has arrived, or is refused."""
         self.stream.coming.pop(self, None)
 
@@ -336,7 +336,7 @@ class _Share:
         self.size += size
         self.stream.held += size
         share = self.door.max_waiting // len(self.door.streams)
-        while self.door.held > self.door.max_waiting and self.stream.held > share:
+        while self.door.held_bytes > self.door.max_waiting and self.stream.held > share:
             oldest = next((each for each in self.stream.coming if each is not self and each.size), None)
             if oldest is None:
                 raise _no_room()
@@ -345,7 +345,7 @@ class _Share:
     def end(self) -> None:
         """End the wait for the body, and release its bytes."""
         self.is_out = True
-        self.has_come()
+        self.end_arrival()
         self._give_back()
         if self._time is not None:
             self._time.reschedule(asyncio.get_running_loop().time())
@@ -368,7 +368,7 @@ class _GoneError(Exception):
     """The sender disconnected before its request was complete."""
 
 
-async def _received(receive: Receive) -> AsyncIterator[bytes]:
+async def _read_asgi_body(receive: Receive) -> AsyncIterator[bytes]:
     """Yield the parts of an ASGI request body. Raises  _GoneError if the sender disconnects before the last one."""
     is_more = True
     while is_more:
@@ -379,7 +379,7 @@ async def _received(receive: Receive) -> AsyncIterator[bytes]:
         is_more = message.get("more_body", False)
 
 
-async def _streamed(headers: Mapping[str, str], protocol: Any) -> AsyncIterator[bytes]:
+async def _read_rsgi_body(headers: Mapping[str, str], protocol: Any) -> AsyncIterator[bytes]:
     """Yield the parts of an RSGI request body; a body that is known to be short is read at once."""
     length = headers.get("content-length", "")
     if length.isdecimal() and len(length) <= _LONGEST_LENGTH and int(length) <= _IN_THE_LOOP:
@@ -395,15 +395,15 @@ def _too_large(most: int) -> RefusedError:
 
 async def _read(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
     """Return the number of events in a body, and the bytes to store."""
-    return _kept(body, headers, limits)
+    return _encode_events(body, headers, limits)
 
 
 async def _read_aside(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
-    return await asyncio.get_running_loop().run_in_executor(None, _kept, body, headers, limits)
+    return await asyncio.get_running_loop().run_in_executor(None, _encode_events, body, headers, limits)
 
 
-def _kept(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
-    kept = events_of(unpacked(body, headers.get("content-encoding", "").lower(), limits.max_body))
+def _encode_events(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
+    kept = events_of(decode_body(body, headers.get("content-encoding", "").lower(), limits.max_body))
     key = headers.get("idempotency-key")
     if key is not None and not 0 < len(key) <= _LONGEST_KEY:
         raise RefusedError(f"Idempotency-Key has {len(key)} signs: 1 to {_LONGEST_KEY} are kept")

@@ -87,7 +87,7 @@ def events_of(body: bytes) -> StoredEvents:
     return StoredEvents(tuple(found))
 
 
-def unpacked(body: bytes, encoding: str, most: int) -> bytes:
+def decode_body(body: bytes, encoding: str, most: int) -> bytes:
     """Decode a Content-Encoding: none, or gzip.
 
     Raises  RefusedError: 413 for a result larger than `most` bytes, 415 for an unknown encoding

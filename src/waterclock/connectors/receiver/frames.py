@@ -31,7 +31,7 @@ class EventFrame:
     end: int
 
 
-def framed(at: datetime, body: bytes) -> bytes:
+def build_frame(at: datetime, body: bytes) -> bytes:
     """Build the frame of a body, to be appended to a segment."""
     micros = (at - EPOCH) // _MICROSECOND
     return _HEAD.pack(len(body), crc32(body, crc32(_SUM.pack(micros))), micros) + body

@@ -81,7 +81,7 @@ def _land(folder: Path, segment: Segment) -> None:
 
     A repetition after a crash writes the same file under the same name.
     """
-    path, aside = folder / segment.name, folder / f".{segment.landed}.part"
+    path, aside = folder / segment.name, folder / f".{segment.landed_name}.part"
     with path.open("rb") as source, aside.open("wb") as sink:
         end, count = 0, 0
         with gzip.GzipFile("", "wb", _LEVEL, sink, mtime=0) as packed:
@@ -95,7 +95,7 @@ def _land(folder: Path, segment: Segment) -> None:
         os.fsync(sink.fileno())
     fault("receiver.made_file")
     if count:
-        aside.rename(folder / segment.landed)
+        aside.rename(folder / segment.landed_name)
     else:
         aside.unlink()
     sync_folder(folder)

@@ -51,7 +51,7 @@ class Segment:
         return f"{self.state}-{label_of(self.label)}-{self.writer}.seg"
 
     @property
-    def landed(self) -> str:
+    def landed_name(self) -> str:
         """The name of the sealed file with its events."""
         return f"{label_of(self.label)}-{self.writer}.jsonl.gz"
 
@@ -76,7 +76,7 @@ def segments_in(folder: Path) -> list[Segment]:
     return [Segment(each[1], instant_of(each[2]), each[3]) for each in found if each]
 
 
-def sealed_until(folder: Path) -> datetime | None:
+def find_seal_time(folder: Path) -> datetime | None:
     """Return the newest marker: no segment begins before it. None before the first sealing."""
     markers = _markers(folder)
     return instant_of(markers[-1].removeprefix(_MARKER)) if markers else None

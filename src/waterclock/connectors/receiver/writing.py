@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from waterclock.connectors.receiver.frames import framed
-from waterclock.connectors.receiver.spool import Segment, is_locked, minute_of, sealed_until, sync_folder
+from waterclock.connectors.receiver.frames import build_frame
+from waterclock.connectors.receiver.spool import Segment, find_seal_time, is_locked, minute_of, sync_folder
 from waterclock.faults import fault
 from waterclock.ownership import create_private_file, make_private_folder
 
@@ -70,9 +70,9 @@ class SegmentWriter:
             self.end()
             to = None
         if to is None:
-            to = self._open = self._begun(now)
+            to = self._open = self._start_segment(now)
             now = self._last = max(now, to.segment.label)
-        data = b"".join([framed(now, body) for body in bodies])
+        data = b"".join([build_frame(now, body) for body in bodies])
         fault("receiver.append")
         try:
             _write(to.descriptor, data)
@@ -111,19 +111,19 @@ class SegmentWriter:
         self._last = max(self._last, self._clock())
         return self._last
 
-    def _begun(self, now: datetime) -> _Open:
+    def _start_segment(self, now: datetime) -> _Open:
         """Start a segment at the minute of `now`, or at the first minute that is not sealed."""
         make_private_folder(self._folder)
         label = minute_of(now)
         while True:
             self._count += 1
             segment = Segment("open", label, f"{self._name}-{self._count:06d}")
-            made = self._made(segment)
+            made = self._create_segment(segment)
             if made is None:
                 continue
             try:
                 fault("receiver.made")
-                sealed = sealed_until(self._folder)
+                sealed = find_seal_time(self._folder)
                 if sealed is None or sealed <= label:
                     sync_folder(self._folder)
                     return made
@@ -134,7 +134,7 @@ class SegmentWriter:
             _remove(made)
             label = sealed
 
-    def _made(self, segment: Segment) -> _Open | None:
+    def _create_segment(self, segment: Segment) -> _Open | None:
         """Create a segment that is locked before it is visible; None if a cleanup removed it in the meantime."""
         aside, path = self._folder / f"{_NEW}{segment.name}", self._folder / segment.name
         descriptor = create_private_file(aside, os.O_APPEND)

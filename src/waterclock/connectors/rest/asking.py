@@ -60,7 +60,7 @@ class ApiRequest:
     link: str = ""
 
     @property
-    def told(self) -> str:
+    def display_name(self) -> str:
         """The request as it appears in messages: without parameters."""
         return f"{self.method} {path_of_link(self.link) if self.link else self.path.partition('?')[0] or '/'}"
 
@@ -94,7 +94,7 @@ class Api:
         from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
         def once() -> Any:
-            answer = self._authorized(request, where)
+            answer = self._send_authorized(request, where)
             if read is None:
                 return answer
             try:
@@ -120,7 +120,8 @@ class Api:
                 "E842",
                 f"an answer of {self.name} is too big to be one page",
                 where=where,
-                why=f"{request.told} is answered with more than {MOST_BYTES >> 20} MiB, and a page is held in memory",
+                why=f"{request.display_name} is answered with more than {MOST_BYTES >> 20} MiB, "
+                "and a page is held in memory",
                 fix="ask for smaller pages by page_size, or for shorter windows",
             ) from None
 
@@ -142,7 +143,7 @@ class Api:
         except Passing as failed:
             raise self._gave_up(request, failed, self.name) from None
         if answer.status in {401, 403}:
-            raise self._refused(request, answer, self.name)
+            raise self._refusal_error(request, answer, self.name)
 
     def hide(self, text: str) -> str:
         """Replace secrets in a text by ***, in every form in which a server may return them."""
@@ -189,7 +190,7 @@ class Api:
                 weakref.finalize(self, self._made.close)  # a collector is never closed explicitly
             return self._made
 
-    def _authorized(self, request: ApiRequest, where: str) -> Response:
+    def _send_authorized(self, request: ApiRequest, where: str) -> Response:
         """Send a request, and once more with a new token if an OAuth token is refused."""
         authorization = self._authorization(where)
         answer = self._send(request, authorization)
@@ -202,8 +203,8 @@ class Api:
             after = answer.wait(datetime.now(UTC))
             if after is not None:
                 self._pace.pause(min(after, self._patience))
-            raise Passing("E841", f"it answers {self._said(answer)}", after)
-        raise self._refused(request, answer, where)
+            raise Passing("E841", f"it answers {self._describe_answer(answer)}", after)
+        raise self._refusal_error(request, answer, where)
 
     def _send(self, request: ApiRequest, authorization: Mapping[str, str]) -> Response:
         client = self._client()
@@ -214,7 +215,7 @@ class Api:
                 "E877",
                 f"a request would leave {self.name}",
                 where=self.name,
-                why=f"the address of {request.told} is refused: {error}",
+                why=f"the address of {request.display_name} is refused: {error}",
                 fix="set url to what all addresses of the API begin with, and path to what is below it",
             ) from None
         wait = self._pace.reserve()
@@ -265,7 +266,7 @@ class Api:
         if answer.may_pass:
             raise Passing("E841", f"the token's server answers {answer.status}", answer.wait(datetime.now(UTC)))
         if not answer.is_good:
-            raise ValueError(f"the token's server answers {self._said(answer)}")
+            raise ValueError(f"the token's server answers {self._describe_answer(answer)}")
         return answer.content
 
     def _send_for_token(self, url: str, content: bytes, headers: Mapping[str, str]) -> Response:
@@ -299,14 +300,14 @@ class Api:
             plain |= {self._tokens.current, _basic(*client), _basic(*(quote(part, safe="") for part in client))}
         return {form for secret in plain if secret for form in _forms(secret)}
 
-    def _said(self, answer: Response) -> str:
+    def _describe_answer(self, answer: Response) -> str:
         # cut last: half a secret would not be found
         body = " ".join(self.hide(answer.content[: 1 << 16].decode(errors="replace")).split())
         return f"{answer.status}{': ' + body[:_TOLD] if body else ''}"
 
     def _no_json(self, answer: Response, error: ValueError) -> str:
         if answer.content.lstrip()[:1] == b"<":  # a login, proxy or app page: another page_size does not help
-            return f"the answer is a page for people, and no JSON: {self._said(answer)}"
+            return f"the answer is a page for people, and no JSON: {self._describe_answer(answer)}"
         return f"the answer is no whole JSON: {error}"
 
     def _gave_up(self, request: ApiRequest, failed: Passing, where: str) -> WaterclockError:
@@ -325,18 +326,18 @@ class Api:
             failed.code,
             what,
             where=where,
-            why=f"{request.told}: {self.hide(failed.why)}{times}",
+            why=f"{request.display_name}: {self.hide(failed.why)}{times}",
             fix=fix,
             transient=True,
         )
 
-    def _refused(self, request: ApiRequest, answer: Response, where: str) -> WaterclockError:
+    def _refusal_error(self, request: ApiRequest, answer: Response, where: str) -> WaterclockError:
         if answer.status in {401, 403}:
             return WaterclockError(
                 "E844",
                 f"{self.name} refuses our credentials",
                 where=where,
-                why=f"{request.told} is answered {self._said(answer)}",
+                why=f"{request.display_name} is answered {self._describe_answer(answer)}",
                 fix="see that the secret is the right one and may do this; then `waterclock retry`"
                 if any(self._has(name) for name in SECRETS)
                 else "say auth.token, auth.key, auth.password or auth.client_secret of the connection",
@@ -345,7 +346,7 @@ class Api:
             why, fix = "it sends us elsewhere, and credentials go nowhere else", "say the address it means as url"
         else:
             why, fix = "", "see that path, parameters and method are what the API documents"
-        told = f"{request.told} is answered {self._said(answer)}"
+        told = f"{request.display_name} is answered {self._describe_answer(answer)}"
         return WaterclockError(
             "E845", f"{self.name} refuses a request", where=where, why=f"{told}; {why}" if why else told, fix=fix
         )

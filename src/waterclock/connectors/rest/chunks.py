@@ -58,7 +58,7 @@ def rows_of(
     wanted = {*per, *placed}
     batches: Iterable[pa.RecordBatch] = batches_of(files, names)
     if order_by:
-        batches = _sorted(batches, [name for name in order_by if name in names])
+        batches = _sort_batches(batches, [name for name in order_by if name in names])
     for batch in batches:
         for values in batch.to_pylist(maps_as_pydicts="lossy"):
             told = values if timelabel is None else {**values, "timelabel": timelabel}
@@ -129,7 +129,7 @@ def _cut(rows: Iterable[ChunkRow], size: int, first: int, at: int) -> Iterator[C
         yield Chunk(first, at, tuple(held))
 
 
-def _sorted(batches: Iterable[pa.RecordBatch], order_by: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _sort_batches(batches: Iterable[pa.RecordBatch], order_by: Sequence[str]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from waterclock.connectors.column_matching import SourceColumn, match, no_time_column, seen_of
+from waterclock.connectors.column_matching import SourceColumn, map_column_types, match, no_time_column
 from waterclock.connectors.interface import Collected, Setting, WindowRequest
 from waterclock.connectors.rest import frames, pages
 from waterclock.connectors.rest.addresses import OutsideApi
@@ -67,7 +67,7 @@ def read_windows(
         if read.known and not any(each.name.lower() == time.lower() for each in read.known):
             raise no_time_column(time, [each.name for each in read.known], where=str(reading.unit))
         if not read.rows:
-            return _nothing(spark, reading, columns, read, has_label=True)
+            return _collect_nothing(spark, reading, columns, read, has_label=True)
         matched = match(columns, read.known, where=str(reading.unit))
         frame = frames.frame_of(
             spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch, time=time, by_window=is_asked
@@ -75,7 +75,9 @@ def read_windows(
         labelled, set_aside = sorted_into_windows(frame, request.windows, ())
         if is_asked:
             labelled = frames.of_own_window(labelled)
-        return Collected(labelled, set_aside, matched.left_out, read.source, close=read.close, seen=seen_of(read.known))
+        return Collected(
+            labelled, set_aside, matched.left_out, read.source, close=read.close, seen=map_column_types(read.known)
+        )
 
 
 def read_snapshot(spark: SparkSession, reading: RestSource, columns: Columns, zone: str) -> Collected:
@@ -84,11 +86,11 @@ def read_snapshot(spark: SparkSession, reading: RestSource, columns: Columns, zo
     with _closing_what_fails(found):
         read = _read(reading, found)
         if not read.rows:
-            return _nothing(spark, reading, columns, read, has_label=False)
+            return _collect_nothing(spark, reading, columns, read, has_label=False)
         matched = match(columns, read.known, where=str(reading.unit))
         frame = frames.frame_of(spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch)
         return Collected(
-            frame, left_out=matched.left_out, source=read.source, close=read.close, seen=seen_of(read.known)
+            frame, left_out=matched.left_out, source=read.source, close=read.close, seen=map_column_types(read.known)
         )
 
 
@@ -194,7 +196,7 @@ def _collect(reading: RestSource, series: Series, window: Window | None) -> Iter
         if page is not None:
             series.require_whole(page, where)
         else:
-            page = _asked_for(reading, series, place, window, number + 1, before)
+            page = _request_page(reading, series, place, window, number + 1, before)
         digests = [*digests[1:], page.digest if page.rows else ""]
         empty = 0 if page.rows else empty + 1
         if empty == _MOST_EMPTY and reading.resource.paging.style == "page":
@@ -207,7 +209,7 @@ def _collect(reading: RestSource, series: Series, window: Window | None) -> Iter
         before, number, place = before + page.rows, page.number, page.next
 
 
-def _asked_for(
+def _request_page(
     reading: RestSource, series: Series, place: Place, window: Window | None, number: int, before: int
 ) -> Page:
     begun = datetime.now(UTC)
@@ -255,7 +257,7 @@ def ask_page(
             "E842",
             f"an answer of {reading.setting.name} is not as it was said to be",
             where=where,
-            why=f"{request.told}: {error}",
+            why=f"{request.display_name}: {error}",
             fix="say where the records are by rows, as data.items, and what tells of the next page",
         ) from None
     if following and "link" in following:
@@ -340,7 +342,9 @@ def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[
     return [SourceColumn(name) for name in dict.fromkeys((*seen, *earlier))]
 
 
-def _nothing(spark: SparkSession, reading: RestSource, columns: Columns, read: _Read, *, has_label: bool) -> Collected:
+def _collect_nothing(
+    spark: SparkSession, reading: RestSource, columns: Columns, read: _Read, *, has_label: bool
+) -> Collected:
     """Return no rows, with the known columns of the source, or else with the declared ones."""
     left_out: tuple[str, ...] = ()
     types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
@@ -349,7 +353,7 @@ def _nothing(spark: SparkSession, reading: RestSource, columns: Columns, read: _
         types, left_out = {taken.name: taken.type for taken in matched.taken}, matched.left_out
     frame = frames.no_rows(spark, types, has_label=has_label)
     return Collected(
-        frame, left_out=left_out, source=read.source, is_empty=True, close=read.close, seen=seen_of(read.known)
+        frame, left_out=left_out, source=read.source, is_empty=True, close=read.close, seen=map_column_types(read.known)
     )
 
 

@@ -88,14 +88,14 @@ class RestCollector:
         """
         if self.setting.options.get("clock", "server") == "machine":
             return None
-        answer = self.api.look(self._reading(unit).resource.path)
+        answer = self.api.look(self._build_source(unit).resource.path)
         return answer.date if answer else None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Return the columns of the first page, as STRING, because JSON declares no types. Cost: one request."""
         from waterclock.connectors.rest.collection import columns_now
 
-        return dict.fromkeys(columns_now(self._reading(unit)), "STRING") or None
+        return dict.fromkeys(columns_now(self._build_source(unit)), "STRING") or None
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return an error that names the page and the record that Spark failed to read."""
@@ -110,7 +110,7 @@ class RestCollector:
         """Request each window separately, and assign its records to windows."""
         from waterclock.connectors.rest.collection import read_windows
 
-        return read_windows(spark, self._reading(unit), request, columns, zone)
+        return read_windows(spark, self._build_source(unit), request, columns, zone)
 
     def read_snapshot(
         self,
@@ -124,11 +124,11 @@ class RestCollector:
         """Request all records."""
         from waterclock.connectors.rest.collection import read_snapshot
 
-        return read_snapshot(spark, self._reading(unit), columns, zone)
+        return read_snapshot(spark, self._build_source(unit), columns, zone)
 
     def reach_each(self, unit: Unit) -> None:
         """Send a HEAD request for the part of the path before the first column. Raises  E840, E844."""
-        self.api.reach(self._reading(unit).resource.path.partition("{")[0])
+        self.api.reach(self._build_source(unit).resource.path.partition("{")[0])
 
     def read_each(
         self, spark: SparkSession, unit: Unit, request: EachRequest, columns: Columns, zone: str
@@ -136,9 +136,9 @@ class RestCollector:
         """Send a request for each row of a table."""
         from waterclock.connectors.rest.details import read_each
 
-        return read_each(spark, self._reading(unit), request, columns, zone)
+        return read_each(spark, self._build_source(unit), request, columns, zone)
 
-    def _reading(self, unit: Unit) -> RestSource:
+    def _build_source(self, unit: Unit) -> RestSource:
         from waterclock.connectors.rest.collection import RestSource
 
         resource = declared.resource_of(self.setting.options, unit.path, unit.options)

@@ -178,7 +178,7 @@ class Sending:
 
 def resource_of(of_connection: Mapping[str, Any], path: str, options: Mapping[str, Any]) -> Resource:
     """Build the resource of a unit from its own options, with those of its connection as defaults."""
-    said = {name: value for name, value in of_connection.items() if _known(name, OF_PAGES)} | dict(options)
+    said = {name: value for name, value in of_connection.items() if _is_known(name, OF_PAGES)} | dict(options)
     style = str(said.get("paging", "none"))
     following = str(said.get("next", "next_cursor" if style == "cursor" else ""))
     size = said.get("page_size")
@@ -228,7 +228,7 @@ def each_parameters(path: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     return places_in([str(options.get("path", path)), *texts])
 
 
-def sending_of(path: str, options: Mapping[str, Any]) -> Sending:
+def parse_sending(path: str, options: Mapping[str, Any]) -> Sending:
     """Parse the options of a PUBLISH to a unit."""
     kind = str(options.get("format", "json"))
     return Sending(
@@ -475,5 +475,5 @@ def _is_zone(name: str) -> bool:
     return True
 
 
-def _known(name: str, options: Mapping[str, Option]) -> bool:
+def _is_known(name: str, options: Mapping[str, Option]) -> bool:
     return name in options or f"{name.partition('.')[0]}.*" in options

@@ -28,7 +28,7 @@ from waterclock.connectors.interface import Setting
 from waterclock.connectors.rest.addresses import OutsideApi, fill_path
 from waterclock.connectors.rest.asking import Api, ApiRequest
 from waterclock.connectors.rest.chunks import Chunk, ChunkRow, chunks_of, content_of, key_of, rows_of, without
-from waterclock.connectors.rest.declared import Sending, sending_of
+from waterclock.connectors.rest.declared import Sending, parse_sending
 from waterclock.connectors.rest.journal import KILLED, SENDING, Accepted, Journal
 from waterclock.connectors.sealed import batches_of
 from waterclock.errors import WaterclockError
@@ -73,14 +73,14 @@ class RestDeliverer:
         """
         one = deliveries[0]
         journal = self._journal(one.project, one.publish)
-        if stands := self._stands(journal, one.claim):
+        if stands := self._load_delivered(journal, one.claim):
             return stands
         if journal.record(one.claim) is None:
             rows = [_readable(delivery) for delivery in deliveries]
             fault("deliver.rows")
-            journal.latch(one.claim, _record(journal, deliveries, sending_of(unit.path, unit.options), rows))
+            journal.latch(one.claim, _record(journal, deliveries, parse_sending(unit.path, unit.options), rows))
             fault("deliver.latched")
-            if stands := self._stands(journal, one.claim):
+            if stands := self._load_delivered(journal, one.claim):
                 return stands
         delivered = self._forward(unit, journal, one.claim, is_repeat=False)
         fault("deliver.done")
@@ -94,12 +94,12 @@ class RestDeliverer:
         journal = self._journal(project, publish)
         if journal.latch(claim, {"outcome": KILLED}):
             return Delivered(claim, DeliveryOutcome.KILLED, "", 0)
-        if stands := self._stands(journal, claim):
+        if stands := self._load_delivered(journal, claim):
             return stands[-1]
         try:
             return self._forward(unit, journal, claim, is_repeat=True)[-1]
         except WaterclockError:
-            if journal.refused(claim) is None:
+            if journal.read_refusal(claim) is None:
                 raise
             return Delivered(claim, DeliveryOutcome.KILLED, "", 0, is_repeat=True)
 
@@ -111,7 +111,7 @@ class RestDeliverer:
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
         """Return the outcome of a claim; None for one that is still being sent."""
         del unit
-        stands = self._stands(self._journal(project, publish), claim)
+        stands = self._load_delivered(self._journal(project, publish), claim)
         return stands[-1] if stands else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
@@ -119,27 +119,27 @@ class RestDeliverer:
         del unit
         journal = self._journal(project, publish)
         for claim in journal.claims_done():
-            told = journal.done(claim)
+            told = journal.read_completion(claim)
             if told:
-                return replace(_delivered(told["newest"]), is_repeat=True)
+                return replace(_parse_delivered(told["newest"]), is_repeat=True)
         return None
 
-    def lost(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+    def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Check that the claim's record exists; the content of an API cannot be checked."""
         del unit
-        if self._journal(project, publish).done(claim) is None:
+        if self._journal(project, publish).read_completion(claim) is None:
             return f"the journal of {self.setting.name} has no record of claim {claim}"
         return None
 
     def _journal(self, project: str, publish: str) -> Journal:
         return Journal(at(self.setting.archive) / self.setting.name / "_waterclock" / "deliveries" / project / publish)
 
-    def _stands(self, journal: Journal, claim: int) -> tuple[Delivered, ...]:
-        done = journal.done(claim)
+    def _load_delivered(self, journal: Journal, claim: int) -> tuple[Delivered, ...]:
+        done = journal.read_completion(claim)
         if done:
-            return tuple(replace(_delivered(each), is_repeat=True) for each in done["deliveries"])
+            return tuple(replace(_parse_delivered(each), is_repeat=True) for each in done["deliveries"])
         record = journal.record(claim)
-        if (record and record["outcome"] == KILLED) or journal.refused(claim):
+        if (record and record["outcome"] == KILLED) or journal.read_refusal(claim):
             return (Delivered(claim, DeliveryOutcome.KILLED, "", 0, is_repeat=True),)
         return ()
 
@@ -156,7 +156,7 @@ class RestDeliverer:
             sender.send(each, record)
             told.append(Delivered(claim, DeliveryOutcome.DELIVERED, each["label"], each["rows"], 0, each["note"]))
         if sender.refusals.first is not None:
-            why = sender.refused()
+            why = sender.build_refusal_error()
             journal.refuse(claim, labels, {"why": why.render()})
             raise why
         newest = self.last(unit, record["project"], record["publish"])
@@ -177,7 +177,7 @@ class _Sender:
         self.refusals = _Refusals()
         self._before: dict[tuple[str, int], Counter[str]] = {}
         self._accepted = 0
-        for one in journal.accepted(claim):
+        for one in journal.read_accepted(claim):
             self._before.setdefault((one.label, one.chunk), Counter()).update(one.digests)
             self._accepted += 1
         self._lock = threading.Lock()
@@ -188,7 +188,7 @@ class _Sender:
         Raises  E848; or the original error if no request of the claim was accepted yet
         """
         per, is_ordered = each["per"], bool(each["order_by"])
-        chunks: Iterable[tuple[Chunk, str]] = self._keyed(each, record)
+        chunks: Iterable[tuple[Chunk, str]] = self._find_pending_chunks(each, record)
         if self.sending.in_flight == 1 or (is_ordered and not per):
             for chunk, key in chunks:
                 if self._is_over(stops=is_ordered and not per):
@@ -201,13 +201,13 @@ class _Sender:
             for chunk, key in chunks:
                 most = 0 if chunk.bin != at_bin else self.sending.in_flight - 1
                 at_bin = chunk.bin
-                flying = _landed(flying, most)
+                flying = _wait_for_requests(flying, most)
                 if self._is_over(stops=False):
                     break
                 flying.add(threads.submit(self._send, each, chunk, key))
-            _landed(flying, 0)
+            _wait_for_requests(flying, 0)
 
-    def refused(self) -> WaterclockError:
+    def build_refusal_error(self) -> WaterclockError:
         """Build the error that lists the refused rows."""
         first, refusals = self.refusals.first, self.refusals
         if first is None:
@@ -231,10 +231,10 @@ class _Sender:
             first = self.refusals.first
             return first is not None and (stops or first.code == "E844" or self.refusals.requests >= _MOST_REFUSED)
 
-    def _keyed(self, each: dict[str, Any], record: dict[str, Any]) -> Iterator[tuple[Chunk, str]]:
+    def _find_pending_chunks(self, each: dict[str, Any], record: dict[str, Any]) -> Iterator[tuple[Chunk, str]]:
         """Yield the chunks of a label that are not accepted yet, with their keys."""
         label = each["label"]
-        carried = self.journal.carried(label, each["carried"])
+        carried = self.journal.count_carried(label, each["carried"])
         identity = (record["project"], record["publish"], label, str(each["generation"]))
         met: Counter[str] = Counter()
         rows = without(self._rows(each), carried)
@@ -284,7 +284,7 @@ class _Sender:
             rows = tuple(row for row in chunk.rows if row.entity not in self.refusals.entities)
         if chunk.rows and not rows:
             return
-        if lacking := _lacking(self.sending.path, rows):
+        if lacking := _find_null_column(self.sending.path, rows):
             self._note_refused(_no_path(self.sending.path, lacking, where), rows, each)
             return
         try:
@@ -324,7 +324,7 @@ class _Sender:
             self.refusals.first = self.refusals.first or error
             self.refusals.requests += 1
             self.refusals.entities |= {row.entity for row in rows if each["per"]}
-            self.refusals.rows += [_named(row, each["keys"]) for row in rows]
+            self.refusals.rows += [_describe_row(row, each["keys"]) for row in rows]
 
     def _half_way(self, error: WaterclockError) -> WaterclockError:
         with self._lock:
@@ -341,7 +341,7 @@ class _Sender:
         )
 
 
-def _landed(flying: set[Future[None]], most: int) -> set[Future[None]]:
+def _wait_for_requests(flying: set[Future[None]], most: int) -> set[Future[None]]:
     """Wait until at most `most` requests are in flight. Raise the error of a failed one once all have ended."""
     while len(flying) > most:
         done, flying = wait(flying, return_when=FIRST_COMPLETED)
@@ -352,7 +352,7 @@ def _landed(flying: set[Future[None]], most: int) -> set[Future[None]]:
     return flying
 
 
-def _named(row: ChunkRow, keys: Sequence[str]) -> str:
+def _describe_row(row: ChunkRow, keys: Sequence[str]) -> str:
     values = {name: row.values[name] for name in keys if row.values and name in row.values}
     return ", ".join(f"{name} {value}" for name, value in values.items()) if values else row.text[:80]
 
@@ -363,7 +363,7 @@ def _path(template: str, label: str, rows: Sequence[ChunkRow]) -> str:
     return fill_path(template, {**values, TIMELABEL: [label]})
 
 
-def _lacking(template: str, rows: Sequence[ChunkRow]) -> str | None:
+def _find_null_column(template: str, rows: Sequence[ChunkRow]) -> str | None:
     """Return a column of the path that is NULL in the row."""
     values = (rows[0].values or {}) if rows else {}
     return next((name for name, value in values.items() if value is None and f"{{{name}}}" in template), None)
@@ -427,5 +427,5 @@ def _parts(delivered: Delivered) -> dict[str, Any]:
     return {**asdict(delivered), "outcome": delivered.outcome.value, "is_repeat": False}
 
 
-def _delivered(parts: dict[str, Any]) -> Delivered:
+def _parse_delivered(parts: dict[str, Any]) -> Delivered:
     return Delivered(**{**parts, "outcome": DeliveryOutcome(parts["outcome"])})

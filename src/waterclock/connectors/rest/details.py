@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial, reduce
 from typing import IO, TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import SourceColumn, match, seen_of
+from waterclock.connectors.column_matching import SourceColumn, map_column_types, match
 from waterclock.connectors.interface import Collected, EachRequest
 from waterclock.connectors.rest import frames, pages
 from waterclock.connectors.rest.addresses import OutsideApi, fill, fill_path
@@ -38,7 +38,7 @@ from waterclock.connectors.rest.records import Body, value_at
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.filesystem import at
 from waterclock.flow.declarations import Columns
-from waterclock.spark_sql import literal_path, quoted, sql_text
+from waterclock.spark_sql import literal_path, quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 
@@ -84,11 +84,11 @@ def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, co
     count = 0
     for window, rows in request.rows.items():
         of_window = _keys(rows, asking, window)
-        series, asked_now = _answered(spark, asking, window, of_window)
+        series, asked_now = _fetch_answers(spark, asking, window, of_window)
         kept.append((series, list(series.pages())))
         keys.append(of_window)
         count += asked_now
-    return _collected(spark, asking, kept, keys, columns, zone, count)
+    return _collect_records(spark, asking, kept, keys, columns, zone, count)
 
 
 def _keys(rows: DataFrame, asking: _Asking, window: Window) -> DataFrame:
@@ -99,7 +99,7 @@ def _keys(rows: DataFrame, asking: _Asking, window: Window) -> DataFrame:
         found = names.get(name.lower())
         if found is None:
             raise _no_column(asking, window, name, rows.columns)
-        texts.append(_text(quoted(found), rows.schema[found].dataType.simpleString(), asking, name))
+        texts.append(_text(quote_name(found), rows.schema[found].dataType.simpleString(), asking, name))
     is_asked = " AND ".join(f"{text} <> ''" for text in texts)
     one = f"to_json(array({', '.join(texts)}))"
     return (
@@ -125,7 +125,7 @@ def _text(value: str, kind: str, asking: _Asking, name: str) -> str:
     return f"CAST({value} AS STRING)"
 
 
-def _answered(spark: SparkSession, asking: _Asking, window: Window, keys: DataFrame) -> tuple[Series, int]:
+def _fetch_answers(spark: SparkSession, asking: _Asking, window: Window, keys: DataFrame) -> tuple[Series, int]:
     """Get responses for all keys of a window. Return the series that contains them, and the number of new requests.
 
     Raises  the first failure, once the requests in flight are answered and stored
@@ -249,7 +249,7 @@ def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, S
             return {key: answer for one in keys for key, answer in _ask(asking, window, [one]).items()}
         if not asking.details.skips_not_found:
             outside = isinstance(error, OutsideApi)
-            raise (_outside(asking, window, error) if outside else _not_found(asking, window, keys[0])) from None
+            raise (_outside(asking, window, error) if outside else _not_found_error(asking, window, keys[0])) from None
         bodies = []
     found: dict[str, list[str]] = {key: [] for key in keys}
     columns = list(dict.fromkeys(name for body in bodies for name in body.columns))
@@ -258,7 +258,7 @@ def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, S
         for line in body.lines:
             key = keys[0] if asking.details.batch == 1 else by_value.get(_value_of(asking, window, line))
             if key is None:
-                raise _unasked(asking, window, line)
+                raise _unrequested_record_error(asking, window, line)
             found[key].append(line)
     now, names = datetime.now(UTC), list(asking.members.values())
     return {key: answer_of(key, names, lines, columns, now) for key, lines in found.items()}
@@ -281,7 +281,7 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
             raise endless(reading, "it names a page as the next one that was read before", where)
         places.add(told)
         # a 404 for a later page does not mean that the keys do not exist: their first page was found
-        adapt = partial(_adapted, asking, values, may_lack=number == 1)
+        adapt = partial(_adapt_request, asking, values, may_lack=number == 1)
         body, place = ask_page(reading, place, window, number, before, adapt)
         yield body
         number, before = number + 1, before + len(body.lines)
@@ -299,7 +299,9 @@ def _resource_for(asking: _Asking, values: Sequence[Sequence[str]]) -> Resource:
     return replace(resource, path=fill_path(resource.path, by_name), params=params)
 
 
-def _adapted(asking: _Asking, values: Sequence[Sequence[str]], request: ApiRequest, *, may_lack: bool) -> ApiRequest:
+def _adapt_request(
+    asking: _Asking, values: Sequence[Sequence[str]], request: ApiRequest, *, may_lack: bool
+) -> ApiRequest:
     """Set whether a 404 is a valid response. In a JSON body, put a batch as a list of its values."""
     if asking.details.batch > 1 and asking.reading.resource.is_in_body and request.content is not None:
         body: dict[str, Any] = json.loads(request.content)
@@ -328,7 +330,7 @@ def _value_of(asking: _Asking, window: Window, line: str) -> str:
     return found
 
 
-def _unasked(asking: _Asking, window: Window, line: str) -> WaterclockError:
+def _unrequested_record_error(asking: _Asking, window: Window, line: str) -> WaterclockError:
     return WaterclockError(
         "E868",
         f"{asking.reading.unit} answers for what it was not asked",
@@ -339,13 +341,13 @@ def _unasked(asking: _Asking, window: Window, line: str) -> WaterclockError:
     )
 
 
-def _not_found(asking: _Asking, window: Window, key: str) -> WaterclockError:
+def _not_found_error(asking: _Asking, window: Window, key: str) -> WaterclockError:
     resource = _resource_for(asking, [json.loads(key)])
     return WaterclockError(
         "E869",
         f"{asking.reading.unit} does not know what a row of its table names",
         where=f"{asking.reading.unit}@{window.label}",
-        why=f"{ApiRequest(resource.method, resource.path, {}).told} is answered 404",
+        why=f"{ApiRequest(resource.method, resource.path, {}).display_name} is answered 404",
         fix="say not_found 'skip' where that is no row, or mend the table; then `waterclock retry`",
     )
 
@@ -370,7 +372,7 @@ def _no_column(asking: _Asking, window: Window, name: str, known: Sequence[str])
     )
 
 
-def _collected(
+def _collect_records(
     spark: SparkSession,
     asking: _Asking,
     kept: Sequence[tuple[Series, Sequence[Page]]],
@@ -397,7 +399,7 @@ def _collected(
     known = [SourceColumn(name, types[lower]) for lower, name in own.items()]
     known += [SourceColumn(name) for name in dict.fromkeys((*seen, *beyond))]
     if not paths:
-        return _nothing(spark, asking, known, columns, source, is_known=bool(beyond))
+        return _collect_nothing(spark, asking, known, columns, source, is_known=bool(beyond))
     matched = match(columns, known, where=str(asking.reading.unit))
     taken = [replace(one, is_typed=True) if one.source.lower() in own else one for one in matched.taken]
     frame = frames.frame_of(
@@ -409,13 +411,13 @@ def _collected(
         asking.reading.resource.epoch,
         by_window=True,
         inside={**asking.members, KEY: KEY, NOTHING: NOTHING},
-        chosen=partial(_chosen, reduce(lambda one, other: one.unionByName(other), keys)),
+        chosen=partial(_filter_requested_lines, reduce(lambda one, other: one.unionByName(other), keys)),
     )
     labelled = frame.withColumnRenamed(frames.ASKED_BY, TIMELABEL)
-    return Collected(labelled, left_out=matched.left_out, source=source, seen=seen_of(known))
+    return Collected(labelled, left_out=matched.left_out, source=source, seen=map_column_types(known))
 
 
-def _chosen(keys: DataFrame, lines: DataFrame) -> DataFrame:
+def _filter_requested_lines(keys: DataFrame, lines: DataFrame) -> DataFrame:
     """Drop the lines whose key is not requested any more, and those without a record."""
     asked = keys.selectExpr(f"{KEY} AS _key", f"{TIMELABEL} AS _label")
     is_asked = _sql(f"_key = {KEY} AND _label = {frames.ASKED_BY}")
@@ -430,7 +432,7 @@ def _types(asking: _Asking) -> Iterator[tuple[str, str]]:
         yield name, rows.schema[names[name.lower()]].dataType.simpleString()
 
 
-def _nothing(
+def _collect_nothing(
     spark: SparkSession,
     asking: _Asking,
     known: Sequence[SourceColumn],
@@ -449,11 +451,11 @@ def _nothing(
         said = {name.lower() for name in types}
         types |= {one.name: one.type or "STRING" for one in known if one.name.lower() not in said}
     frame = frames.no_rows(spark, types, has_label=True)
-    return Collected(frame, left_out=left_out, source=source, is_empty=True, seen=seen_of(known))
+    return Collected(frame, left_out=left_out, source=source, is_empty=True, seen=map_column_types(known))
 
 
 def _lines_in(spark: SparkSession, files: Sequence[str], *names: str) -> DataFrame:
-    ddl = ", ".join(f"{quoted(name)} STRING" for name in names)
+    ddl = ", ".join(f"{quote_name(name)} STRING" for name in names)
     return spark.read.schema(ddl).json([literal_path(file) for file in files])
 
 

@@ -18,7 +18,7 @@ from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_there
 from waterclock.object_stores import is_remote
-from waterclock.spark_sql import literal_path, narrowed, parsed, quoted, read_within, sql_text
+from waterclock.spark_sql import cast_text, literal_path, narrow_value, quote_name, read_within, sql_text
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -61,20 +61,20 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     asked = by_source.keys() | {found.name for found in known if time and found.name.lower() == time.lower()}
     fields = {inside.get(name, name): kind for name, kind in types.items() if name in asked}
     fields |= {name: "STRING" for name in inside.values() if name not in fields}
-    ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in fields.items())
+    ddl = ", ".join(f"{quote_name(name)} {kind}" for name, kind in fields.items())
     # no encoding: with one, Spark converts numbers to text by way of a double
     reader = spark.read.options(mode="FAILFAST", timeZone=zone).schema(ddl)
     frame = reader.json([literal_path(path) for path in paths])
     if chosen is not None:
-        frame = chosen(frame.withColumn(ASKED_BY, _asked_by()))
+        frame = chosen(frame.withColumn(ASKED_BY, _build_asked_by()))
     values = [
-        f"{_as_type(quoted(inside.get(one.source, one.source)), types[one.source], one, zone, epoch)} "
-        f"AS {quoted(one.name)}"
+        f"{_as_type(quote_name(inside.get(one.source, one.source)), types[one.source], one, zone, epoch)} "
+        f"AS {quote_name(one.name)}"
         for one in taken
     ]
     if time:
         source = next(found.name for found in known if found.name.lower() == time.lower())
-        values.append(f"{_instant(quoted(source), types[source], zone, epoch)} AS {TIME}")
+        values.append(f"{_instant(quote_name(source), types[source], zone, epoch)} AS {TIME}")
         values.append(f"'' AS {FILE_KEY}")
     if by_window:
         values.append(f"{_ASKED_BY} AS {ASKED_BY}")
@@ -88,7 +88,7 @@ def of_own_window(labelled: DataFrame) -> DataFrame:
 
 def no_rows(spark: SparkSession, types: Mapping[str, str], *, has_label: bool) -> DataFrame:
     """Return an empty frame with columns."""
-    fields = [f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types.items()]
+    fields = [f"CAST(NULL AS {kind}) AS {quote_name(name)}" for name, kind in types.items()]
     return spark.range(0).selectExpr(*fields, *([f"'' AS {TIMELABEL}"] if has_label else []))
 
 
@@ -99,14 +99,16 @@ def explain(error: BaseException, where: str) -> WaterclockError | None:
     if told:
         path = _local(told[1])
         why = f"{told[2]} is {told[3]!r}, which is not of its type"
-        return _broken(path, _record_with(path, told[2], told[3]), why, where)
+        return _record_error(path, _record_with(path, told[2], told[3]), why, where)
     file = _FILE.search(text)
     if file is None:
         return None
-    return _broken(_local(file[1]), None, "Spark cannot read one of its records as the types that are declared", where)
+    return _record_error(
+        _local(file[1]), None, "Spark cannot read one of its records as the types that are declared", where
+    )
 
 
-def _broken(path: str, record: int | None, why: str, where: str) -> WaterclockError:
+def _record_error(path: str, record: int | None, why: str, where: str) -> WaterclockError:
     page = re.search(r"page-0*(\d+)-", Path(path).name)
     which = f"page {page[1]}" if page else Path(path).name
     return WaterclockError(
@@ -134,7 +136,7 @@ def _record_with(path: str, name: str, value: str) -> int | None:
     return None
 
 
-def _asked_by() -> Column:
+def _build_asked_by() -> Column:
     from pyspark.sql import functions as sf
 
     return sf.expr(_ASKED_BY)
@@ -155,7 +157,7 @@ def _as_type(value: str, found: str, taken: Taken, zone: str, epoch: str) -> str
     if is_time:
         made = _instant(value, found, zone, epoch)
     else:
-        made = narrowed(value, taken.type) if is_nested else parsed(value, taken.type)
+        made = narrow_value(value, taken.type) if is_nested else cast_text(value, taken.type)
     text = f"to_json({value})" if is_nested else value
     told = f"concat_ws('|', '{_MISFIT}', _metadata.file_path, {sql_text(taken.source)}, {text})"
     return f"coalesce({made}, CASE WHEN {value} IS NOT NULL THEN raise_error({told}) END)"

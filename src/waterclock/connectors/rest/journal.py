@@ -85,7 +85,7 @@ class Journal:
             if is_new:
                 flush_folder(self.folder)
 
-    def accepted(self, claim: int) -> Iterator[Accepted]:
+    def read_accepted(self, claim: int) -> Iterator[Accepted]:
         """Yield the accepted requests of a claim; a line that a crash cut off does not count.
 
         Two runners that completed the same claim may both have recorded a request that both sent: it is one.
@@ -109,11 +109,11 @@ class Journal:
         """Record that part of a claim is refused for good. Return the record."""
         return self._end(claim, labels, told, _REFUSED)
 
-    def done(self, claim: int) -> dict[str, Any] | None:
+    def read_completion(self, claim: int) -> dict[str, Any] | None:
         """Return the final record of a claim that was accepted completely."""
         return _read(self.folder / f"{claim}.{_DONE}.json")
 
-    def refused(self, claim: int) -> dict[str, Any] | None:
+    def read_refusal(self, claim: int) -> dict[str, Any] | None:
         """Return the record of a claim of which some rows were refused."""
         return _read(self.folder / f"{claim}.{_REFUSED}.json")
 
@@ -130,11 +130,11 @@ class Journal:
         refused = sorted(int(name.removeprefix("refused-")) for name in names if name.startswith("refused-"))
         return done, tuple(claim for claim in refused if claim > done)
 
-    def carried(self, label: str, claims: Sequence[int]) -> Counter[str]:
+    def count_carried(self, label: str, claims: Sequence[int]) -> Counter[str]:
         """Count by digest the rows of a label that were accepted under claims which never completed."""
         counted: Counter[str] = Counter()
         for claim in claims:
-            for one in self.accepted(claim):
+            for one in self.read_accepted(claim):
                 if one.label == label:
                     counted.update(one.digests)
         return counted

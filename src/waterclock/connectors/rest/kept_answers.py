@@ -72,7 +72,7 @@ class Answers:
         day = earliest.date()
         seen = {_name_of(own)}
         while day <= now.date():
-            for name in names_in(self._asked_on(day.strftime(_DAY)), ""):
+            for name in names_in(self._day_folder(day.strftime(_DAY)), ""):
                 if name in seen or name.startswith("."):
                     continue
                 seen.add(name)
@@ -85,11 +85,11 @@ class Answers:
 
     def note(self, series: Series, now: datetime) -> None:
         """Record that a series was written to today, so that later labels find it."""
-        folder = self._asked_on(now.strftime(_DAY))
+        folder = self._day_folder(now.strftime(_DAY))
         make_folder(folder)
         put_if_absent(folder / _name_of(series), "{}")
 
-    def _asked_on(self, day: str) -> Path:
+    def _day_folder(self, day: str) -> Path:
         return self.folder / "asked" / self.asked / day
 
 
@@ -152,7 +152,7 @@ def answer_of(
     """
     asked = zip(names, json.loads(key), strict=True)
     head = json.dumps({KEY: key, ANSWERED_AT: now.isoformat(timespec="microseconds"), **dict(asked)})[:-1]
-    lines = tuple(_joined(head, record) for record in records)
+    lines = tuple(_join_record(head, record) for record in records)
     return StoredResponse(lines or (f'{head}, "{NOTHING}": "nothing"}}',), tuple(columns), len(records))
 
 
@@ -166,6 +166,6 @@ def is_young(series: Series, resume: float, now: datetime) -> bool:
     return not asked or (now - datetime.fromisoformat(asked[-1])).total_seconds() <= resume
 
 
-def _joined(head: str, record: str) -> str:
+def _join_record(head: str, record: str) -> str:
     members = record[1:].lstrip()
     return f"{head}{'' if members.startswith('}') else ', '}{members}"

@@ -33,12 +33,12 @@ from waterclock.filesystem import (
     folders_in,
     is_there,
     make_folder,
-    opened,
+    open_for_reading,
+    open_for_writing,
     put_if_absent,
     read_text,
     remove_file,
     replace_text,
-    written,
 )
 
 _CLOSED = "closed.json"
@@ -78,7 +78,7 @@ class Series:
         make_folder(self.folder)
         name = f"page-{page.number:06d}-{uuid.uuid4().hex[:12]}.ndjson.gz"
         path = self.folder / name
-        with written(path) as file:
+        with open_for_writing(path) as file:
             file.write(gzip.compress(content, _FAST, mtime=0))
         fault("page.written")
         kept = {**asdict(page), "file": name}
@@ -100,7 +100,7 @@ class Series:
         """
         path = self.folder / page.file
         try:
-            with opened(path) as file, gzip.open(file) as content:
+            with open_for_reading(path) as file, gzip.open(file) as content:
                 found = hashlib.file_digest(content, "sha256").hexdigest()
         except FileNotFoundError:
             why = "it is gone"
@@ -151,7 +151,9 @@ def open_series(folder: Path, resume: float, now: datetime | None = None, *, goe
     numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
     if numbers:
         newest = Series(folder / f"{numbers[-1]:06d}")
-        if not newest.is_closed and _goes_on(newest, resume, now or datetime.now(UTC), goes_on_whole=goes_on_whole):
+        if not newest.is_closed and _can_continue(
+            newest, resume, now or datetime.now(UTC), goes_on_whole=goes_on_whole
+        ):
             return newest
     return Series(folder / f"{(numbers or [0])[-1] + 1:06d}")
 
@@ -185,11 +187,11 @@ def note_columns(folder: Path, columns: Sequence[str]) -> None:
 
 def lines_of(path: Path) -> Iterator[str]:
     """Yield the records of a stored page, unchanged."""
-    with opened(path) as file, gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
+    with open_for_reading(path) as file, gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
         yield from (line.rstrip("\n") for line in lines)
 
 
-def _goes_on(series: Series, resume: float, now: datetime, *, goes_on_whole: bool) -> bool:
+def _can_continue(series: Series, resume: float, now: datetime, *, goes_on_whole: bool) -> bool:
     last = deque(series.pages(), 1)
     if not last:
         return True

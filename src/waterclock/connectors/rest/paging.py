@@ -43,28 +43,28 @@ def next_place(paging: Paging, place: Mapping[str, Any], body: Body, *, before: 
     if paging.style == "link":
         following = body.at(paging.next) if paging.next else link
         return {"link": str(following)} if following else None
-    if paging.style == "none" or (paging.more and not _told(body, paging.more)):
+    if paging.style == "none" or (paging.more and not _read_paging_value(body, paging.more)):
         return None
     if paging.style == "cursor":
         cursor = body.at(paging.next)
         return None if cursor is None or cursor == "" or cursor is False else {"cursor": cursor}
-    return _following(paging, place, body, before)
+    return _compute_next_place(paging, place, body, before)
 
 
-def _following(paging: Paging, place: Mapping[str, Any], body: Body, before: int) -> Place | None:
+def _compute_next_place(paging: Paging, place: Mapping[str, Any], body: Body, before: int) -> Place | None:
     """Return the next page or offset, for an API that does not name it itself."""
     count = len(body.lines)
     is_short = paging.stops_short and paging.size is not None and count < paging.size
     # a source with a `more` flag may filter the records of a page after it has cut it
     if not paging.more and (not count or is_short):
         return None
-    total = _told(body, paging.total) if paging.total else None
+    total = _read_paging_value(body, paging.total) if paging.total else None
     if total is not None and before + count >= int(total):
         return None
     return {"page": int(place["page"]) + 1} if paging.style == "page" else {"offset": int(place["offset"]) + count}
 
 
-def _told(body: Body, path: tuple[str, ...]) -> Any:
+def _read_paging_value(body: Body, path: tuple[str, ...]) -> Any:
     above = body.at(path[:-1])
     if not isinstance(above, dict) or path[-1] not in above:
         raise NoRecords(f"it has no {'.'.join(path)}, which tells whether there is more")

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from waterclock.connectors.behind import Columns, ViewDialect, query_of
 from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.parts import Shown
-from waterclock.connectors.sqlite.database import quoted, table_of
+from waterclock.connectors.sqlite.database import quote_identifier, table_of
 from waterclock.flow.declarations import Unit
 
-_WRITING = ViewDialect(quoted, lambda _: "NULL", lambda label: f"'{label}'")
+_WRITING = ViewDialect(quote_identifier, lambda _: "NULL", lambda label: f"'{label}'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class SqliteViewTables:
     def kind_at(self, unit: Unit) -> str:
         """Return `table` or `view`, or an empty text if the name is free."""
         *schema, name = unit.path.split(".")
-        master = f"{quoted(schema[0])}.sqlite_master" if schema else "sqlite_master"
+        master = f"{quote_identifier(schema[0])}.sqlite_master" if schema else "sqlite_master"
         row = self.connection.execute(f"SELECT type FROM {master} WHERE lower(name) = lower(?)", (name,)).fetchone()
         return str(row[0]) if row else ""
 
@@ -46,7 +46,7 @@ class SqliteViewTables:
         if paths:
             schema, dot, _ = parts[0].path.rpartition(".")
             rows = self.connection.execute(
-                f"SELECT m.name, x.name, x.type FROM {quoted(schema or 'main')}.sqlite_master AS m"
+                f"SELECT m.name, x.name, x.type FROM {quote_identifier(schema or 'main')}.sqlite_master AS m"
                 " JOIN pragma_table_xinfo(m.name, ?) AS x WHERE m.type = 'table'"
                 " AND lower(m.name) IN (SELECT lower(value) FROM json_each(?)) ORDER BY m.name, x.cid",
                 (schema or "main", json.dumps([path.rpartition(".")[2] for path in paths])),

@@ -14,7 +14,7 @@ from waterclock.connectors.direct_rows import DIRECT_ROWS, Fetching, by_workers,
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.misfits import FIRST_MICROS, TypeMismatch
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
-from waterclock.connectors.sqlite.database import SqliteFile, quoted
+from waterclock.connectors.sqlite.database import SqliteFile, quote_identifier
 from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column, instant_of, instants
 from waterclock.connectors.window_bounds import labels_of, local_bounds
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
@@ -59,7 +59,7 @@ class SqliteExtract:
     seen: str | None = None
 
 
-def collected(
+def collect_rows(
     spark: SparkSession,
     connection: sqlite3.Connection,
     extract: SqliteExtract,
@@ -91,7 +91,7 @@ def _seem_many(connection: sqlite3.Connection, extract: SqliteExtract) -> bool:
     within, values = "", {}
     if extract.by_window:
         within = " WHERE {t} >= :low_number AND {t} < :high_number OR {t} >= :low_local AND {t} < :high_local".format(
-            t=quoted(extract.by_window.time_column)
+            t=quote_identifier(extract.by_window.time_column)
         )
         values = _bounds(extract.by_window.windows, extract.times)
     sql = f"SELECT 1 FROM {extract.source}{within} LIMIT 1 OFFSET {DIRECT_ROWS}"
@@ -112,17 +112,17 @@ def _by_workers(
 def _of_part(extract: SqliteExtract) -> Iterator[pa.RecordBatch]:
     """Read a part in a worker, which has no other connection to the database."""
     _see(extract)
-    with extract.database.reading(extract.where) as connection:
+    with extract.database.open_for_reading(extract.where) as connection:
         yield from batches(connection, extract)
     _see(extract)
 
 
 def _see(extract: SqliteExtract) -> None:
     if extract.seen is not None and state_of(extract.database.path) != extract.seen:
-        raise _changed(extract)
+        raise _changed_database_error(extract)
 
 
-def _changed(extract: SqliteExtract) -> WaterclockError:
+def _changed_database_error(extract: SqliteExtract) -> WaterclockError:
     return WaterclockError(
         "E814",
         "the database changed while it was read in parts",
@@ -167,7 +167,9 @@ def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator
     schema = _schema(extract)
     names = [taken.source for taken in extract.taken]
     by_window = extract.by_window
-    wanted = [quoted(name) for name in names] + ([quoted(by_window.time_column)] if by_window else [])
+    wanted = [quote_identifier(name) for name in names] + (
+        [quote_identifier(by_window.time_column)] if by_window else []
+    )
     conditions, bound = _conditions(extract)
     sql = f"SELECT {', '.join(wanted) or '1'} FROM {extract.source}{conditions}"
     cursor = connection.execute(sql, bound)
@@ -221,7 +223,7 @@ def _conditions(extract: SqliteExtract) -> tuple[str, Mapping[str, Any]]:
 
 def window_conditions(time_column: str, windows: Sequence[Window], times: Times) -> tuple[str, Mapping[str, Any]]:
     """Return a condition that all rows of these windows match, and maybe others, with its values."""
-    return f"({_NUMBERS} OR {_TEXTS})".format(t=quoted(time_column)), _bounds(windows, times)
+    return f"({_NUMBERS} OR {_TEXTS})".format(t=quote_identifier(time_column)), _bounds(windows, times)
 
 
 # The database may leave out only rows that are certainly outside; the exact instants are compared here, row by row. The
@@ -259,7 +261,7 @@ def set_aside(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping
     """
     if extract.by_window is None:
         return {}
-    name = quoted(extract.by_window.time_column)
+    name = quote_identifier(extract.by_window.time_column)
     (missing,) = connection.execute(f"SELECT count(*) FROM {extract.source} WHERE {name} IS NULL").fetchone()
     bounded = f"SELECT count(*) FROM (SELECT 1 FROM {extract.source} LIMIT {_MOST_SCANNED + 1})"
     odd = 0

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import SourceColumn, match, no_time_column, seen_of
+from waterclock.connectors.column_matching import SourceColumn, map_column_types, match, no_time_column
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, Setting, WindowRequest
 from waterclock.connectors.sqlite.database import (
@@ -113,37 +113,37 @@ class SqliteCollector:
             "window_end": window.end.astimezone(local).strftime(_TIME),
             TIMELABEL: window.label,
         }
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             row = connection.execute(awaits.text, values).fetchone()
         return row is not None and row[0] not in {None, 0, "", "0"}
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Return the columns of the table or query, with Spark types by SQLite's affinity rules."""
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             return {found.name: found.type or "STRING" for found in describe(connection, unit)}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return the original error that a Python worker of Spark raised."""
-        from waterclock.connectors.worker_errors import carried
+        from waterclock.connectors.worker_errors import decode_error
 
         del unit, columns
-        return carried(error)
+        return decode_error(error)
 
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
         """Read the rows of the windows; rows whose time is NULL or unreadable are counted."""
-        from waterclock.connectors.sqlite.collection import SqliteExtract, SqliteWindowFilter, collected
+        from waterclock.connectors.sqlite.collection import SqliteExtract, SqliteWindowFilter, collect_rows
 
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             found = describe(connection, unit)
             matched = match(columns, found, where=str(unit))
-            by_window = SqliteWindowFilter(_spelled(request.time_column, found, unit), tuple(request.windows))
+            by_window = SqliteWindowFilter(_find_time_column(request.time_column, found, unit), tuple(request.windows))
             extract = SqliteExtract(
                 self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone), by_window
             )
-            read = collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
-            return replace(read, seen=seen_of(found))
+            read = collect_rows(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
+            return replace(read, seen=map_column_types(found))
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
@@ -153,9 +153,9 @@ class SqliteCollector:
         from waterclock.connectors.sqlite.looks import SqliteChangeScan
 
         del spark, columns
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             found = describe(connection, unit)
-            time_column = _spelled(request.time_column, found, unit)
+            time_column = _find_time_column(request.time_column, found, unit)
             change_column = change_column_of(request.change_column or "", [each.name for each in found], unit)
             place = (source_of(unit), time_column, change_column)
             there = SqliteChangeScan(unit, *place, tuple(request.windows), _times(unit, zone))
@@ -171,17 +171,17 @@ class SqliteCollector:
         now: datetime | None = None,  # noqa: ARG002 - a live table has only its current content
     ) -> Collected:
         """Read all rows, as of one moment."""
-        from waterclock.connectors.sqlite.collection import SqliteExtract, collected
+        from waterclock.connectors.sqlite.collection import SqliteExtract, collect_rows
 
-        with self.database.reading(str(unit)) as connection:
+        with self.database.open_for_reading(str(unit)) as connection:
             found = describe(connection, unit)
             matched = match(columns, found, where=str(unit))
             extract = SqliteExtract(self.database, str(unit), source_of(unit), matched.taken, _times(unit, zone))
-            read = collected(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
-            return replace(read, seen=seen_of(found))
+            read = collect_rows(spark, connection, extract, matched.left_out, partitions=_partitions(unit))
+            return replace(read, seen=map_column_types(found))
 
 
-def _spelled(time_column: str, found: list[SourceColumn], unit: Unit) -> str:
+def _find_time_column(time_column: str, found: list[SourceColumn], unit: Unit) -> str:
     for column in found:
         if column.name.lower() == time_column.lower():
             return column.name

@@ -24,16 +24,16 @@ class SqliteFile:
     may_create: bool = False
 
     @contextmanager
-    def reading(self, where: str) -> Iterator[sqlite3.Connection]:
+    def open_for_reading(self, where: str) -> Iterator[sqlite3.Connection]:
         """Open a read transaction. All reads see one moment."""
-        with self._opened("ro", where) as connection:
+        with self._open_connection("ro", where) as connection:
             connection.execute("BEGIN")
             yield connection
 
     @contextmanager
-    def writing(self, where: str) -> Iterator[sqlite3.Connection]:
+    def open_for_writing(self, where: str) -> Iterator[sqlite3.Connection]:
         """Open a transaction for writing. It is committed only if the block ends without an error."""
-        with self._opened("rwc" if self.may_create else "rw", where) as connection:
+        with self._open_connection("rwc" if self.may_create else "rw", where) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -44,7 +44,7 @@ class SqliteFile:
                 raise
 
     @contextmanager
-    def _opened(self, mode: str, where: str) -> Iterator[sqlite3.Connection]:
+    def _open_connection(self, mode: str, where: str) -> Iterator[sqlite3.Connection]:
         if not Path(self.path).is_file() and mode != "rwc":
             raise WaterclockError(
                 "E810",
@@ -53,7 +53,7 @@ class SqliteFile:
                 why=f"there is no file {self.path}",
                 fix="mend the connection's path, or bring the file back; nothing was changed",
             )
-        with self._telling(where):
+        with self._translate_errors(where):
             uri = f"{Path(self.path).absolute().as_uri()}?mode={mode}"
             connection = sqlite3.connect(uri, uri=True, timeout=self.timeout, isolation_level=None)
             try:
@@ -62,11 +62,11 @@ class SqliteFile:
                 connection.close()
 
     @contextmanager
-    def _telling(self, where: str) -> Iterator[None]:
+    def _translate_errors(self, where: str) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise told(error, self.path, where) from error
+            raise translate_error(error, self.path, where) from error
 
 
 def database_of(setting: Setting) -> SqliteFile:
@@ -90,14 +90,14 @@ def database_of(setting: Setting) -> SqliteFile:
     )
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Return a name as a quoted SQL identifier, whatever characters it contains."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def table_of(unit: Unit) -> str:
     """Return the unit's table as a quoted SQL identifier: `"planes"` or `"main"."planes"`."""
-    return ".".join(quoted(part) for part in unit.path.split("."))
+    return ".".join(quote_identifier(part) for part in unit.path.split("."))
 
 
 def source_of(unit: Unit) -> str:
@@ -117,8 +117,8 @@ def describe(connection: sqlite3.Connection, unit: Unit) -> list[SourceColumn]:
         connection.execute(f"DROP VIEW temp.{name}")
     else:
         *schema, table = unit.path.split(".")
-        prefix = f"{quoted(schema[0])}." if schema else ""
-        rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(table)})").fetchall()
+        prefix = f"{quote_identifier(schema[0])}." if schema else ""
+        rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(table)})").fetchall()
         if not rows:
             raise _no_table(connection, unit)
     return [SourceColumn(row[1], spark_type(row[2])) for row in rows if row[6] != 1]
@@ -148,7 +148,7 @@ _AFFINITIES = (
 )
 
 
-def told(error: sqlite3.Error, path: str, where: str) -> WaterclockError:
+def translate_error(error: sqlite3.Error, path: str, where: str) -> WaterclockError:
     """Build the error for a refusal by SQLite; it is `transient` if waiting can help."""
     name = getattr(error, "sqlite_errorname", "") or ""
     text = str(error)

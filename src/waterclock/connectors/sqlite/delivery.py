@@ -31,7 +31,7 @@ from waterclock.connectors.exact_values import StoredColumn, refuse_inexact
 from waterclock.connectors.overwrites import rows_of
 from waterclock.connectors.sealed import batches_of, flat
 from waterclock.connectors.sqlite.behind import SqliteViewTables
-from waterclock.connectors.sqlite.database import SqliteFile, quoted, table_of
+from waterclock.connectors.sqlite.database import SqliteFile, quote_identifier, table_of
 from waterclock.connectors.sqlite.destination import DIALECT, columns_there, is_key_coarse, settle_table
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -56,14 +56,14 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
 
     database: SqliteFile
 
-    def _reading(self, where: str) -> AbstractContextManager[sqlite3.Connection]:
-        return self.database.reading(where)
+    def _open_for_reading(self, where: str) -> AbstractContextManager[sqlite3.Connection]:
+        return self.database.open_for_reading(where)
 
-    def _writing(
+    def _open_for_writing(
         self, where: str, *, called: tuple[str, int] | None = None
     ) -> AbstractContextManager[sqlite3.Connection]:
         del called
-        return self.database.writing(where)
+        return self.database.open_for_writing(where)
 
     def _prepare(self, connection: sqlite3.Connection, project: str, publish: str) -> None:
         del project, publish
@@ -84,9 +84,9 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
         return table_of(unit)
 
     def _names_there(self, connection: sqlite3.Connection, unit: Unit) -> Mapping[str, str]:
-        return {name: quoted(name) for name in columns_there(connection, unit)}
+        return {name: quote_identifier(name) for name in columns_there(connection, unit)}
 
-    def _missing(self) -> str | None:
+    def _find_missing_database(self) -> str | None:
         path = Path(self.database.path)
         return f"the file {path.name} is gone" if self.database.may_create and not path.exists() else None
 
@@ -108,7 +108,7 @@ def _bring(
     rows = deleted = 0
     is_whole_merge = delivery.is_whole and delivery.mode is Mode.MERGE and not delivery.is_by_label
     if delivery.is_by_label:
-        sql = f"DELETE FROM {table} WHERE {quoted(TIMELABEL)} = ?"
+        sql = f"DELETE FROM {table} WHERE {quote_identifier(TIMELABEL)} = ?"
         deleted = connection.execute(sql, (delivery.label_text,)).rowcount
     elif delivery.mode is Mode.REPLACE:
         some, values = rows_of(delivery, DIALECT)
@@ -119,7 +119,7 @@ def _bring(
     must_take = delivery.mode is not Mode.MERGE or not (delivery.is_by_label or put.endswith("NOTHING"))
     is_coarse = delivery.mode is Mode.MERGE and is_key_coarse(connection, unit, delivery)
     kept = _remember_keys(connection, table, delivery) if is_whole_merge else ""
-    condition = " AND ".join(f"{quoted(key)} = ?" for key in delivery.keys)
+    condition = " AND ".join(f"{quote_identifier(key)} = ?" for key in delivery.keys)
     for change in _changes(delivery, there):
         if is_coarse:
             _refuse_like_keys(connection, unit, delivery, change.gone)
@@ -148,8 +148,8 @@ def _refuse_like_keys(
 
     Raises  E876
     """
-    listed = ", ".join(map(quoted, delivery.keys))
-    condition = " AND ".join(f"{quoted(key)} = ?" for key in delivery.keys)
+    listed = ", ".join(map(quote_identifier, delivery.keys))
+    condition = " AND ".join(f"{quote_identifier(key)} = ?" for key in delivery.keys)
     sql = f"SELECT {listed} FROM {table_of(unit)} WHERE {condition}"
     for key in keys:
         for found in connection.execute(sql, key).fetchall():
@@ -164,14 +164,14 @@ def _remember_keys(connection: sqlite3.Connection, table: str, delivery: Deliver
     Its columns have the affinities of the destination's columns. With other affinities, SQLite could not use its index,
     and would scan all of its rows for each row of the destination.
     """
-    listed = ", ".join(quoted(key) for key in delivery.keys)
+    listed = ", ".join(quote_identifier(key) for key in delivery.keys)
     connection.execute(f"CREATE TEMP TABLE {_KEPT} AS SELECT {listed} FROM {table} WHERE false")
     connection.execute(f"CREATE UNIQUE INDEX temp.{_KEPT}_key ON {_KEPT} ({listed})")
     return f"INSERT OR IGNORE INTO temp.{_KEPT} VALUES ({', '.join('?' * len(delivery.keys))})"
 
 
 def _delete_all_but(connection: sqlite3.Connection, table: str, delivery: Delivery) -> int:
-    same = " AND ".join(f"kept.{quoted(key)} = {table}.{quoted(key)}" for key in delivery.keys)
+    same = " AND ".join(f"kept.{quote_identifier(key)} = {table}.{quote_identifier(key)}" for key in delivery.keys)
     deleted = connection.execute(
         f"DELETE FROM {table} WHERE NOT EXISTS (SELECT 1 FROM temp.{_KEPT} AS kept WHERE {same})"
     ).rowcount
@@ -181,17 +181,17 @@ def _delete_all_but(connection: sqlite3.Connection, table: str, delivery: Delive
 
 def _insert_sql(table: str, delivery: Delivery) -> str:
     names = [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
-    listed = ", ".join(quoted(name) for name in names)
+    listed = ", ".join(quote_identifier(name) for name in names)
     sql = f"INSERT INTO {table} ({listed}) VALUES ({', '.join('?' * len(names))})"
     if delivery.mode is not Mode.MERGE:
         return sql
     keys = {key.lower() for key in delivery.keys}
-    changed = [quoted(name) for name in names if name.lower() not in keys]
-    conflict = f" ON CONFLICT ({', '.join(quoted(key) for key in delivery.keys)}) DO "
+    changed = [quote_identifier(name) for name in names if name.lower() not in keys]
+    conflict = f" ON CONFLICT ({', '.join(quote_identifier(key) for key in delivery.keys)}) DO "
     if not changed:
         return f"{sql}{conflict}NOTHING"
     update = ", ".join(f"{name} = excluded.{name}" for name in changed)
-    label = quoted(TIMELABEL)
+    label = quote_identifier(TIMELABEL)
     guard = ""
     if delivery.is_by_label and TIMELABEL not in keys:
         old = f"{table.rpartition('.')[2]}.{label}"

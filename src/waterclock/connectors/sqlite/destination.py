@@ -18,7 +18,7 @@ from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.destination_refusals import foreign_rows
 from waterclock.connectors.exact_values import Holds, StoredColumn
 from waterclock.connectors.overwrites import Dialect, number_or_text, rows_of
-from waterclock.connectors.sqlite.database import quoted, table_of
+from waterclock.connectors.sqlite.database import quote_identifier, table_of
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -45,7 +45,7 @@ _TYPES = {
 }
 
 
-DIALECT = Dialect(quoted, "?", "{} COLLATE BINARY", number_or_text)
+DIALECT = Dialect(quote_identifier, "?", "{} COLLATE BINARY", number_or_text)
 
 
 def settle_table(
@@ -63,13 +63,14 @@ def settle_table(
     known = columns_there(connection, unit)
     if not known:
         connection.execute(
-            f"CREATE TABLE {table} ({', '.join(f'{quoted(column)} {kind}' for column, kind in wanted.items())})"
+            f"CREATE TABLE {table} "
+            f"({', '.join(f'{quote_identifier(column)} {kind}' for column, kind in wanted.items())})"
         )
     else:
         _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
         for column, kind in wanted.items():
             if column.lower() not in known:
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(column)} {kind}")
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {quote_identifier(column)} {kind}")
     if delivery.mode is Mode.MERGE:
         _index(connection, prefix, name, delivery.keys, is_unique=True)
     elif delivery.is_by_label:
@@ -79,17 +80,17 @@ def settle_table(
 
 def _place_of(unit: Unit) -> tuple[str, str]:
     *schema, name = unit.path.split(".")
-    return (f"{quoted(schema[0])}." if schema else "", name)
+    return (f"{quote_identifier(schema[0])}." if schema else "", name)
 
 
 def columns_there(connection: sqlite3.Connection, unit: Unit) -> dict[str, StoredColumn]:
     """Return the table's columns by their names in lower case; empty if there is no table."""
     prefix, name = _place_of(unit)
-    rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(name)})")
-    return {str(row[1]).lower(): _stored(str(row[1]), str(row[2])) for row in rows}
+    rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(name)})")
+    return {str(row[1]).lower(): _resolve_stored_column(str(row[1]), str(row[2])) for row in rows}
 
 
-def _stored(name: str, declared: str) -> StoredColumn:
+def _resolve_stored_column(name: str, declared: str) -> StoredColumn:
     """Return which values a column stores exactly, by the affinity of its declared type. NaN becomes NULL in all."""
     kind = declared.upper()
     column = StoredColumn(name, declared or "of no type", unknown=("nan",))
@@ -107,8 +108,8 @@ def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery
     """Return whether a collation treats different keys as equal, as NOCASE does with `a` and `A`."""
     prefix, table = _place_of(unit)
     keys = {key.lower() for key in delivery.keys}
-    for _, index, *_ in connection.execute(f"PRAGMA {prefix}index_list({quoted(table)})").fetchall():
-        for row in connection.execute(f"PRAGMA {prefix}index_xinfo({quoted(index)})").fetchall():
+    for _, index, *_ in connection.execute(f"PRAGMA {prefix}index_list({quote_identifier(table)})").fetchall():
+        for row in connection.execute(f"PRAGMA {prefix}index_xinfo({quote_identifier(index)})").fetchall():
             if str(row[2]).lower() in keys and str(row[4]).upper() != "BINARY":
                 return True
     return False
@@ -125,14 +126,18 @@ def _refuse_foreign(connection: sqlite3.Connection, unit: Unit, delivery: Delive
 
 def _index(connection: sqlite3.Connection, prefix: str, table: str, columns: Sequence[str], *, is_unique: bool) -> None:
     wanted = {column.lower() for column in columns}
-    rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quoted(table)})").fetchall()
+    rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(table)})").fetchall()
     if {str(row[1]).lower() for row in rows if row[5]} == wanted:
         return
-    for _, index, unique, _, partial in connection.execute(f"PRAGMA {prefix}index_list({quoted(table)})").fetchall():
-        members = [str(row[2]).lower() for row in connection.execute(f"PRAGMA {prefix}index_info({quoted(index)})")]
+    for _, index, unique, _, partial in connection.execute(
+        f"PRAGMA {prefix}index_list({quote_identifier(table)})"
+    ).fetchall():
+        members = [
+            str(row[2]).lower() for row in connection.execute(f"PRAGMA {prefix}index_info({quote_identifier(index)})")
+        ]
         if not partial and (set(members) == wanted if is_unique and unique else members[:1] == list(wanted)):
             return
-    name = quoted(f"waterclock_{table}_{'key' if is_unique else TIMELABEL}")
-    listed = ", ".join(quoted(column) for column in columns)
+    name = quote_identifier(f"waterclock_{table}_{'key' if is_unique else TIMELABEL}")
+    listed = ", ".join(quote_identifier(column) for column in columns)
     kind = "UNIQUE INDEX" if is_unique else "INDEX"
-    connection.execute(f"CREATE {kind} {prefix}{name} ON {quoted(table)} ({listed})")
+    connection.execute(f"CREATE {kind} {prefix}{name} ON {quote_identifier(table)} ({listed})")

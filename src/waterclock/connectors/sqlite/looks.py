@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from waterclock.connectors.changed_rows import Bounds, Counting, Tallies, no_time_of_change
 from waterclock.connectors.sqlite.collection import window_conditions
-from waterclock.connectors.sqlite.database import quoted
+from waterclock.connectors.sqlite.database import quote_identifier
 from waterclock.connectors.values import EPOCH_UNITS, Times, instant_of
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.instant import EPOCH
@@ -63,10 +63,10 @@ class SqliteChangeScan:
             if bound is None or changed >= bound:
                 tick = _DAY if isinstance(change, str) and ":" not in change else _SECOND
                 counting.add(starts[place], 1, (changed - EPOCH) // _MICROSECOND, 0, changed, tick)
-        return counting.done()
+        return counting.to_tallies()
 
     def _rows(self, connection: sqlite3.Connection, bounds: Bounds) -> Iterator[tuple[object, object]]:
-        names = quoted(self.time_column), quoted(self.change_column)
+        names = quote_identifier(self.time_column), quote_identifier(self.change_column)
         condition, values = window_conditions(self.time_column, self.windows, self.times)
         oldest = None if None in bounds.values() else min(bound for bound in bounds.values() if bound)
         if oldest is not None:

@@ -118,10 +118,10 @@ class WaterclockCollector:
         self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
     ) -> Collected:
         """Read the pinned data; the table's own column `timelabel` is not among the rows' columns."""
-        from waterclock.connectors.waterclock.rows import collected
+        from waterclock.connectors.waterclock.rows import collect_pinned_rows
 
         folds = self.facts(unit).mode in FOLDS
-        return collected(spark, self._folder(unit), unit, pins, columns, by_label=by_label, folds=folds)
+        return collect_pinned_rows(spark, self._folder(unit), unit, pins, columns, by_label=by_label, folds=folds)
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
         """Return one of our tables in `reading` that the unit's table waits for in turn; None without one."""
@@ -133,12 +133,12 @@ class WaterclockCollector:
             return None
         from waterclock.connectors.waterclock.declared import Upstream
 
-        found = self._look(lambda ledger: (_name(ledger, unit), Upstream(ledger.reads.declared())))
+        found = self._look(lambda ledger: (_name(ledger, unit), Upstream(ledger.reads.declarations())))
         if found is None or found[0] not in found[1].said.tables:
             return None
         name, upstream = found
-        collected = upstream.collected_by(leading)
-        above = {name, *upstream.made_of(name)}
+        collected = upstream.find_collected_tables(leading)
+        above = {name, *upstream.find_upstream_tables(name)}
         return next((ours for name, ours in sorted(collected.items()) if name in above and ours in reading), None)
 
     def _place(self) -> ProjectPlace:
@@ -161,29 +161,29 @@ class WaterclockCollector:
         from waterclock.connectors.waterclock.place import unreadable
         from waterclock.ledger.ledger import Ledger
         from waterclock.ledger.store.looking import OlderSchema
-        from waterclock.ledger.store.places import shown
+        from waterclock.ledger.store.places import redact_url_text
 
         place = self._place()
         try:
-            answer = Ledger.look(place.ledger, partial(_asked, ask))
+            answer = Ledger.look(place.ledger, partial(_query_ledger, ask))
         except OlderSchema as older:
             why = f"its schema is {older.found}, this version reads {older.known}"
             fix = "run the other project once with this version: it brings its ledger up to date"
-            raise _other_code(shown(place.ledger), why, fix) from older
+            raise _other_code(redact_url_text(place.ledger), why, fix) from older
         except OSError as error:
-            raise unreadable(shown(place.ledger), error) from error
+            raise unreadable(redact_url_text(place.ledger), error) from error
         except WaterclockError as error:
             if error.code == "E402":
                 fix = "install that version here too, or a later one"
-                raise _other_code(shown(place.ledger), error.why or error.what, fix) from error
+                raise _other_code(redact_url_text(place.ledger), error.why or error.what, fix) from error
             if error.code == "E425":
                 raise self._nowhere(f"{error.what}: {error.why}", "name the ledger where it is now") from error
             if not error.code.startswith("E4") or error.code in _HELD_BACK:
                 raise
-            raise unreadable(shown(place.ledger), error) from error
+            raise unreadable(redact_url_text(place.ledger), error) from error
         if answer is None and place.root is None:
             fix = "name its storage and the URL of its ledger as its own waterclock.toml has them, or its folder"
-            raise self._nowhere(f"there is no ledger at {shown(place.ledger)}", fix)
+            raise self._nowhere(f"there is no ledger at {redact_url_text(place.ledger)}", fix)
         return answer
 
     def _nowhere(self, why: str, fix: str) -> WaterclockError:
@@ -197,7 +197,7 @@ class WaterclockCollector:
         from waterclock.connectors.waterclock.declared import Upstream, graph_of
         from waterclock.planner.settlement import settle
 
-        upstream = Upstream(ledger.reads.declared())
+        upstream = Upstream(ledger.reads.declarations())
         table = upstream.table(_name(ledger, unit), str(unit))
         flow = upstream.flow()
         snapshot = ledger.reads.snapshot(flow)
@@ -214,7 +214,7 @@ class WaterclockCollector:
         return sequence, facts
 
 
-def _asked(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
+def _query_ledger(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
     """Call `ask`, unless the ledger was moved elsewhere: the old copy is outdated."""
     ledger.keeping.refuse_moved()
     return ask(ledger)

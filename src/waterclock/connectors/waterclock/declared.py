@@ -51,7 +51,7 @@ class Upstream:
         """Return all tables, without their queries: which tables read which is known only from the ledger."""
         return Flow(project=self.said.project or "", tables={name: _table(it) for name, it in self.said.tables.items()})
 
-    def made_of(self, name: str) -> set[str]:
+    def find_upstream_tables(self, name: str) -> set[str]:
         """Return the tables that a table's statement names, and recursively theirs, as found in their texts."""
         found: set[str] = set()
         waiting = [name]
@@ -62,7 +62,7 @@ class Upstream:
             waiting += new
         return found
 
-    def collected_by(self, connections: Iterable[str]) -> Mapping[str, str]:
+    def find_collected_tables(self, connections: Iterable[str]) -> Mapping[str, str]:
         """Return for each table what it collects through the given connections: `schema.table` of another project."""
         found: dict[str, str] = {}
         for connection in connections:

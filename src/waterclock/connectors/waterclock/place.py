@@ -20,7 +20,7 @@ def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace)
     said = {key: value for key, value in options.items() if isinstance(value, str)}
     root = place.root or Path()
     is_path = "path" in said and own.root is not None and (root / said["path"]).resolve() == own.root.resolve()
-    is_storage = "storage" in said and located(root, said["storage"]) == located(root, own.storage)
+    is_storage = "storage" in said and resolve_location(root, said["storage"]) == resolve_location(root, own.storage)
     return is_path or is_storage or said.get("ledger") == own.ledger
 
 
@@ -34,11 +34,11 @@ def place_of(setting: Setting) -> ProjectPlace:
         return _of_folder(setting, (setting.folder / options["path"]).resolve(), options)
     if "storage" not in options:
         raise _nowhere(setting, f"connection {setting.name} says neither path nor storage", "say which project it is")
-    storage = located(setting.folder, options["storage"])
+    storage = resolve_location(setting.folder, options["storage"])
     return ProjectPlace(_ledger(setting.folder, options, storage), storage)
 
 
-def located(folder: Path, said: str) -> str:
+def resolve_location(folder: Path, said: str) -> str:
     """Return a URL unchanged, and a path resolved from a folder."""
     return said if is_remote(said) else str((folder / said).resolve())
 
@@ -64,7 +64,7 @@ def _of_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> Proj
             (why.fix if why and why.code == "E243" else None) or "mend that project's file, or name its storage",
         )
     storage, ledger = addresses(root, config)
-    storage = located(setting.folder, options["storage"]) if "storage" in options else storage
+    storage = resolve_location(setting.folder, options["storage"]) if "storage" in options else storage
     if "ledger" in options:
         ledger = _ledger(setting.folder, options, storage)
     if not isinstance(ledger, str):

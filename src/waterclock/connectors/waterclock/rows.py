@@ -13,7 +13,7 @@ from waterclock.connectors.waterclock.place import unreadable
 from waterclock.connectors.windowing import TIME, label_by, literal
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Unit
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
@@ -42,7 +42,7 @@ def columns_of(folder: str) -> Mapping[str, str] | None:
     return {each.name: each.dataType.simpleString().upper() for each in fields if each.name != TIMELABEL}
 
 
-def collected(
+def collect_pinned_rows(
     spark: SparkSession,
     folder: str,
     unit: Unit,
@@ -61,7 +61,7 @@ def collected(
     try:
         if not has_columns(folder):
             return Collected(_of_nothing(spark, unit, columns), is_empty=True)
-        frame = _labelled(spark, folder, unit, pins) if by_label else _states(spark, folder, unit, pins, folds=folds)
+        frame = _read_slices(spark, folder, unit, pins) if by_label else _states(spark, folder, unit, pins, folds=folds)
     except OSError as error:
         raise unreadable(folder, error) from error
     is_empty = by_label and not any(piece.rows for _, pin in pins for piece in pin.slices)
@@ -69,7 +69,7 @@ def collected(
     return Collected(frame, is_empty=is_empty, seen=seen)
 
 
-def _labelled(spark: SparkSession, folder: str, unit: Unit, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:
+def _read_slices(spark: SparkSession, folder: str, unit: Unit, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:
     """Return the slices of all windows by one scan, each row with the label of the window that takes it."""
     from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, no_rows, table_schema
 
@@ -88,14 +88,14 @@ def _labelled(spark: SparkSession, folder: str, unit: Unit, pins: Sequence[tuple
 
 
 def _is_partitioned(folder: str) -> bool:
-    from waterclock.storage.log.open_tables import opened
+    from waterclock.storage.log.open_tables import open_table
 
-    with opened(folder) as table:
+    with open_table(folder) as table:
         return bool(table.partition_columns)
 
 
 def _by_window(frame: DataFrame, windows: Sequence[Window]) -> DataFrame:
-    names = [quoted(name) for name in frame.columns if name != TIMELABEL]
+    names = [quote_name(name) for name in frame.columns if name != TIMELABEL]
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
     timed = frame.selectExpr(*names, f"to_timestamp({TIMELABEL}, 'yyyyMMddHHmmss') AS {TIME}")
     within = timed.where(f"{TIME} >= {literal(windows[0].start)} AND {TIME} < {literal(windows[-1].end)}")
@@ -145,10 +145,10 @@ def _manifest(folder: str, slice_path: str, unit: Unit) -> Manifest:
     except WaterclockError as error:
         if isinstance(error.__cause__, PermissionError):
             raise unreadable(folder, error.__cause__) from error
-        raise _gone(str(unit), f"{error.what}: {error.why}") from error
+        raise _missing_slice_error(str(unit), f"{error.what}: {error.why}") from error
 
 
-def _gone(where: str, why: str) -> WaterclockError:
+def _missing_slice_error(where: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E836",
         "a slice of the other project is gone",
@@ -164,7 +164,7 @@ def lost_file(unit: str, error: BaseException) -> WaterclockError | None:
     said = str(error)
     if any(word in said for word in _DENIED):
         return unreadable(unit, PermissionError(said.partition("\n")[0]))
-    return _gone(unit, said.partition("\n")[0]) if any(word in said for word in _GONE) else None
+    return _missing_slice_error(unit, said.partition("\n")[0]) if any(word in said for word in _GONE) else None
 
 
 def _of_nothing(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame:
@@ -177,5 +177,5 @@ def _of_nothing(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame:
             why="its batches so far were skipped, and its columns come with its first rows",
             fix="declare the columns here with their types, or skip the label here too",
         )
-    said = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns.named)
+    said = ", ".join(f"{quote_name(column.name)} {column.type}" for column in columns.named)
     return spark.createDataFrame([], f"{said}, {TIMELABEL} STRING")

@@ -232,7 +232,7 @@ def _defaults(said: dict[str, Any], config: Config, errors: list[WaterclockError
     for pattern, values in [*patterns.items(), ("*", plain)]:
         path = ("defaults",) if values is plain else ("defaults", pattern)
         try:
-            found.append((pattern, Defaults.model_validate(_allowed(values, path, config, errors))))
+            found.append((pattern, Defaults.model_validate(_drop_illegal_defaults(values, path, config, errors))))
         except ValidationError as error:
             errors.extend(_invalid(config, problem, path, Defaults) for problem in error.errors())
     return tuple(sorted(found, key=lambda entry: (entry[0] != "*", _exactness(entry[0])), reverse=True))
@@ -251,7 +251,7 @@ def _exactness(pattern: str) -> tuple[int, int]:
     return (0 if wild else 1, len(pattern) - wild)
 
 
-def _allowed(
+def _drop_illegal_defaults(
     values: dict[str, Any], path: tuple[str, ...], config: Config, errors: list[WaterclockError]
 ) -> dict[str, Any]:
     kept = {}
@@ -355,7 +355,7 @@ def _unreadable(source: SourceText, error: tomllib.TOMLDecodeError) -> Watercloc
     )
 
 
-def _shown(path: tuple[str, ...], value: object) -> str:
+def _redact_value(path: tuple[str, ...], value: object) -> str:
     """Return a value as an error may show it; the value of a credential's setting is replaced."""
     return "a value that is not shown" if is_credential(path[-1]) else hide_credentials(repr(value))
 
@@ -414,11 +414,11 @@ def _invalid(
         )
     known_path = _nearest_place(config, path)
     if kind == "literal_error":
-        what = f"{'.'.join(known_path)} holds {_shown(known_path, problem['input'])}"
+        what = f"{'.'.join(known_path)} holds {_redact_value(known_path, problem['input'])}"
         return config.place(known_path).refuse("E242", what, fix=f"give it {problem['ctx']['expected']}")
     expected = _EXPECTED.get(kind, "a text, a number, true, false or a date")
     return config.place(known_path).refuse(
-        "E242", f"{'.'.join(known_path)} holds {_shown(known_path, problem['input'])}", fix=f"give it {expected}"
+        "E242", f"{'.'.join(known_path)} holds {_redact_value(known_path, problem['input'])}", fix=f"give it {expected}"
     )
 
 

@@ -47,11 +47,13 @@ def look_at(root: Path, file: str, name: str) -> CodeLooks:
     if not functions:
         return CodeLooks((f"{name} in {file}, which is not found there",))
     pieces = list(PythonFingerprints(root).code_of(functions[-1], parsed, path))
-    brings = dict.fromkeys(f"{what} in {where}:{line}" for where, piece in pieces for what, line in _brought(piece))
+    brings = dict.fromkeys(
+        f"{what} in {where}:{line}" for where, piece in pieces for what, line in _find_collected_values(piece)
+    )
     return CodeLooks(tuple(brings), any(isinstance(node, _PARTS) for _, piece in pieces for node in ast.walk(piece)))
 
 
-def _brought(piece: ast.AST) -> Iterator[tuple[str, int]]:
+def _find_collected_values(piece: ast.AST) -> Iterator[tuple[str, int]]:
     for node in ast.walk(piece):
         if isinstance(node, ast.Attribute) and node.attr in _BRINGS:
             yield node.attr, node.lineno

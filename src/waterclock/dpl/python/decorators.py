@@ -166,7 +166,7 @@ class Call:
     function: object = None
     step: StepSaid | None = None
 
-    def spelled(self, argument: str) -> str:
+    def written_name(self, argument: str) -> str:
         """Return the name under which the caller gave an argument."""
         is_of_state = self.step is not None and self.step.is_state and argument in {"columns", "was"}
         return f"state_{argument}" if is_of_state else argument
@@ -207,7 +207,7 @@ _recorder: ContextVar[_Recorder | None] = ContextVar("waterclock_recorder", defa
 
 
 @contextmanager
-def recording(path: Path, root: Path) -> Iterator[list[Call]]:
+def record_calls(path: Path, root: Path) -> Iterator[list[Call]]:
     """Record the declarations of the file at `path`, including those made by functions of the project that it calls.
 
     Declarations that another file makes while it is imported belong to that file.

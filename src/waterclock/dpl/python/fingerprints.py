@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from waterclock.dpl.resolve.code_before import marked
+from waterclock.dpl.resolve.code_before import mark_table_name
 
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 _Imports = ast.Import | ast.ImportFrom
@@ -42,7 +42,7 @@ class PythonFingerprints:
         """
         own, pieces = self._pieces(function, tree, path, declared)
         used = sorted(piece.shape for piece in pieces if piece is not own)
-        modules = self._reached(path, pieces)
+        modules = self._collect_module_shapes(path, pieces)
         whole = _shape(_with_marks(own.node))
         return whole, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))
 
@@ -50,7 +50,7 @@ class PythonFingerprints:
         """Yield all code that a function's fingerprint covers, each piece with its file, relative to the project."""
         _, pieces = self._pieces(function, tree, path, ())
         yield from ((path.relative_to(self.root).as_posix(), piece.node) for piece in pieces)
-        for name in self._reached(path, pieces):
+        for name in self._collect_module_shapes(path, pieces):
             with suppress(SyntaxError):
                 yield name, ast.parse((self.root / name).read_bytes())
 
@@ -73,7 +73,7 @@ class PythonFingerprints:
                         waiting.append(piece)
         return own, list(pieces.values())
 
-    def _reached(self, path: Path, pieces: Iterable[_CodePiece]) -> dict[str, str]:
+    def _collect_module_shapes(self, path: Path, pieces: Iterable[_CodePiece]) -> dict[str, str]:
         """Return the shapes of the project's modules that pieces of code import, directly or through other modules."""
         found: dict[str, str] = {}
         waiting = [file for piece in pieces for node in piece.imports for file in self._files(node, path)]
@@ -151,12 +151,12 @@ def _bindings(tree: ast.Module) -> dict[str, list[_CodePiece]]:
     found: dict[str, list[_CodePiece]] = {}
     for statement in tree.body:
         piece = _CodePiece(statement)
-        for name in _bound(statement):
+        for name in _list_bound_names(statement):
             found.setdefault(name, []).append(piece)
     return found
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
+def _list_bound_names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, _Imports):
         for alias in node.names:
             yield alias.asname or alias.name.partition(".")[0]
@@ -166,7 +166,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
         yield node.id
     if not isinstance(node, _Scope):
         for child in ast.iter_child_nodes(node):
-            yield from _bound(child)
+            yield from _list_bound_names(child)
 
 
 def _with_marks(node: ast.AST) -> ast.AST:
@@ -177,7 +177,7 @@ def _with_marks(node: ast.AST) -> ast.AST:
     for default in (*arguments.defaults, *arguments.kw_defaults):
         first = default.args[0] if isinstance(default, ast.Call) and default.args else None
         if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            first.value = marked(first.value)
+            first.value = mark_table_name(first.value)
     return ast.FunctionDef(**{**dict(ast.iter_fields(node)), "args": arguments})
 
 
@@ -187,7 +187,7 @@ def _shape(node: ast.AST) -> str:
     for name, value in ast.iter_fields(node):
         if name in _LEFT_OUT or value is None or value == []:
             continue
-        parts.append(f"{name}={_value(_undocumented(node, value) if name == 'body' else value)}")
+        parts.append(f"{name}={_value(_strip_docstring(node, value) if name == 'body' else value)}")
     return f"({' '.join(parts)})"
 
 
@@ -199,7 +199,7 @@ def _value(value: object) -> str:
     return repr(value)
 
 
-def _undocumented(node: ast.AST, body: object) -> object:
+def _strip_docstring(node: ast.AST, body: object) -> object:
     """Return a body without its docstring; a body of only a docstring becomes `pass`."""
     is_documented = isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     if not is_documented or not isinstance(body, list):

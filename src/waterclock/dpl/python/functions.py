@@ -17,7 +17,7 @@ from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.query.names_in_query import FLAT
 from waterclock.dpl.resolve.code_before import with_names
 from waterclock.dpl.resolve.fingerprints import digest
-from waterclock.dpl.syntax.cursor import timed
+from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause
 from waterclock.errors import WaterclockError, did_you_mean
@@ -60,7 +60,7 @@ def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
     """Find the decorated function. Raises E252 where the engine could not find it again."""
     if not isinstance(found, FunctionType):
         raise span.refuse(
-            "E252", f"no function stands below the decorator, but {_shown(found)}",
+            "E252", f"no function stands below the decorator, but {_describe_object(found)}",
             why="a function can be called with what it reads", fix="write def name(...): below it",
         )  # fmt: skip
     inner = inspect.unwrap(found)
@@ -96,10 +96,10 @@ def transform_function(
             continue
         arguments.append(argument)
         clauses.append(Clause(f"ARGUMENT {parameter.name}", argument, place))
-    return declared(found, texts, tuple(arguments), declarations), clauses
+    return describe_function(found, texts, tuple(arguments), declarations), clauses
 
 
-def declared(
+def describe_function(
     found: FoundFunction,
     texts: Texts,
     arguments: tuple[Argument, ...],
@@ -128,7 +128,7 @@ def declared(
 
 def sql_type(annotation: object, found: FoundFunction) -> str | None:
     """Return the Spark SQL type of an annotation, ignoring `| None`; None if it does not determine a type."""
-    resolved = _resolved(annotation, found.function)
+    resolved = _resolve_annotation(annotation, found.function)
     if get_origin(resolved) in {Union, UnionType}:
         inner = [one for one in get_args(resolved) if one is not NoneType]
         resolved = inner[0] if len(inner) == 1 else None
@@ -167,20 +167,20 @@ def _read(name: str, said: ReadSaid, at: Span, texts: Texts) -> tuple[Argument, 
     if kind not in {ReadKind.PAST, ReadKind.UNTIL}:
         return Argument(name, read=Read(table, kind), with_hidden=said.hidden), place
     span_source, text = texts.positional(said.site, 1, said.span, at)
-    duration: Duration = timed(span_source.span(0, len(text) or 1), lambda: parse_duration(text))
+    duration: Duration = parse_at(span_source.span(0, len(text) or 1), lambda: parse_duration(text))
     return Argument(name, read=Read(table, kind, duration), with_hidden=said.hidden), place
 
 
 def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:
     if parameter.annotation is parameter.empty:
         return parameter.name == "window"
-    resolved = _resolved(parameter.annotation, found.function)
+    resolved = _resolve_annotation(parameter.annotation, found.function)
     if isinstance(resolved, str):  # imported for type checkers alone
         return resolved.rpartition(".")[2] == Window.__name__
     return resolved is Window
 
 
-def _resolved(annotation: object, function: Callable[..., Any]) -> object:
+def _resolve_annotation(annotation: object, function: Callable[..., Any]) -> object:
     """Return the value of an annotation; its text if one of its names is unknown at run time."""
     if not isinstance(annotation, str):
         return annotation
@@ -213,5 +213,5 @@ def _source(text: PythonText, node: ast.FunctionDef) -> str:
     return "\n".join(text.source.text.split("\n")[first - 1 : node.end_lineno])
 
 
-def _shown(found: object) -> str:
+def _describe_object(found: object) -> str:
     return f"the class {found.__name__}" if isinstance(found, type) else f"what is of type {type(found).__name__}"

@@ -42,7 +42,7 @@ def run_file(path: Path, root: Path) -> ModuleType:
 
 
 @contextmanager
-def isolated(root: Path) -> Iterator[None]:
+def isolate_imports(root: Path) -> Iterator[None]:
     """Put `root` first on `sys.path`; on exit restore the path and remove the imported modules of the project.
 
     Output that the files print goes to stderr, because a command's own output may be JSON.

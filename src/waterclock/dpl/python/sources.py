@@ -133,5 +133,5 @@ class Texts:
         else:
             name, span = cursor.table()
         if not cursor.is_done:
-            cursor.unexpected("nothing more behind the name", fix=f"write the name alone: {name}")
+            cursor.raise_unexpected("nothing more behind the name", fix=f"write the name alone: {name}")
         return name, span

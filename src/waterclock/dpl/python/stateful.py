@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from waterclock.dpl.python.decorators import Call
 from waterclock.dpl.python.fingerprints import End
-from waterclock.dpl.python.functions import declared, find_function
+from waterclock.dpl.python.functions import describe_function, find_function
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause, ColumnsSaid
@@ -51,7 +51,7 @@ def step_function(
         Argument(STATE, read=Read(state, ReadKind.PREVIOUS)),
         Argument("window", is_window=True),
     )
-    made = declared(found, texts, arguments, declarations, StatefulStep(_keys(call, texts), said.is_state))
+    made = describe_function(found, texts, arguments, declarations, StatefulStep(_keys(call, texts), said.is_state))
     places = ((ROWS, at), (STATE, at_state))
     return made, [Clause(f"ARGUMENT {name}", None, place) for name, place in places]
 
@@ -67,11 +67,13 @@ def _keys(call: Call, texts: Texts) -> tuple[str, ...]:
     while cursor.accept(","):
         names.append(cursor.name("a column of the key").text)
     if not cursor.is_done:
-        cursor.unexpected("nothing more behind the key", fix="write names of columns, as in user_id or user_id, device")
+        cursor.raise_unexpected(
+            "nothing more behind the key", fix="write names of columns, as in user_id or user_id, device"
+        )
     return tuple(names)
 
 
-def misnamed(call: Call, texts: Texts) -> WaterclockError | None:
+def check_step_arguments(call: Call, texts: Texts) -> WaterclockError | None:
     """Return the error for a rule that misses one of its arguments, or None."""
     said = call.step
     lacking = [name for name in ("rows", "state", "key") if said is not None and not getattr(said, name)]

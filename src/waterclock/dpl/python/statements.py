@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.credentials import hide_credentials, is_credential
-from waterclock.dpl.python.decorators import ARGUMENTS, Call, VariableSaid, argument_word, recording
+from waterclock.dpl.python.decorators import ARGUMENTS, Call, VariableSaid, argument_word, record_calls
 from waterclock.dpl.python.failures import loading_error
 from waterclock.dpl.python.functions import transform_function
-from waterclock.dpl.python.loader import isolated, run_file
+from waterclock.dpl.python.loader import isolate_imports, run_file
 from waterclock.dpl.python.sources import Texts
-from waterclock.dpl.python.stateful import misnamed, step_function
+from waterclock.dpl.python.stateful import check_step_arguments, step_function
 from waterclock.dpl.python.udfs import function_said
 from waterclock.dpl.syntax.clause_readers import parse_clause
 from waterclock.dpl.syntax.clause_table import BY_WORD
@@ -47,7 +47,7 @@ def load_python(
 ) -> tuple[list[Statement], list[WaterclockError]]:
     """Run a Python file of the project at `root`; return the statements that it declares, and all errors."""
     errors: list[WaterclockError] = []
-    with isolated(root), recording(path, root) as calls:
+    with isolate_imports(root), record_calls(path, root) as calls:
         try:
             module = run_file(path, root)
         except (Exception, SystemExit) as raised:  # noqa: BLE001  whatever the user's file raises is reported
@@ -73,7 +73,7 @@ class _CallReader:
                 raise not_yet("GRANT", self.texts.site(call.site))
             if callable(call.name):
                 raise self._nameless(call)
-            if call.step is not None and (error := misnamed(call, self.texts)) is not None:
+            if call.step is not None and (error := check_step_arguments(call, self.texts)) is not None:
                 raise error
             if call.step is not None and call.step.is_state:
                 source = self.texts.argument(call.site, "state", call.name)
@@ -102,8 +102,8 @@ class _CallReader:
     def _nameless(self, call: Call) -> WaterclockError:
         name = getattr(call.name, "__name__", "name")
         return self.texts.site(call.site).refuse(
-            "E251", f"{_named(call)} stands above {name} and names nothing",
-            fix=f'write @{_named(call)}("{"" if call.kind is StatementKind.FUNCTION else "schema."}{name}")',
+            "E251", f"{_format_decorator(call)} stands above {name} and names nothing",
+            fix=f'write @{_format_decorator(call)}("{"" if call.kind is StatementKind.FUNCTION else "schema."}{name}")',
         )  # fmt: skip
 
     def _clauses(self, call: Call, failed: set[str]) -> list[Clause]:
@@ -138,11 +138,11 @@ class _CallReader:
             sources = self._list(call, argument, value)
             if clause is not None and clause.adds_up:
                 for source in sources:
-                    yield self._parsed(word, source)
+                    yield self._parse_clause(word, source)
             else:
                 yield Clause(word, tuple(self._plain_name(source) for source in sources), at)
         else:
-            yield self._parsed(word, self.texts.argument(call.site, call.spelled(argument), value))
+            yield self._parse_clause(word, self.texts.argument(call.site, call.written_name(argument), value))
 
     def _whens(self, call: Call, value: object, at: Span) -> Iterator[Clause]:
         """Read the conditions with their queries."""
@@ -162,7 +162,7 @@ class _CallReader:
             query = parse_clause("AS", texts[1].text, texts[1], variables=self.texts.variables)
             yield Clause("WHEN", WhenSaid(condition, query), texts[0].span(0, max(len(texts[0].text), 1)))
 
-    def _parsed(self, word: str, source: SourceText) -> Clause:
+    def _parse_clause(self, word: str, source: SourceText) -> Clause:
         text = source.text
         if word in {"OPTIONS", "TAGS"} and not text.lstrip().startswith("("):
             raise source.span(0, len(text) or 1).refuse(
@@ -188,7 +188,7 @@ class _CallReader:
         raise at.source.span(at.start, at.start + len(name)).refuse(
             "E205",
             f"unknown argument {argument}",
-            why=None if argument in _HABITS else f"{_named(call)} takes {', '.join(known)}",
+            why=None if argument in _HABITS else f"{_format_decorator(call)} takes {', '.join(known)}",
             fix=_HABITS.get(argument) or did_you_mean(argument, known, otherwise=f"leave {argument} out"),
         )
 
@@ -241,7 +241,7 @@ class _CallReader:
         cursor = self.texts.cursor(source)
         name = cursor.name("a name").text
         if not cursor.is_done:
-            cursor.unexpected("nothing more behind the name", fix=f"write the name alone: {name}")
+            cursor.raise_unexpected("nothing more behind the name", fix=f"write the name alone: {name}")
         return name
 
     def _function(
@@ -279,5 +279,5 @@ def _word(argument: str) -> str:
     return "TYPE OF TABLE" if argument in _FLAGS else argument_word(argument)
 
 
-def _named(call: Call) -> str:
+def _format_decorator(call: Call) -> str:
     return f"wc.{call.kind.value.lower().split()[-1]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from waterclock.dpl.python.decorators import Call
 from waterclock.dpl.python.fingerprints import End
-from waterclock.dpl.python.functions import FoundFunction, declared, find_function, sql_type
+from waterclock.dpl.python.functions import FoundFunction, describe_function, find_function, sql_type
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.syntax.column_clause import take_type
 from waterclock.dpl.syntax.expressions import expression_of
@@ -23,14 +23,14 @@ def function_said(
     parameters = _parameters(call, texts, found)
     returns = _returns(call, texts, span, found)
     body = None if found else _body(call, texts, span)
-    python = declared(found, texts, (), declarations) if found else None
+    python = describe_function(found, texts, (), declarations) if found else None
     return python, [Clause("RETURN", FunctionSaid(parameters, returns, body), body.span if body else span)]
 
 
 def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[tuple[str, str], ...]:
     said = call.arguments.get("parameters")
     if said is None or said == "":
-        return _annotated(found) if found else ()
+        return _read_annotations(found) if found else ()
     cursor = texts.cursor(texts.argument(call.site, "parameters", said))
     parameters: list[tuple[str, str]] = []
     while True:
@@ -38,7 +38,7 @@ def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[
         if not cursor.accept(","):
             break
     if not cursor.is_done:
-        cursor.unexpected(
+        cursor.raise_unexpected(
             "a comma behind the parameter", fix="write a name and a type for each, as in cents INT, rate DOUBLE"
         )
     if found and len(parameters) != len(given := [*found.parameters()]):
@@ -50,7 +50,7 @@ def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[
     return tuple(parameters)
 
 
-def _annotated(found: FoundFunction) -> tuple[tuple[str, str], ...]:
+def _read_annotations(found: FoundFunction) -> tuple[tuple[str, str], ...]:
     parameters: list[tuple[str, str]] = []
     for parameter, at in found.parameters():
         is_plain = parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
@@ -77,7 +77,7 @@ def _returns(call: Call, texts: Texts, span: Span, found: FoundFunction | None) 
         cursor = texts.cursor(texts.argument(call.site, "returns", said))
         type_name = take_type(cursor)
         if not cursor.is_done:
-            cursor.unexpected("nothing more behind the type", fix=f"write the type alone: {type_name}")
+            cursor.raise_unexpected("nothing more behind the type", fix=f"write the type alone: {type_name}")
         return type_name
     annotation = found.function.__annotations__.get("return") if found else None
     annotated = sql_type(annotation, found) if found and annotation is not None else None

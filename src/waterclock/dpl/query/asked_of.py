@@ -41,14 +41,14 @@ class AskedOf:
     conditions: tuple[AskedCondition, ...] = ()
 
 
-def asked_of(query: Query, table: str, types: Mapping[str, str]) -> AskedOf:
+def find_pushdown(query: Query, table: str, types: Mapping[str, str]) -> AskedOf:
     """Return the columns and conditions that a query needs of `table`, whose columns have these Spark types.
 
     Conditions are returned if the query names the table once, and directly. They are comparisons of STRING columns with
     texts and of BIGINT columns with whole numbers, joined to the WHERE by AND.
     """
     everything = AskedOf(frozenset(types))
-    tree = _parsed(query.text)
+    tree = _parse_query(query.text)
     if tree is None or any(reference.view is not None for reference in query.tables) or _may_read_all(tree):
         return everything
     if "|>" in query.text or _NAMED_BY_TEXT.search(query.text):
@@ -60,7 +60,7 @@ def asked_of(query: Query, table: str, types: Mapping[str, str]) -> AskedOf:
     return AskedOf(columns, tuple(conditions))
 
 
-def _parsed(text: str) -> Any:
+def _parse_query(text: str) -> Any:
     try:
         [tree] = dialect().parse(text)
     except Exception:  # noqa: BLE001 - Spark says what is wrong with it
@@ -90,7 +90,7 @@ def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[AskedCondition
     is_alone = not select.args.get("joins") and not select.args.get("laterals")
     where = select.args["where"].this
     for part in where.flatten() if isinstance(where, exp.And) else [where]:
-        for column, operator, values in _compared(part.unnest()):
+        for column, operator, values in _split_comparison(part.unnest()):
             is_of_it = column.table.lower() == table.alias_or_name.lower() if column.table else is_alone
             kind = types.get(column.name.lower())
             known = [_value(value, kind) for value in values]
@@ -100,7 +100,7 @@ def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[AskedCondition
                 )
 
 
-def _compared(part: Any) -> Iterator[tuple[Any, str, Collection[Any]]]:
+def _split_comparison(part: Any) -> Iterator[tuple[Any, str, Collection[Any]]]:
     """Split a comparison of a column with literals into column, operator and values."""
     if isinstance(part, exp.In) and isinstance(part.this, exp.Column) and not part.args.get("query"):
         yield part.this, "=", part.expressions

@@ -55,7 +55,7 @@ BROUGHT: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for e
 FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each in _ALL}
 
 
-def miscalled(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
+def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
     """Return an error if the call at `index` to a built-in function of Waterclock has invalid arguments, else None.
 
     Arguments that are not literals are only known when the query runs.
@@ -70,7 +70,7 @@ def miscalled(source: SourceText, tokens: Sequence[Token], index: int, upper: st
     if not brought.needs <= len(given) <= len(brought.parameters):
         span = source.span(tokens[index].start, tokens[index].end + 1)
         count = f"{len(given)} argument{'s' if len(given) > 1 else ''}" if given else "nothing"
-        return _refused(span, brought, f"{span.text} is given {count}", fix=_in_number(span.text, brought))
+        return _argument_error(span, brought, f"{span.text} is given {count}", fix=_in_number(span.text, brought))
     errors = (
         _argument(source, brought, argument, name) for argument, name in zip(given, brought.parameters, strict=False)
     )
@@ -101,7 +101,7 @@ def _argument(
         name, span = tokens[0].text.lower(), source.span(tokens[0].start, tokens[0].end + 1)
         if name not in brought.parameters:
             fix = did_you_mean(name, brought.parameters) or f"write {' or '.join(brought.parameters)}"
-            return _refused(span, brought, f"{brought.function.name} has no argument {span.text}", fix=fix)
+            return _argument_error(span, brought, f"{brought.function.name} has no argument {span.text}", fix=fix)
         tokens = tokens[2:]
     choices = brought.choices.get(name, ())
     if not choices or len(tokens) != 1 or tokens[0].text in choices:
@@ -123,6 +123,6 @@ def _in_number(name: str, brought: BuiltinFunction) -> str:
     return f"write {call}" + (f", with at most {more} more argument{'s' if more > 1 else ''}" if more else "")
 
 
-def _refused(span: Span, brought: BuiltinFunction, what: str, *, fix: str) -> WaterclockError:
+def _argument_error(span: Span, brought: BuiltinFunction, what: str, *, fix: str) -> WaterclockError:
     taken = f"{brought.function.name}({', '.join(brought.parameters)})"
     return span.refuse("E238", what, why=f"it is {taken}", fix=fix)

@@ -112,7 +112,7 @@ class _Frame:
         visible = [made for alias, made in self.sources if alias.lower() not in self.hidden]
         found = [origin for made in visible if (origin := made.find(name)) is not None]
         if len(found) > 1:
-            return self._merged(lower, found)
+            return self._merge_join_column(lower, found)
         if found:
             return found[0]
         beyond = [origin for made in visible if (origin := made.find_beyond(name)) is not None]
@@ -122,7 +122,7 @@ class _Frame:
             return beyond[0] if len(beyond) == 1 and lower not in self.made else UNKNOWN
         return self.outer.column(name) if self.outer else UNKNOWN
 
-    def _merged(self, lower: str, found: Sequence[ColumnOrigin]) -> ColumnOrigin:
+    def _merge_join_column(self, lower: str, found: Sequence[ColumnOrigin]) -> ColumnOrigin:
         side = self.sides.get(lower)
         if side is None:
             return UNKNOWN
@@ -143,9 +143,9 @@ class ColumnFlow:
         """Return the columns of a query."""
         ctes = self._ctes(query, outer, dict(ctes or {}))
         if isinstance(query, exp.Subquery):
-            return self._renamed(query, self.query(query.this, outer, ctes))
+            return self._apply_alias(query, self.query(query.this, outer, ctes))
         if isinstance(query, exp.SetOperation):
-            return _united(self.query(query.left, outer, ctes), self.query(query.right, outer, ctes))
+            return _union_columns(self.query(query.left, outer, ctes), self.query(query.right, outer, ctes))
         if isinstance(query, exp.Select):
             return self._select(query, outer, ctes)
         return LOST
@@ -154,10 +154,10 @@ class ColumnFlow:
         clause = query.args.get("with_")
         for cte in clause.expressions if clause else ():
             if clause.args.get("recursive") and isinstance(cte.this, exp.SetOperation):
-                ctes[cte.alias.lower()] = self._renamed(cte, self.query(cte.this.left, outer, ctes))
+                ctes[cte.alias.lower()] = self._apply_alias(cte, self.query(cte.this.left, outer, ctes))
                 for _ in cte.this.left.selects:  # each round follows a column one step further
-                    ctes[cte.alias.lower()] = self._renamed(cte, self.query(cte.this, outer, ctes))
-            ctes[cte.alias.lower()] = self._renamed(cte, self.query(cte.this, outer, ctes))
+                    ctes[cte.alias.lower()] = self._apply_alias(cte, self.query(cte.this, outer, ctes))
+            ctes[cte.alias.lower()] = self._apply_alias(cte, self.query(cte.this, outer, ctes))
         return ctes
 
     def _select(self, query: exp.Select, outer: _Frame | None, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
@@ -206,7 +206,7 @@ class ColumnFlow:
             made = self._values(node, frame, ctes)
         else:  # explode(...) and its like, with LATERAL VIEW, LATERAL or by themselves
             made, alias = self._rows(node.this, frame, ctes), node.alias
-        frame.sources.append((alias, LOST if node.args.get("pivots") else self._renamed(node, made)))
+        frame.sources.append((alias, LOST if node.args.get("pivots") else self._apply_alias(node, made)))
         if is_piped(node):
             frame.piped = frame.sources[-1][1]
         elif isinstance(node, exp.Subquery) and not node.alias:
@@ -241,7 +241,7 @@ class ColumnFlow:
             return ColumnSource(tuple(FlowColumn(name, origin) for name in said))
         return ColumnSource(rests=(lambda _: origin,))
 
-    def _renamed(self, node: Any, made: ColumnSource) -> ColumnSource:
+    def _apply_alias(self, node: Any, made: ColumnSource) -> ColumnSource:
         """Return columns under the names of an alias: `t(a, b)`."""
         alias = node.args.get("alias")
         said = [one.name for one in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
@@ -307,10 +307,10 @@ class ColumnFlow:
         if isinstance(node, exp.Dot):
             origin = self._of(node.this, frame, ctes)
         else:
-            origin = self._qualified([part.name for part in node.parts[:-1]], frame)
+            origin = self._trace_qualified([part.name for part in node.parts[:-1]], frame)
         return ColumnSource(rests=(lambda _: origin,))
 
-    def _qualified(self, names: Sequence[str], frame: _Frame) -> ColumnOrigin:
+    def _trace_qualified(self, names: Sequence[str], frame: _Frame) -> ColumnOrigin:
         source = frame.source_or_piped(names[0]) if len(names) > 1 else None
         if source is None:
             return frame.column(names[0])
@@ -340,7 +340,7 @@ class ColumnFlow:
         if isinstance(node.this, exp.Star):
             source = frame.source(node.parts[0].name)
             return source.whole() if source is not None else UNKNOWN
-        return self._qualified([part.name for part in node.parts], frame)
+        return self._trace_qualified([part.name for part in node.parts], frame)
 
     def _of_query(self, node: exp.Query, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnOrigin:
         """Return the origin of a query inside an expression: that of its columns, or for EXISTS of its conditions."""
@@ -386,7 +386,7 @@ def _all(origins: Iterable[ColumnOrigin]) -> ColumnOrigin:
     return together
 
 
-def _united(left: ColumnSource, right: ColumnSource) -> ColumnSource:
+def _union_columns(left: ColumnSource, right: ColumnSource) -> ColumnSource:
     """Return the columns of a UNION: the origins at each position together, under the left column's name."""
     if left.rests or right.rests or not (left.is_known and right.is_known):
         if [each.name.lower() for each in left.columns] == [each.name.lower() for each in right.columns]:

@@ -92,9 +92,9 @@ def _in_query(query: Query, column: str, table: str) -> str:
     names = [node for node in names if not isinstance(node.parent, exp.Star)]  # EXCEPT leaves it out
     if any(part.name.lower() == column for node in names for part in node.parts):
         return "by its name"
-    if any(isinstance(node, exp.Join) and column in _using(node) for node in nodes):
+    if any(isinstance(node, exp.Join) and column in _list_using_columns(node) for node in nodes):
         return "by its name"
-    return "by *" if any(_takes_all(star, column) for star in nodes if isinstance(star, exp.Star)) else ""
+    return "by *" if any(_has_column(star, column) for star in nodes if isinstance(star, exp.Star)) else ""
 
 
 def _references(query: Query, table: str) -> Iterator[TableReference]:
@@ -106,11 +106,11 @@ def _references(query: Query, table: str) -> Iterator[TableReference]:
             yield from _references(reference.view, table)
 
 
-def _using(join: exp.Join) -> Iterator[str]:
+def _list_using_columns(join: exp.Join) -> Iterator[str]:
     return (name.name.lower() for name in join.args.get("using") or ())
 
 
-def _takes_all(star: exp.Star, column: str) -> bool:
+def _has_column(star: exp.Star, column: str) -> bool:
     """Return whether a * includes all columns, and this one among them; `count(*)` counts rows."""
     if isinstance(star.parent, exp.Count):
         return False

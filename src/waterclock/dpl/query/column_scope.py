@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Names, Output, VisibleColumn, listed
+from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Names, Output, VisibleColumn, list_sources
 from waterclock.dpl.query.determinism import at_the_moment
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.projections import family_in, projection_of, time_windows_of
@@ -43,12 +43,12 @@ class Resolver:
             behind.append((query.right, ctes))
             query = query.left
             ctes = self._ctes(query, outer, dict(ctes))
-        made = self._made(query, outer, ctes)
+        made = self._resolve_branch(query, outer, ctes)
         for right, known in reversed(behind):
             self.output(right, outer, known)
         return made
 
-    def _made(self, query: Any, outer: Frame | None, ctes: Mapping[str, Output]) -> Output:
+    def _resolve_branch(self, query: Any, outer: Frame | None, ctes: Mapping[str, Output]) -> Output:
         if isinstance(query, exp.Subquery):
             return self.output(query.this, outer, ctes)
         if isinstance(query, exp.Select):
@@ -61,8 +61,8 @@ class Resolver:
         for cte in clause.expressions if clause else ():
             name = cte.alias.lower()
             if clause.args.get("recursive"):
-                ctes[name] = _aliased(cte, UNKNOWN)
-            ctes[name] = _aliased(cte, self.output(cte.this, outer, ctes))
+                ctes[name] = _apply_alias(cte, UNKNOWN)
+            ctes[name] = _apply_alias(cte, self.output(cte.this, outer, ctes))
         return ctes
 
     def _select(self, query: exp.Select, outer: Frame | None, ctes: Mapping[str, Output]) -> Output:
@@ -77,7 +77,7 @@ class Resolver:
             self._source(join.this, frame, ctes)
             if join.method == "NATURAL":
                 frame.is_natural = True
-                frame.merged |= _shown(frame.sources[:before]) & _shown(frame.sources[before:])
+                frame.merged |= _list_star_columns(frame.sources[:before]) & _list_star_columns(frame.sources[before:])
             frame.merged.update(column.name.lower() for column in join.args.get("using") or ())
             if join.args.get("kind") in {"SEMI", "ANTI"}:
                 frame.hidden.add(frame.sources[-1].alias.lower())
@@ -93,8 +93,8 @@ class Resolver:
         for join, count in zip(joins, in_sight, strict=True):
             self._walk(join.args.get("on"), frame, ctes, frame.sources[:count])
             self._now_texts(join.args.get("on"), frame)
-            self._using(join, frame)
-        return self._projected(query, frame)
+            self._check_using(join, frame)
+        return self._resolve_projections(query, frame)
 
     def _source(self, node: Any, frame: Frame, ctes: Mapping[str, Output]) -> None:
         """Add a source in FROM or JOIN to the frame."""
@@ -115,18 +115,18 @@ class Resolver:
             columns = self.output(node, frame.outer, ctes)
             frame.is_piped = frame.is_piped or is_piped(node)
             called = _PIPED if is_piped(node) else node.alias_or_name
-            frame.sources.append(VisibleColumn(called, _unless_pivoted(node, _aliased(node, columns))))
+            frame.sources.append(VisibleColumn(called, _unless_pivoted(node, _apply_alias(node, columns))))
         elif isinstance(node, exp.Lateral):
             is_query = isinstance(node.this, exp.Subquery)
             columns = self.output(node.this, frame, ctes) if is_query else UNKNOWN
             if not is_query:
                 self._walk(node.this, frame, ctes, None)
                 self._now_texts(node.this, frame)
-            frame.sources.append(VisibleColumn(node.alias_or_name, _aliased(node, columns)))
+            frame.sources.append(VisibleColumn(node.alias_or_name, _apply_alias(node, columns)))
         else:
             alias = node.args.get("alias") if node is not None else None
             self._now_texts(node, frame)
-            frame.sources.append(VisibleColumn(node.alias_or_name if alias else "", _aliased(node, UNKNOWN)))
+            frame.sources.append(VisibleColumn(node.alias_or_name if alias else "", _apply_alias(node, UNKNOWN)))
 
     def _table(self, node: exp.Table, ctes: Mapping[str, Output]) -> Output:
         if isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() in ctes:
@@ -134,7 +134,7 @@ class Resolver:
         else:
             start = start_of(node)
             columns = UNKNOWN if start is None else self.columns_at(start)
-        return _unless_pivoted(node, _aliased(node, columns))
+        return _unless_pivoted(node, _apply_alias(node, columns))
 
     def _walk(
         self, node: Any, frame: Frame, ctes: Mapping[str, Output], strict: Sequence[VisibleColumn] | None
@@ -154,7 +154,7 @@ class Resolver:
             elif isinstance(node, exp.Column):
                 self._column(node, frame, strict)
             elif isinstance(node, exp.Star):
-                self._left_out(node, frame)
+                self._check_star_exclusions(node, frame)
                 waiting.append(node.args.get("replace"))
             elif isinstance(node, exp.Expression) and not isinstance(node, exp.DataType):
                 # a type is not walked: the name of a collation is no column
@@ -173,7 +173,7 @@ class Resolver:
             return
         source = frame.source(first.name) if len(parts) > 1 else None
         if source is not None:
-            self._qualified(parts, source, frame)
+            self._check_qualified(parts, source, frame)
         elif not frame.has(first.name):
             name = ".".join(part.name for part in parts)
             if len(parts) > 1 and frame.may_pipe() and frame.has(parts[1].name):
@@ -188,7 +188,7 @@ class Resolver:
         elif strict is not None and (owners := frame.owners(first.name, strict)):
             self._ambiguous(first, first.name, owners)
 
-    def _left_out(self, star: exp.Star, frame: Frame) -> None:
+    def _check_star_exclusions(self, star: exp.Star, frame: Frame) -> None:
         """Report names in EXCEPT and REPLACE, |> DROP and |> SET, that are not among the columns of the `*`."""
         if isinstance(star.parent, exp.Column | exp.Dot) or any(seen.names is None for seen in frame.visible()):
             return
@@ -198,7 +198,7 @@ class Resolver:
             if not any(name.name.lower() in (seen.names or ()) for seen in frame.visible()):
                 self._unknown(name, name.name, frame.visible())
 
-    def _qualified(self, parts: Sequence[Any], source: VisibleColumn, frame: Frame) -> None:
+    def _check_qualified(self, parts: Sequence[Any], source: VisibleColumn, frame: Frame) -> None:
         column, known = parts[1], source.names
         if isinstance(column, exp.Star) or known is None:
             return
@@ -235,22 +235,22 @@ class Resolver:
         last = (end if end is not None else node).meta.get("end", start)
         known = {
             column if alias == _PIPED else f"{alias}.{column}": column
-            for alias, columns in listed(sources)
+            for alias, columns in list_sources(sources)
             for column in (columns or {}).values()
         }
-        error = unknown_column(self.source.span(start, last + 1), name, known, listed(sources))
+        error = unknown_column(self.source.span(start, last + 1), name, known, list_sources(sources))
         bare = name.rpartition(".")[2]
         if any(bare.lower() in source.output.beneath for source in sources):
             error.fix = f"{bare} is HIDDEN, and no * brings it: name it beside the *, as in SELECT {bare}, * FROM ..."
         self.errors.append(error)
 
-    def _using(self, join: Any, frame: Frame) -> None:
+    def _check_using(self, join: Any, frame: Frame) -> None:
         for column in join.args.get("using") or ():
             source = next((source for source in frame.sources if source.alias == join.this.alias_or_name), None)
             if source is not None and source.names is not None and column.name.lower() not in source.names:
                 self._unknown(column, f"{source.alias}.{column.name}", [source])
 
-    def _projected(self, query: exp.Select, frame: Frame) -> Output:
+    def _resolve_projections(self, query: exp.Select, frame: Frame) -> Output:
         entries: list[Entry] = []
         is_whole = True
         beneath: frozenset[str] = frozenset()
@@ -287,14 +287,14 @@ def _alias(node: Any) -> str | None:
     return node.alias if isinstance(node, exp.Alias) else None
 
 
-def _aliased(node: Any, columns: Output) -> Output:
+def _apply_alias(node: Any, columns: Output) -> Output:
     """Return the columns under the names of an alias: `t(a, b)`."""
     alias = node.args.get("alias") if node is not None else None
     renamed = alias.args.get("columns") if alias is not None and isinstance(alias, exp.TableAlias) else None
-    return columns.renamed(column.name for column in renamed) if renamed else columns
+    return columns.rename_columns(column.name for column in renamed) if renamed else columns
 
 
-def _shown(sources: Iterable[VisibleColumn]) -> set[str]:
+def _list_star_columns(sources: Iterable[VisibleColumn]) -> set[str]:
     """Return the columns that a `*` of some sources includes, in lower case, as far as they are known."""
     return {entry.name.lower() for source in sources for entry in source.output.entries if not entry.is_hidden}
 

@@ -113,12 +113,12 @@ class _Tracer:
             if column.name.lower() in {"", TIMELABEL}:  # refused; the engine drops the label's column, and sets its own
                 continue
             text = texts.get(column.name.lower()) or (_expression(column.node) if column.node else column.name)
-            found[self.said.get(column.name.lower(), column.name)] = self._made(text, column.origin)
+            found[self.said.get(column.name.lower(), column.name)] = self._to_traced_column(text, column.origin)
         if rest := self._rest(made):
             found["*"] = rest
         return Traced(found, tuple(dict.fromkeys(_table_of(self.reads[name]) for name in made.opens)))
 
-    def _made(self, text: str, origin: ColumnOrigin) -> TracedColumn:
+    def _to_traced_column(self, text: str, origin: ColumnOrigin) -> TracedColumn:
         inputs = tuple(sorted({self._origin(name, column) for name, column in origin.inputs}))
         return TracedColumn(text, inputs) if origin.is_known else TracedColumn(text, inputs, UNTOLD)
 
@@ -130,14 +130,14 @@ class _Tracer:
             return None
         if made.opens or len(made.rests) > 1:
             return TracedColumn(note=UNTOLD)
-        return self._made("", made.rests[0]("*") or ColumnOrigin(is_known=False))
+        return self._to_traced_column("", made.rests[0]("*") or ColumnOrigin(is_known=False))
 
     def _texts(self, tree: Any) -> dict[str, str]:
         """Return the expressions with each column's table before it, by the columns' lower-case names."""
         schema: dict[str, object] = {
             name: {column.lower(): _UNKNOWN_TYPE for column in columns}
             for name, read in self.reads.items()
-            if (columns := self._closed(read))
+            if (columns := self._list_all_columns(read))
         }
         try:
             query: Any = qualify(
@@ -157,7 +157,7 @@ class _Tracer:
         read = self.reads.get(name)
         if read is None:
             return None
-        closed = self._closed(read)
+        closed = self._list_all_columns(read)
         if closed:
             return Columns(tuple(FlowColumn(each, ColumnOrigin(frozenset({(name, each)}))) for each in closed))
         known = tuple(
@@ -176,7 +176,7 @@ class _Tracer:
         columns = flat_columns(flat, self.known) or ()
         return {each.name.lower(): (each.name, ColumnOf(each.table, each.column)) for each in columns}
 
-    def _closed(self, read: Read | Flat) -> Sequence[str]:
+    def _list_all_columns(self, read: Read | Flat) -> Sequence[str]:
         if isinstance(read, Read):
             return self.closed(read.table)
         columns = flat_columns(read, lambda table: self.closed(table) or None) or ()

@@ -59,7 +59,7 @@ class Output:
         object.__setattr__(self, "twice", frozenset(twice))
         object.__setattr__(self, "families", families)
 
-    def renamed(self, names: Iterable[str]) -> Output:
+    def rename_columns(self, names: Iterable[str]) -> Output:
         """Return the columns under other names, by their positions: those of an alias `t(a, b)`."""
         families = [entry.family for entry in self.entries if not entry.is_hidden] if self.is_whole else []
         said = list(names)
@@ -172,7 +172,7 @@ def _times(source: VisibleColumn, lower: str) -> int:
     return 2 if lower in source.output.twice else 1
 
 
-def listed(sources: Iterable[VisibleColumn]) -> Iterator[tuple[str, Names | None]]:
+def list_sources(sources: Iterable[VisibleColumn]) -> Iterator[tuple[str, Names | None]]:
     """Yield sources as errors list them: by alias, with their columns."""
     for source in sources:
         yield source.alias, source.names

@@ -19,7 +19,7 @@ from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
@@ -45,7 +45,7 @@ class Hiding:
     errors: list[WaterclockError] = field(default_factory=list)
 
 
-def hiding_of(
+def compute_hiding(
     source: SourceText, tokens: Sequence[Token], found: QueryNames, hidden: Callable[[FoundTable], Sequence[str]]
 ) -> Hiding:
     """Compute which HIDDEN columns a query, or one branch of it, would include; `hidden` returns those of a read.
@@ -72,10 +72,10 @@ def stars_without(expression: str, columns: Sequence[str]) -> str:
         at, opening, closing = nested.tokens[star].end + 1, " EXCEPT (", ")"
         written = set[str]()
         if nested.has_list(star):
-            end = nested.closing(star + 2)
+            end = nested.find_closing_bracket(star + 2)
             at, opening, closing = nested.tokens[end].start, ", ", ""
             written = {text for _, text in nested.texts(star + 3, end)}
-        if listed := ", ".join(quoted(each) for each in columns if each.lower() not in written):
+        if listed := ", ".join(quote_name(each) for each in columns if each.lower() not in written):
             expression = f"{expression[:at]}{opening}{listed}{closing}{expression[at:]}"
     return expression
 
@@ -145,10 +145,10 @@ class _Nested:
     def end_of(self, select: int) -> int:
         """Return the index after a SELECT's text."""
         level = self.around[select]
-        end = len(self.tokens) if level == _TOP else self.closing(level)
+        end = len(self.tokens) if level == _TOP else self.find_closing_bracket(level)
         return next((at for at in range(select + 1, end) if self.around[at] == level and self.parts(at)), end)
 
-    def closing(self, opening: int) -> int:
+    def find_closing_bracket(self, opening: int) -> int:
         """Return the index of the bracket that closes one."""
         level = self.around[opening]
         behind = range(opening + 1, len(self.tokens))
@@ -216,7 +216,7 @@ class _HiddenColumnFinder:
             said = {text for pivot in select.pivots for text in self._in_brackets(pivot)}
             self._leave_out(table, tuple(each for each in hidden if each.lower() not in said))
         elif stars or own or select.natural is not None:
-            named = self._named(select, hidden)
+            named = self._find_named_columns(select, hidden)
             self._leave_out(table, tuple(each for each in hidden if each not in named))
             if named and select.natural is not None:
                 self.hiding.errors.append(self._beside_natural(*next(iter(named.items()))))
@@ -232,7 +232,7 @@ class _HiddenColumnFinder:
         for star, names in self.excepted.items():
             listed = ", ".join(dict.fromkeys(names))
             if self.nested.has_list(star):
-                self.hiding.stars[self.tokens[self.nested.closing(star + 2)].start] = f", {listed}"
+                self.hiding.stars[self.tokens[self.nested.find_closing_bracket(star + 2)].start] = f", {listed}"
             else:
                 self.hiding.stars[self.tokens[star].end + 1] = f" EXCEPT ({listed})"
 
@@ -245,7 +245,7 @@ class _HiddenColumnFinder:
         if self.nested.has_list(star):
             written = set(self._in_brackets(star + 1))
         if parts[-1].lower() not in written:  # a user who leaves it out already may keep that
-            self.excepted.setdefault(star, []).append(".".join(map(quoted, parts)))
+            self.excepted.setdefault(star, []).append(".".join(map(quote_name, parts)))
 
     def _select(self, begin: int) -> _Select:
         if begin not in self.selects:
@@ -286,7 +286,7 @@ class _HiddenColumnFinder:
             for at, text in self.nested.texts(inner, self.nested.end_of(inner))
         )
 
-    def _named(self, select: _Select, hidden: Sequence[str]) -> dict[str, int]:
+    def _find_named_columns(self, select: _Select, hidden: Sequence[str]) -> dict[str, int]:
         """Return the columns that a SELECT's text may name, each with its index; a new name after AS does not count."""
         lower = {name.lower(): name for name in hidden}
         named: dict[str, int] = {}
@@ -301,7 +301,7 @@ class _HiddenColumnFinder:
     def _in_brackets(self, at: int) -> list[str]:
         """Return possible names in the brackets after a word."""
         opening = next(index for index in range(at + 1, len(self.tokens)) if self.nested.kind(index) in _OPENING)
-        return [text for _, text in self.nested.texts(opening, self.nested.closing(opening))]
+        return [text for _, text in self.nested.texts(opening, self.nested.find_closing_bracket(opening))]
 
     def _beside_natural(self, name: str, at: int) -> WaterclockError:
         token = self.tokens[at]

@@ -57,7 +57,7 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
     """
     flow = lineage.flow
     found = {of.table: Impact(of.table, {of.column: COPIED})}
-    delivered = _delivered(flow)
+    delivered = _find_delivering_publishes(flow)
     names = [*flow.order, *(name for name in flow.tables if name not in flow.order)]
     size: object = None
     while size != (size := [each.size() for each in found.values()]):
@@ -85,7 +85,7 @@ def _at(found: dict[str, Impact], name: str, through: str) -> Impact:
     return at
 
 
-def _delivered(flow: Flow) -> Mapping[str, tuple[str, ...]]:
+def _find_delivering_publishes(flow: Flow) -> Mapping[str, tuple[str, ...]]:
     """Return, by collect, the publishes that deliver its input."""
     by: dict[str, tuple[str, ...]] = {}
     for name, table in flow.tables.items():
@@ -129,7 +129,7 @@ class _ImpactReader:
         if is_asked(self.table, read, column):
             _at(self.found, self.table.name, read).uses.add(FILTER)
         known = how_read(self.table, column, read)
-        made = list(self._made(read, column))
+        made = list(self._find_derived_columns(read, column))
         shown = self.lineage.of_code.get(self.table.name)
         if self.table.function is not None and shown is not None:
             self._take_code(read, column, how, made, shown)
@@ -142,7 +142,7 @@ class _ImpactReader:
                 self._may(read, one.note or "by *")
             else:
                 self._put(read, name, max(how, _kind(one, column), key=_RANK.index))
-        for name, one in self.lineage.made_in(self.table.name).items() if known else ():
+        for name, one in self.lineage.trace_table(self.table.name).items() if known else ():
             if one.note == UNTOLD and name != "*":
                 self._put(read, name, MAY)
         if self.table.query is not None:
@@ -187,9 +187,9 @@ class _ImpactReader:
         if column.lower() in named or self.table.columns.is_open:
             self._put(read, named.get(column.lower(), column), how)
 
-    def _made(self, read: str, column: str) -> Iterator[tuple[str, TracedColumn]]:
+    def _find_derived_columns(self, read: str, column: str) -> Iterator[tuple[str, TracedColumn]]:
         of = ColumnOf(read, column)
-        made = self.lineage.made_in(self.table.name)
+        made = self.lineage.trace_table(self.table.name)
         for name, one in made.items():
             if any(each.table == read and each.column.lower() in {column.lower(), "*"} for each in one.inputs):
                 yield name, one
@@ -199,7 +199,7 @@ class _ImpactReader:
 
     def _is_untold(self) -> bool:
         """Return whether columns with an undetermined origin may derive from any column that the query reads."""
-        return any(one.note == UNTOLD for one in self.lineage.made_in(self.table.name).values())
+        return any(one.note == UNTOLD for one in self.lineage.trace_table(self.table.name).values())
 
     def _put(self, read: str, column: str, how: str) -> None:
         _at(self.found, self.table.name, read).put(column, how)

@@ -52,28 +52,28 @@ class ColumnLineage:
         """Return the known columns of a table: from its last run, or else from its list and its query."""
         if table in self.schemas:
             return tuple(name for name in self.schemas[table] if name != TIMELABEL)
-        known = {name.lower(): name for name in self._traced(table)}
-        known |= {name.lower(): name for name in _declared(self.flow.tables[table])}
+        known = {name.lower(): name for name in self._trace_once(table)}
+        known |= {name.lower(): name for name in _list_declared_columns(self.flow.tables[table])}
         return tuple(known.values())
 
-    def made(self, of: ColumnOf) -> TracedColumn:
+    def trace_column(self, of: ColumnOf) -> TracedColumn:
         """Return the direct origin of a column.
 
         Raises  E517 for a column that the table does not have, with the nearest
         """
         table = self.flow.tables[of.table]
-        found = {name.lower(): made for name, made in self._traced(of.table).items()}
+        found = {name.lower(): made for name, made in self._trace_once(of.table).items()}
         if of.column == "*":
             return TracedColumn(inputs=tuple(ColumnOf(read.table, "*") for read in table.reads))
         if of.column.lower() in found:
             return found[of.column.lower()]
-        if "*" in found and (not self._knows(of.table) or self._has(of)):
+        if "*" in found and (not self._is_fully_known(of.table) or self._has(of)):
             return found["*"]
         stars = [name for name in self.stars_in(of.table) if self.comes_by_star(name, of.column)]
         if stars and not _is_consumed(table, of.column):
             return TracedColumn(of.column, tuple(ColumnOf(name, of.column) for name in stars), "through *")
         known = self.columns(of.table)
-        if table.kind is Kind.COLLECT and not self._knows(of.table):
+        if table.kind is Kind.COLLECT and not self._is_fully_known(of.table):
             return TracedColumn(note=f"collected from {table.source.unit}" if table.source else "")
         raise WaterclockError(
             "E517",
@@ -84,18 +84,18 @@ class ColumnLineage:
             ),
         )
 
-    def made_in(self, table: str) -> Mapping[str, TracedColumn]:
+    def trace_table(self, table: str) -> Mapping[str, TracedColumn]:
         """Return the direct origin of each column of a table; `*` represents columns that are not known."""
-        return self._traced(table)
+        return self._trace_once(table)
 
     def stars_in(self, table: str) -> tuple[str, ...]:
         """Return the tables whose `*` in a table's query may include more columns than are known."""
-        self._traced(table)
+        self._trace_once(table)
         return self._stars.get(table, ())
 
     def comes_by_star(self, table: str, column: str) -> bool:
         """Return whether a `*` includes that column of a table, if it exists; a HIDDEN one is not included."""
-        return column.lower() not in {name.lower() for name in self.flow.tables[table].hidden}
+        return column.lower() not in {name.lower() for name in self.flow.tables[table].hidden_columns}
 
     def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all origins of a column, up to the sources."""
@@ -120,22 +120,24 @@ class ColumnLineage:
             return Branch(of, made, is_seen=of in seen, is_unknown=is_unknown)
         seen.add(of)
         less = None if depth is None else depth - 1
-        beyond = tuple(self._down(each, less, seen, is_unknown=unknown) for each, unknown in self._made_of(of))
+        beyond = tuple(
+            self._down(each, less, seen, is_unknown=unknown) for each, unknown in self._find_derived_columns(of)
+        )
         return Branch(of, made, beyond, is_unknown=is_unknown)
 
-    def _made_of(self, of: ColumnOf) -> Iterator[tuple[ColumnOf, bool]]:
+    def _find_derived_columns(self, of: ColumnOf) -> Iterator[tuple[ColumnOf, bool]]:
         """Yield the readers' columns that derive directly from a column, and whether that is uncertain."""
         for name, table in self.flow.tables.items():
             if not any(read.table == of.table for read in table.reads):
                 continue
-            for column, made in self._traced(name).items():
+            for column, made in self._trace_once(name).items():
                 if found := [each for each in made.inputs if _is(each, of)]:
                     yield ColumnOf(name, column), made.unknown.issuperset(found)
             is_by_star = of.table in self.stars_in(name) and self.comes_by_star(of.table, of.column)
-            if is_by_star and of.column not in self._traced(name):
+            if is_by_star and of.column not in self._trace_once(name):
                 yield ColumnOf(name, of.column), False
 
-    def _knows(self, table: str) -> bool:
+    def _is_fully_known(self, table: str) -> bool:
         """Return whether all columns of a table are known."""
         return table in self.schemas or not self.flow.tables[table].columns.is_open
 
@@ -144,11 +146,11 @@ class ColumnLineage:
 
     def _made_or_unknown(self, of: ColumnOf) -> TracedColumn:
         try:
-            return self.made(of)
+            return self.trace_column(of)
         except WaterclockError as error:
             return TracedColumn(note=error.what)
 
-    def _traced(self, name: str) -> dict[str, TracedColumn]:
+    def _trace_once(self, name: str) -> dict[str, TracedColumn]:
         if name not in self._made and name not in self._busy:
             self._busy.add(name)
             self._made[name] = self._trace(self.flow.tables[name])
@@ -169,7 +171,7 @@ class ColumnLineage:
             source = table.reads[0].table
             self._stars[table.name] = (source,) if table.columns.is_open else ()
             if table.columns.named:
-                return {column.name: self._sent(source, column) for column in table.columns.named}
+                return {column.name: self._trace_published_column(source, column) for column in table.columns.named}
             return {
                 column: TracedColumn(column, (ColumnOf(source, column),))
                 for column in self.columns(source)
@@ -181,11 +183,11 @@ class ColumnLineage:
             note = f"collected from {table.source.unit}" if table.source else ""
             names = list(self.schemas.get(table.name, ())) or [column.name for column in table.columns.named]
             made = {column: TracedColumn(note=note) for column in names if column != TIMELABEL}
-            return made if table.each is None else {**made, **_asked_by(table.each, made)}
+            return made if table.each is None else {**made, **_trace_request_parameters(table.each, made)}
         said = {column.name.lower(): column.name for column in table.columns.named}
-        traced = trace(table.query, self._closed, self._known, said)
+        traced = trace(table.query, self._list_all_columns, self._list_known_columns, said)
         self._stars[table.name] = traced.stars
-        until = _made_until(table, traced.made)
+        until = _trace_until_retired(table, traced.made)
         if table.columns.is_open:
             return {**traced.made, **until}
         found = {name: made for name, made in {**traced.made, **until}.items() if name.lower() in said}
@@ -194,11 +196,11 @@ class ColumnLineage:
             found |= {name: traced.made["*"] for lower, name in said.items() if lower not in told}
         return found
 
-    def _sent(self, source: str, column: Column) -> TracedColumn:
+    def _trace_published_column(self, source: str, column: Column) -> TracedColumn:
         """Return the origin of a column of a PUBLISH in the published table."""
         if column.made_as is None:
             return TracedColumn(column.name, (ColumnOf(source, column.name),))
-        spelt = {name.lower(): name for name in self._known(source)}
+        spelt = {name.lower(): name for name in self._list_known_columns(source)}
         inputs = tuple(ColumnOf(source, spelt.get(name.lower(), name)) for name in column.made_as.columns)
         return TracedColumn(column.made_as.expression, inputs)
 
@@ -212,40 +214,40 @@ class ColumnLineage:
             opaque = TracedColumn("", everything, note, frozenset(everything), COMPUTED)
             return {column: opaque for column in known if column != TIMELABEL}
         by = f"by {function.name} in {function.file}"
-        found = {name: self._shown(origin, by) for name, origin in shown.columns.items()}
-        found |= _made_until(table, found)
+        found = {name: self._to_traced_column(origin, by) for name, origin in shown.columns.items()}
+        found |= _trace_until_retired(table, found)
         lower = {name.lower(): name for name in found}
         other = TracedColumn("", everything, f"{by}, of which no plan shows it", frozenset(everything), COMPUTED)
         said = {name: found[lower[name.lower()]] if name.lower() in lower else other for name in named}
         return said if not table.columns.is_open else {**_without(found, said), **said}
 
-    def _shown(self, origin: Origin, by: str) -> TracedColumn:
+    def _to_traced_column(self, origin: Origin, by: str) -> TracedColumn:
         unknown = frozenset(ColumnOf(*each) for each in origin.maybe)
         inputs = tuple(sorted({*(ColumnOf(*each) for each in origin.inputs), *unknown}))
         is_copy = origin.how == COPIED and len(inputs) == 1 and not unknown
         why = f", where {', '.join(sorted(origin.why))} cannot be looked into" if origin.why else ""
         return TracedColumn(str(inputs[0]) if is_copy else "", inputs, by + why, unknown, origin.how)
 
-    def _known(self, table: str) -> tuple[str, ...]:
+    def _list_known_columns(self, table: str) -> tuple[str, ...]:
         """Return the known columns of a table; none for one that is being traced, because of a cycle."""
         return () if table in self._busy else self.columns(table)
 
-    def _closed(self, table: str) -> tuple[str, ...]:
+    def _list_all_columns(self, table: str) -> tuple[str, ...]:
         """Return all columns of a table, if all are known; nothing if a `*` of a source may include more."""
         if table in self.schemas:
             return tuple(self.schemas[table])
         declared = self.flow.tables[table]
         if declared.kind is Kind.COLLECT and not declared.columns.is_open:
-            return (*_declared(declared), TIMELABEL)
+            return (*_list_declared_columns(declared), TIMELABEL)
         if table in self._busy:
-            return _declared(declared)
-        traced = self._traced(table)
+            return _list_declared_columns(declared)
+        traced = self._trace_once(table)
         if declared.query is not None and traced and not self._stars.get(table):
             return (*traced, TIMELABEL)
         return ()
 
 
-def _asked_by(each: Each, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
+def _trace_request_parameters(each: Each, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
     """Return the columns that are parameters of requests to a source: they come from the FOR EACH table."""
     spelled = {name.lower(): name for name in made}
     return {
@@ -254,7 +256,7 @@ def _asked_by(each: Each, made: Mapping[str, TracedColumn]) -> dict[str, TracedC
     }
 
 
-def _made_until(table: Table, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
+def _trace_until_retired(table: Table, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
     """Return the columns computed from others until they retire, traced to the origins of those."""
     found: dict[str, TracedColumn] = {}
     for column in table.columns.named:
@@ -271,7 +273,7 @@ def _without(found: Mapping[str, TracedColumn], said: Mapping[str, TracedColumn]
     return {name: made for name, made in found.items() if name.lower() not in lower}
 
 
-def _declared(table: Table) -> tuple[str, ...]:
+def _list_declared_columns(table: Table) -> tuple[str, ...]:
     """Return the columns that a table declares for its readers."""
     names = tuple(column.name for column in table.columns.named)
     return table.temporal.outputs(names) if table.temporal else names

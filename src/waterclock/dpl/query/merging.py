@@ -55,7 +55,7 @@ class Parted:
     pieces: tuple[str, ...]
     calls: tuple[WindowCall, ...]
 
-    def rendered(self, of: Callable[[int], str]) -> str:
+    def render(self, of: Callable[[int], str]) -> str:
         """Return the expression with each aggregate replaced by a text, given its number."""
         parts = [self.pieces[0]]
         for at, piece in enumerate(self.pieces[1:]):
@@ -63,7 +63,7 @@ class Parted:
         return "".join(parts)
 
 
-def parted(text: str) -> Parted | None:
+def split_at_aggregates(text: str) -> Parted | None:
     """Split an expression at its aggregates; return None if one of them cannot be merged."""
     pieces, calls, end = [], [], 0
     for start, stop, call in _calls(text):
@@ -79,7 +79,7 @@ def parted(text: str) -> Parted | None:
 def _is_of_these_alone(found: Parted) -> bool:
     """Return whether the expression uses nothing else of a row, such as an aggregate that is not recognized."""
     try:
-        tree = dialect().parse(f"SELECT {found.rendered(lambda _: '1')}")[0]
+        tree = dialect().parse(f"SELECT {found.render(lambda _: '1')}")[0]
     except (ParseError, TokenError):
         return False
     return tree is not None and tree.find(exp.Column, exp.AggFunc, exp.Star) is None
@@ -90,7 +90,7 @@ def _calls(text: str) -> Iterator[tuple[int, int, WindowCall | None]]:
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):
-        last = _closing(tokens, index)
+        last = _find_call_end(tokens, index)
         start, stop = tokens[index].start, tokens[last].end + 1 if last is not None else 0
         if last is None or not _is_aggregate(text[start:stop]):
             index += 1
@@ -102,7 +102,7 @@ def _calls(text: str) -> Iterator[tuple[int, int, WindowCall | None]]:
         index = last + 1
 
 
-def _closing(tokens: Sequence[Token], index: int) -> int | None:
+def _find_call_end(tokens: Sequence[Token], index: int) -> int | None:
     """Return the index of the token that closes the call at `index`; None if there is none."""
     if index + 1 >= len(tokens) or tokens[index + 1].text != "(" or not tokens[index].text.isidentifier():
         return None

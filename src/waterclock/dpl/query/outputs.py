@@ -57,7 +57,7 @@ def unstorable(output: Output, query: Span, said: ColumnsSaid | None) -> Iterato
             )
 
 
-def unnamed(tree: Any, source: SourceText) -> Iterator[WaterclockError]:
+def check_column_names(tree: Any, source: SourceText) -> Iterator[WaterclockError]:
     """Yield errors for columns whose names Spark would generate from their expressions."""
     for node in nameless(tree):
         written = source.span_of(node)

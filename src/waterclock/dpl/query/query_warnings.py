@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.query.outputs import span_of
-from waterclock.dpl.query.row_order import order_left_to_chance, parsed, unique_of
+from waterclock.dpl.query.row_order import order_left_to_chance, parse_query, unique_of
 from waterclock.dpl.query.text_times import text_read_in_utc, types_of
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
@@ -37,7 +37,7 @@ def query_warnings(flow: Flow) -> list[WaterclockError]:
 
 def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[WaterclockError]:
     source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
-    tree = parsed(source)
+    tree = parse_query(source)
     unique = unique_of(flow, query, reader)
     whole = source.span(0, len(query.text))
     zone, types = _zone(flow, reader), types_of(flow, query)

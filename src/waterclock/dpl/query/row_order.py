@@ -41,7 +41,7 @@ def unique_of(flow: Flow, query: Query, reader: Table | None) -> Uniqueness:
     return Uniqueness(_keys_at(flow, query, reader))
 
 
-def parsed(source: SourceText) -> Any:
+def parse_query(source: SourceText) -> Any:
     """Return the syntax tree of a query; None if it cannot be parsed, which is reported where it is declared."""
     try:
         trees = parse_sql(source, dialect().tokenize(source.text))
@@ -58,7 +58,7 @@ def _keys_at(flow: Flow, query: Query, reader: Table | None) -> dict[int, tuple[
         if read is not None:
             keys[each.start] = keys_of_table(flow, read, reader)
         elif each.view is not None:
-            tree = parsed(SourceText("", each.view.text))
+            tree = parse_query(SourceText("", each.view.text))
             keys[each.start] = Uniqueness(_keys_at(flow, each.view, reader)).of_query(tree) or ()
     return keys
 
@@ -96,7 +96,7 @@ def _of_function(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
     window = _above(node)
     if isinstance(window, exp.Window):
         return _over(node, window, unique)
-    name = _called(node)
+    name = _find_function_name(node)
     if isinstance(node, _PICKS):
         return (
             f"{name} takes whichever row of a group comes {'last' if 'last' in name else 'first'}",
@@ -114,14 +114,15 @@ def _over(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] 
         return None
     partition, order = _window(window, select)
     if isinstance(node, exp.ArrayUniqueAgg) or (isinstance(node, _LISTS) and not order):
+        name = _find_function_name(node)
         return None if _is_ordered(node, window.parent) else (
-            f"the order of what {_called(node)} gathers is left to chance", _fix_of_list(node, _called(node))
+            f"the order of the values that {name} gathers is left to chance", _fix_of_list(node, name)
         )  # fmt: skip
     named = [*partition, *(each.this for each in order)]
-    if unique.tells_apart(select, named):
+    if unique.is_unique_by(select, named):
         return None
     return (
-        f"{_called(node)} goes by an order in which rows may tie",
+        f"{_find_function_name(node)} goes by an order in which rows may tie",
         "end the window's ORDER BY with what is unique, and say KEY of it in the columns of the table that is read",
     )
 
@@ -158,6 +159,6 @@ def _fix_of_list(node: Any, name: str) -> str:
     return f"sort it: sort_array({name}(...))"
 
 
-def _called(node: Any) -> str:
+def _find_function_name(node: Any) -> str:
     names = {exp.ArrayUniqueAgg: "collect_set", exp.ArrayAgg: "collect_list", exp.GroupConcat: "listagg"}
     return names.get(type(node)) or str(node.sql_name().lower())

@@ -28,7 +28,7 @@ _WITH_A_FROM = frozenset({"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY"})
 """The functions with a FROM between their arguments."""
 
 
-def unfollowed(source: SourceText, tokens: Sequence[Token], tree: Any) -> WaterclockError | None:
+def check_sources_parsed(source: SourceText, tokens: Sequence[Token], tree: Any) -> WaterclockError | None:
     """Return the error for the first table or function after a FROM that is missing in a query's tree."""
     kept = {start for node in tree.find_all(exp.Table) for start in _starts_of(node)}
     for index in sources_in(tokens):

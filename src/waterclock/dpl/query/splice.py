@@ -10,7 +10,7 @@ from typing import Protocol
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.flow.declarations import Flat, Place, Query, Read, TableReference, ValueReference
 from waterclock.flow.watermarks import watermark_in
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 
 MARKERS = {
     "WINDOW_START": "wc_window_start",
@@ -134,19 +134,19 @@ def variables_of(query: Query) -> tuple[str, ...]:
 
 def without_columns(relation: str, columns: Sequence[str]) -> str:
     """Return a relation, on one line, that has all columns of another one except these."""
-    return f"(SELECT * EXCEPT ({', '.join(map(quoted, columns))}) FROM {relation})" if columns else relation
+    return f"(SELECT * EXCEPT ({', '.join(map(quote_name, columns))}) FROM {relation})" if columns else relation
 
 
-def reads_of(query: Query) -> tuple[Read, ...]:
+def list_reads(query: Query) -> tuple[Read, ...]:
     """Return the reads of a query, including those inside views and FLAT, each once and in the order written."""
-    found: dict[Read, None] = dict.fromkeys(read for branch in query.branches for read in reads_of(branch))
+    found: dict[Read, None] = dict.fromkeys(read for branch in query.branches for read in list_reads(branch))
     for reference in query.tables:
         if reference.read is not None:
             found[reference.read] = None
         if reference.flat is not None:
             found.update(dict.fromkeys(reference.flat.reads))
         if reference.view is not None:
-            found.update(dict.fromkeys(reads_of(reference.view)))
+            found.update(dict.fromkeys(list_reads(reference.view)))
     return tuple(found)
 
 
@@ -170,7 +170,7 @@ def _edits(query: Query, ways: InPlace) -> Iterator[tuple[int, int, TableReferen
     for reference in query.tables:
         edits.append((reference.start, 0, reference.end, reference))
         if reference.alias is not None:
-            edits.append((reference.alias_at, 1, reference.alias_at, f" AS {quoted(reference.alias)}"))
+            edits.append((reference.alias_at, 1, reference.alias_at, f" AS {quote_name(reference.alias)}"))
     edits.extend((value.start, 0, value.end, value) for value in query.values)
     edits.extend((at, 2, at, text) for at, text in (*query.stars, *ways.between(query).items()))
     for start, _, end, what in sorted(edits, key=lambda edit: edit[:3]):
@@ -188,7 +188,7 @@ def _reference(
         return
     if reference.view is None:
         raise ValueError(f"the reference at {at} names neither a table nor a view")
-    columns = ", ".join(quoted(column) for column in reference.view_columns)
+    columns = ", ".join(quote_name(column) for column in reference.view_columns)
     yield (f"(SELECT {columns} FROM (" if columns else "("), source, at, False
     yield from _pieces(reference.view, ways)
     yield ("))" if columns else ")"), source, at, False

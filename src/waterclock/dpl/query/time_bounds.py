@@ -73,7 +73,7 @@ def _absent(
                 yield from _between({**outer, **sources}, [*_conditions(select), *_conditions(inner)], past, own)
     for join in select.args.get("joins") or ():
         if (join.kind or "").upper() == "ANTI" and isinstance(join.this, exp.Table):
-            sources = dict(_named(join.this, tables))
+            sources = dict(_list_named_tables(join.this, tables))
             past = {alias for alias, table in sources.items() if table.kind is ReadKind.PAST}
             matching = _flat(join.args.get("on"))
             if not any(map(_may_bound, matching)):
@@ -100,7 +100,7 @@ def _between(
     for (early, late), most in _most_apart(said).items():
         if early[0] in reads and late[0] in others and early[0] != late[0]:
             is_more_said = any(
-                _tells(condition, early) != _tells(condition, late) and not _is_acceptance(condition)
+                _has_column(condition, early) != _has_column(condition, late) and not _is_acceptance(condition)
                 for condition in said
             )
             if not is_more_said:
@@ -156,7 +156,7 @@ def _less(left: _Linear, right: _Linear) -> _Linear:
 def _length(node: exp.Interval) -> timedelta | None:
     unit = node.args.get("unit")
     try:
-        return parse_duration(f"{node.this.name} {unit.name if unit is not None else ''}").elapsed()
+        return parse_duration(f"{node.this.name} {unit.name if unit is not None else ''}").to_timedelta()
     except WaterclockError:
         return None
 
@@ -183,7 +183,7 @@ def _is_acceptance(condition: Any) -> bool:
     return len(sides) == 2 and isinstance(sides[0], exp.Column) and is_mark(sides[1])
 
 
-def _tells(condition: Any, time: _At) -> bool:
+def _has_column(condition: Any, time: _At) -> bool:
     return any((node.table.lower(), node.name.lower()) == time for node in condition.find_all(exp.Column))
 
 
@@ -207,10 +207,10 @@ def _sources(select: exp.Select, tables: Mapping[int, FoundTable]) -> Iterator[t
     first = select.args.get("from_")
     for node in ([first.this] if first is not None else []) + list(joins):
         if isinstance(node, exp.Table):
-            yield from _named(node, tables)
+            yield from _list_named_tables(node, tables)
 
 
-def _named(node: exp.Table, tables: Mapping[int, FoundTable]) -> Iterator[tuple[str, FoundTable]]:
+def _list_named_tables(node: exp.Table, tables: Mapping[int, FoundTable]) -> Iterator[tuple[str, FoundTable]]:
     start = start_of(node)
     table = tables.get(start) if start is not None else None
     if table is not None and not table.is_flat:

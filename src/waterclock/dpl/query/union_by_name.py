@@ -59,12 +59,12 @@ def branches_of(query: QuerySaid) -> tuple[list[QuerySaid], list[WaterclockError
     return branches, errors
 
 
-def misplaced(query: QuerySaid) -> Iterator[WaterclockError]:
+def check_union_by_name(query: QuerySaid) -> Iterator[WaterclockError]:
     """Yield errors for UNION ALL BY NAME in a query of another statement than a TRANSFORM, or below the top level."""
     for words in _by_name(query.tokens):
         yield _span(query, words.first, words.behind).refuse(
             "E236",
-            f"{_said(query, words)} stands at the top of a TRANSFORM alone",
+            f"{_format_words(query, words)} stands at the top of a TRANSFORM alone",
             why=_WHY,
             fix="make it a TRANSFORM of its own, and read that",
         )
@@ -87,7 +87,7 @@ def _distinct(query: QuerySaid, cut: _Words) -> WaterclockError | None:
         return None
     return _span(query, cut.first, cut.behind).refuse(
         "E236",
-        f"{_said(query, cut)} leaves out rows that are alike",
+        f"{_format_words(query, cut)} leaves out rows that are alike",
         why=_WHY,
         fix="say UNION ALL BY NAME, and SELECT DISTINCT where the table is read",
     )
@@ -120,7 +120,7 @@ def _beside(branch: QuerySaid) -> Iterator[WaterclockError]:
         return
 
 
-def _said(query: QuerySaid, words: _Words) -> str:
+def _format_words(query: QuerySaid, words: _Words) -> str:
     return " ".join(token.text.upper() for token in query.tokens[words.first : words.behind])
 
 

@@ -36,7 +36,7 @@ class Uniqueness:
     def __init__(self, keys_at: Mapping[int, tuple[str, ...]]) -> None:
         self.keys_at = keys_at
 
-    def tells_apart(self, select: exp.Select, columns: Iterable[Any]) -> bool:
+    def is_unique_by(self, select: exp.Select, columns: Iterable[Any]) -> bool:
         """Return whether the columns identify the rows of a SELECT's sources, as far as is known.
 
         The rows of a join are identified by the keys of all joined sources, except those that a condition looks up by
@@ -51,7 +51,7 @@ class Uniqueness:
             keys = self._keys(source)
             if keys is None:
                 return False
-            if on is None or not set(keys) <= set(_equated(on, source.alias_or_name)):
+            if on is None or not set(keys) <= set(_list_equated_columns(on, source.alias_or_name)):
                 wanted += [(source.alias_or_name.lower(), key) for key in keys]
         is_named = all(("", key) in named or (alias, key) in named for alias, key in wanted)
         return is_named and not (select.args.get("laterals") or ())
@@ -82,9 +82,9 @@ class Uniqueness:
             return tuple(outputs[name] for name in wanted) if is_plain and set(wanted) <= outputs.keys() else None
         if query.args.get("distinct") and not any(each.is_star for each in query.expressions):
             return tuple(outputs.values())
-        return self._handed_on(query, outputs)
+        return self._find_output_keys(query, outputs)
 
-    def _handed_on(self, query: exp.Select, outputs: Mapping[str, str]) -> tuple[str, ...] | None:
+    def _find_output_keys(self, query: exp.Select, outputs: Mapping[str, str]) -> tuple[str, ...] | None:
         from_ = query.args.get("from_")
         if from_ is None or query.args.get("joins") or query.args.get("laterals"):
             return None
@@ -103,7 +103,7 @@ def _source_of(node: Any) -> str:
     return inner.name.lower() if isinstance(inner, exp.Column) else str(inner.sql(dialect="databricks").lower())
 
 
-def _equated(join: Any, alias: str) -> Iterator[str]:
+def _list_equated_columns(join: Any, alias: str) -> Iterator[str]:
     """Yield the columns of the joined source that the condition equates with another source's."""
     yield from (column.name.lower() for column in join.args.get("using") or ())
     on = join.args.get("on")

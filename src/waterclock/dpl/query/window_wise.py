@@ -48,7 +48,7 @@ def window_wise(query: Query, *, is_whole: bool) -> WindowWise:
     joined = {
         reference.start: found
         for reference in query.tables
-        if reference.read is not None and (found := _joined(tokens, depths, at, reference)) is not None
+        if reference.read is not None and (found := _match_join(tokens, depths, at, reference)) is not None
     }
     columns = dict(_columns(tokens, depths, at, query.values)) if is_whole else {}
     return WindowWise(joined, columns)
@@ -63,7 +63,7 @@ def _depths(tokens: Sequence[Token]) -> Iterator[int]:
         depth -= token.token_type in _CLOSING
 
 
-def _joined(
+def _match_join(
     tokens: Sequence[Token], depths: Sequence[int], at: Mapping[int, int], reference: TableReference
 ) -> tuple[str, int] | None:
     first = at[reference.start]
@@ -82,7 +82,7 @@ def _joined(
     if behind >= len(tokens) or tokens[behind].token_type is not TokenType.ON:
         return None
     condition = _condition(tokens, depths, behind)
-    if any(kind is TokenType.OR for kind in condition) or _brings_all(tokens, name):
+    if any(kind is TokenType.OR for kind in condition) or _has_star_of(tokens, name):
         return None
     return name, tokens[behind].end + 1
 
@@ -102,7 +102,7 @@ def _condition(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Itera
             yield token.token_type
 
 
-def _brings_all(tokens: Sequence[Token], name: str) -> bool:
+def _has_star_of(tokens: Sequence[Token], name: str) -> bool:
     """Return whether a `*` may include all columns of a name, so that columns added to them would be visible."""
     for index, token in enumerate(tokens):
         if token.token_type is not TokenType.STAR or index == 0:

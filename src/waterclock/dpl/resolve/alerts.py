@@ -143,7 +143,7 @@ def _rule(
     before = len(reader.errors)
     to = reader.texts(values, (*path, "to")) or ()
     if not to and "to" not in values:
-        reader.refuse(path, "E913", f"rule {name} tells nobody", fix=f"add to = {_listed(targets)}")
+        reader.refuse(path, "E913", f"rule {name} tells nobody", fix=f"add to = {_format_targets(targets)}")
     for target in to:
         if target not in targets:
             why = f"there are {', '.join(sorted(targets))}" if targets else "no target is declared"
@@ -171,7 +171,7 @@ def _tables(reader: _AlertReader, values: Mapping[str, Any], path: _Path, flow: 
         found = select(flow, *(texts or ()))
     except WaterclockError as error:
         if reader.is_whole or error.code != "E511":
-            reader.errors.append(reader.config.place(path).placing(error))
+            reader.errors.append(reader.config.place(path).locate_error(error))
         return frozenset()
     if found.labels:
         reader.refuse(
@@ -196,7 +196,7 @@ def _repeat(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> tim
     if said == _NEVER:
         return None
     try:
-        repeat = parse_duration(str(said)).elapsed()
+        repeat = parse_duration(str(said)).to_timedelta()
     except WaterclockError as error:
         reader.refuse(path, "E916", f"cannot repeat every {said}", why=error.what, fix='write "4 HOURS", or "never"')
         return None
@@ -208,8 +208,8 @@ def _repeat(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> tim
 
 
 def _quiet(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> QuietHours | None:
-    said, at = _said(reader, values, path, "quiet")
-    zone, at_zone = _said(reader, values, path, "zone")
+    said, at = _find_setting(reader, values, path, "quiet")
+    zone, at_zone = _find_setting(reader, values, path, "zone")
     if said is None or said == _NEVER:
         return None
     hours = _HOURS.fullmatch(str(said).strip())
@@ -219,16 +219,16 @@ def _quiet(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> Quie
     try:
         nominal_zone(str(zone or "UTC"))
     except WaterclockError as error:
-        reader.errors.append(reader.config.place(at_zone).placing(error))
+        reader.errors.append(reader.config.place(at_zone).locate_error(error))
         return None
     first, second, third, fourth = map(int, hours.groups())
     return QuietHours(first * 60 + second, third * 60 + fourth, str(zone or "UTC"))
 
 
-def _said(reader: _AlertReader, values: Mapping[str, Any], path: _Path, key: str) -> tuple[Any, _Path]:
+def _find_setting(reader: _AlertReader, values: Mapping[str, Any], path: _Path, key: str) -> tuple[Any, _Path]:
     """Return a rule's own value, else the value for all rules, and its place."""
     return (values[key], (*path, key)) if key in values else (reader.said.get(key), ("alerts", key))
 
 
-def _listed(targets: set[str]) -> str:
+def _format_targets(targets: set[str]) -> str:
     return "[" + ", ".join(f'"{name}"' for name in sorted(targets) or ["TARGET"]) + "]"

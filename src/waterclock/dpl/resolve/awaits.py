@@ -27,13 +27,13 @@ def awaits_of(
     said = statement.value("AWAIT", AwaitSaid)
     if said is None:
         return None
-    if (error := _refused(said, capabilities, batching)) is not None:
+    if (error := _check_sign(said, capabilities, batching)) is not None:
         errors.append(error)
         return None
     return Awaits(said.sign, said.text, said.within)
 
 
-def _refused(said: AwaitSaid, capabilities: Capabilities | None, batching: Batching) -> WaterclockError | None:
+def _check_sign(said: AwaitSaid, capabilities: Capabilities | None, batching: Batching) -> WaterclockError | None:
     if capabilities is not None and said.sign not in capabilities.awaits:
         legal = [_WORDS[sign] for sign in Sign if sign in capabilities.awaits]
         return said.span.refuse(
@@ -50,10 +50,10 @@ def _refused(said: AwaitSaid, capabilities: Capabilities | None, batching: Batch
         )
     if said.sign is Sign.QUERY and not said.text.strip():
         return said.span.refuse("E233", "the query is empty", fix="as in AWAIT QUERY 'SELECT count(*) > 0 FROM loads'")
-    return _misnamed(said) if said.sign is Sign.MARKER else None
+    return _check_marker_name(said) if said.sign is Sign.MARKER else None
 
 
-def _misnamed(said: AwaitSaid) -> WaterclockError | None:
+def _check_marker_name(said: AwaitSaid) -> WaterclockError | None:
     unknown = [found[0] for found in _CODES.finditer(said.text) if found[1] not in _KNOWN]
     if unknown:
         return said.span.refuse(

@@ -41,10 +41,10 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
             try:
                 way = _Way(bucket_of(url), said, f"connection {connection.name}", span)
             except WaterclockError as error:
-                yield span.placing(error)
+                yield span.locate_error(error)
                 continue
             if wrong := next((name for name in said if name not in options_of(url)), None):
-                yield span_of(connection.name, wrong).placing(no_option(wrong, url))
+                yield span_of(connection.name, wrong).locate_error(no_option(wrong, url))
             elif said and (other := known.setdefault(way.bucket, way)).options != said:
                 yield _two_ways(way, other)
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.drafts import Draft
-from waterclock.dpl.syntax.cursor import placed, timed
+from waterclock.dpl.syntax.cursor import ensure_place, parse_at
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind, ReadKind
@@ -75,10 +75,10 @@ class Cadences:
             raise draft.at("DELAY").refuse(
                 "E207", "SCHEDULE and DELAY both say how late", fix="leave DELAY out, or say EVERY"
             )
-        delay = timed(draft.at("DELAY"), delay_said.elapsed) if delay_said else _NOTHING
+        delay = parse_at(draft.at("DELAY"), delay_said.to_timedelta) if delay_said else _NOTHING
         if schedule is not None:
             zone = self._zone(draft, is_calendar=True)
-            cadence = timed(draft.at("SCHEDULE"), lambda: compile_cron(schedule, zone))
+            cadence = parse_at(draft.at("SCHEDULE"), lambda: compile_cron(schedule, zone))
             draft.cadence = replace(cadence, delay=max(cadence.delay, self._until(draft)))
             return
         period = every if every is not None else self._period(draft)
@@ -86,14 +86,14 @@ class Cadences:
             return
         zone = self._zone(draft, is_calendar=period.unit is not TimeUnit.MINUTE)
         delay = max(delay, self._until(draft))
-        draft.cadence = timed(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
+        draft.cadence = parse_at(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
 
     def _until(self, draft: Draft) -> timedelta:
         """Return the longest span of UNTIL, for a batch is due no earlier than that after its window's end."""
         if draft.statement.clause("CLOSE WHEN"):  # it reads up to the tick that closes it
             return _NOTHING
         spans = (read.span for read in draft.reads if read.kind is ReadKind.UNTIL)
-        return max((timed(draft.span, span.elapsed) for span in spans if span is not None), default=_NOTHING)
+        return max((parse_at(draft.span, span.to_timedelta) for span in spans if span is not None), default=_NOTHING)
 
     def _period(self, draft: Draft) -> Period | None:
         if draft.statement.has_failed("EVERY") or draft.statement.has_failed("SCHEDULE"):
@@ -104,7 +104,7 @@ class Cadences:
         periods = {cadence.period for cadence, _ in inputs}
         if len(periods) == 1:
             return next(iter(periods))
-        if draft.is_incomplete or any(self._is_unknown(read) for read in self._counted(draft)):
+        if draft.is_incomplete or any(self._is_unknown(read) for read in self._list_cadence_reads(draft)):
             return None  # errors of the inputs are reported there
         if not inputs:
             if draft.query is None and draft.function is None and not draft.reads:
@@ -116,7 +116,7 @@ class Cadences:
                 + ("; LATEST and a table's own PREVIOUS give none" if draft.reads else ""),
                 fix="say EVERY, as in EVERY DAY",
             )
-        raise _differing(draft, inputs)
+        raise _differing_periods_error(draft, inputs)
 
     def _verify(self, draft: Draft) -> None:
         """Check cadences again that were resolved while a circle of references was not complete."""
@@ -126,7 +126,7 @@ class Cadences:
         if draft.cadence is not None:
             inputs = self._inputs(draft)
             if any(cadence.period != draft.cadence.period for cadence, _ in inputs):
-                raise _differing(draft, inputs)
+                raise _differing_periods_error(draft, inputs)
         elif not self.errors:
             raise draft.span.refuse(
                 "E228",
@@ -147,10 +147,10 @@ class Cadences:
                 fix="say EVERY, as in EVERY DAY",
             )
         value, span = default
-        period: Period = timed(span, lambda: parse_period(str(value)))
+        period: Period = parse_at(span, lambda: parse_period(str(value)))
         return period
 
-    def _counted(self, draft: Draft) -> list[Read]:
+    def _list_cadence_reads(self, draft: Draft) -> list[Read]:
         return [read for read in draft.reads if _gives_cadence(read, draft.name)]
 
     def _is_unknown(self, read: Read) -> bool:
@@ -159,7 +159,7 @@ class Cadences:
 
     def _inputs(self, draft: Draft) -> list[tuple[Cadence, str]]:
         found: dict[str, Cadence] = {}
-        for read in self._counted(draft):
+        for read in self._list_cadence_reads(draft):
             other = self.drafts.get(read.table)
             if other is not None and other.cadence is not None:
                 found.setdefault(read.table, other.cadence)
@@ -187,7 +187,7 @@ class Cadences:
         )
 
 
-def _differing(draft: Draft, inputs: list[tuple[Cadence, str]]) -> WaterclockError:
+def _differing_periods_error(draft: Draft, inputs: list[tuple[Cadence, str]]) -> WaterclockError:
     said = ", ".join(f"{name} {cadence.period}" for cadence, name in inputs)
     longest = max((cadence.period for cadence, _ in inputs), key=lambda period: period.minutes)
     return draft.span.refuse(
@@ -215,7 +215,7 @@ def default_zone(table: str, config: Config) -> str:
     if default is None:
         return "UTC"
     zone, span = str(default[0]), default[1]
-    timed(span, lambda: nominal_zone(zone))
+    parse_at(span, lambda: nominal_zone(zone))
     return zone
 
 
@@ -231,7 +231,7 @@ def settle_start(draft: Draft, config: Config) -> None:
     said = draft.statement.value("START", str)
     if said is not None:
         span = draft.at("START")
-        start = timed(span, lambda: parse_instant(said, cadence.zone))
+        start = parse_at(span, lambda: parse_instant(said, cadence.zone))
         if not cadence.is_boundary(start):
             raise _no_boundary(span, said, start, cadence)
         draft.start = start
@@ -262,14 +262,14 @@ def _instant(value: object, zone: str, span: Span) -> datetime:
     text = value.isoformat(sep=" ") if isinstance(value, datetime) else str(value)
     if isinstance(value, date) and not isinstance(value, datetime):
         text = value.isoformat()
-    start: datetime = timed(span, lambda: parse_instant(text, zone))
+    start: datetime = parse_at(span, lambda: parse_instant(text, zone))
     return start.astimezone(UTC) if start.tzinfo is not UTC else start
 
 
 def _no_boundary(span: Span, said: str, start: datetime, cadence: Cadence) -> WaterclockError:
     near: Iterable[datetime] = (cadence.floor(start), cadence.next(start))
     names = [f"'{local_text(t, cadence.zone)[:16]}'" if cadence.zone != "UTC" else f"'{label_of(t)}'" for t in near]
-    return placed(
+    return ensure_place(
         span.refuse(
             "E121",
             f"no window starts at {said}",

@@ -33,9 +33,9 @@ _OF_READS = frozenset({"flat", "identifier", "table", *map(str.lower, READS)})
 
 def unknown_functions(drafts: Iterable[Draft], functions: Mapping[str, Function]) -> Iterator[WaterclockError]:
     """Report calls of functions that are defined neither by Spark nor by Waterclock nor by the project."""
-    known = _known(functions)
+    known = _list_known_functions(functions)
     for draft in drafts:
-        for said in _asked(draft):
+        for said in _list_expressions(draft):
             for node in said.tree.find_all(exp.Anonymous):
                 if node.name.lower() not in known and not isinstance(node.parent, exp.Dot):
                     yield _unknown(node, said, known)
@@ -45,14 +45,14 @@ def unknown_in_queries(
     queries: Iterable[tuple[QuerySaid, Any]], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Refuse the same in queries, each given with its tree. A function in FROM is checked where its query is read."""
-    known = _known(functions)
+    known = _list_known_functions(functions)
     for said, tree in queries:
         for node in tree.find_all(exp.Anonymous):
             if node.name.lower() not in known and not isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
                 yield _unknown(node, said, known)
 
 
-def _known(functions: Mapping[str, Function]) -> frozenset[str]:
+def _list_known_functions(functions: Mapping[str, Function]) -> frozenset[str]:
     named = (name.lower() for name in (*FUNCTIONS, *functions))
     return frozenset({*SCALARS, *AGGREGATES, *GENERATORS, *WINDOWED, *named}) | _OF_RULES | _OF_GRAMMAR | _OF_READS
 
@@ -70,7 +70,7 @@ def _unknown(node: Any, said: Expression | QuerySaid, known: frozenset[str]) -> 
     )
 
 
-def _asked(draft: Draft) -> Iterator[Expression]:
+def _list_expressions(draft: Draft) -> Iterator[Expression]:
     """Yield the standalone expressions of a table: its rules, and the columns that a PUBLISH computes."""
     for clause in draft.statement.clauses:
         if clause.word == "EXPECT":

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from waterclock.dpl.syntax.statements import ModeSaid
 from waterclock.errors import WaterclockError
-from waterclock.flow.changes import DELETES, OP_COLUMN, tells
+from waterclock.flow.changes import DELETES, OP_COLUMN, format_change_mark
 from waterclock.flow.choices import FOLDS, Action, Batching
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.flow.ladders import Ladder
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:
     from waterclock.dpl.resolve.drafts import Draft
@@ -25,18 +25,24 @@ def with_op(draft: Draft) -> Columns:
     """Return the columns, with a column for the operation of each change added if none is declared."""
     columns = draft.columns
     is_followed = draft.source is not None and draft.source.batching is Batching.CHANGES
-    if not is_followed or any(column.tells == tells("op") for column in columns.named):
+    if not is_followed or any(column.tells == format_change_mark("op") for column in columns.named):
         return columns
-    op = Column(OP_COLUMN, draft.span.place, type="STRING", tells=tells("op"), comment="what the last change did")
+    op = Column(
+        OP_COLUMN, draft.span.place, type="STRING", tells=format_change_mark("op"), comment="what the last change did"
+    )
     return replace(columns, named=(*columns.named, op))
 
 
 def refused_changes(draft: Draft, said: ModeSaid | None) -> list[WaterclockError]:
     """Return the errors of a collect BY CHANGES that is not valid."""
-    return [] if draft.statement.has_failed("MODE") or draft.statement.has_failed("BY") else list(_refused(draft, said))
+    return (
+        []
+        if draft.statement.has_failed("MODE") or draft.statement.has_failed("BY")
+        else list(_check_changes(draft, said))
+    )
 
 
-def _refused(draft: Draft, said: ModeSaid | None) -> Iterator[WaterclockError]:
+def _check_changes(draft: Draft, said: ModeSaid | None) -> Iterator[WaterclockError]:
     if said is None or said.mode not in FOLDS:
         yield draft.at("MODE" if said else "BY").refuse(
             "E325",
@@ -85,12 +91,12 @@ def by_changes(draft: Draft, said: ModeSaid, errors: list[WaterclockError]) -> M
                 fix="leave ORDER BY out",
             )
         )
-    op = next(column.name for column in draft.columns.named if column.tells == tells("op"))
-    deletes = f"{quoted(op)} IN ({', '.join(repr(each) for each in DELETES)})"
+    op = next(column.name for column in draft.columns.named if column.tells == format_change_mark("op"))
+    deletes = f"{quote_name(op)} IN ({', '.join(repr(each) for each in DELETES)})"
     when = deletes if fold.delete_when is None else f"{deletes} OR ({fold.delete_when}\n)"
     if isinstance(fold, Merge):
         return replace(fold, delete_when=when)
-    timed = {column.name.lower() for column in draft.columns.named if column.tells == tells("at")}
+    timed = {column.name.lower() for column in draft.columns.named if column.tells == format_change_mark("at")}
     if fold.at is not None and fold.at.lower() not in timed and fold.at.lower() not in fold.keys:
         errors.append(
             (said.temporal.spans if said.temporal else {})

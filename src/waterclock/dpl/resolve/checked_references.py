@@ -33,13 +33,13 @@ def read_parents(
             yield from problems
             if problems:
                 continue
-            draft.columns = _found_by(draft.columns, checked, checked.parent_columns or parent.keys)
+            draft.columns = _add_parent_columns(draft.columns, checked, checked.parent_columns or parent.keys)
             if checked.read not in draft.reads:
                 draft.reads = (*draft.reads, checked.read)
                 spans[draft.name, checked.read] = reference_span(draft, checked.columns[0])
 
 
-def _found_by(columns: Columns, checked: CheckedReference, theirs: Sequence[str]) -> Columns:
+def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Sequence[str]) -> Columns:
     """Add the parent's column to each referring column, because only the parent may declare the key."""
     by_name = dict(zip(checked.columns, theirs, strict=True))
     named = (
@@ -53,11 +53,11 @@ def _found_by(columns: Columns, checked: CheckedReference, theirs: Sequence[str]
 
 def reference_span(draft: Draft, column: str) -> Span:
     """Return the span in which a column names the table that it refers to."""
-    said = _said(draft, column)
+    said = _find_declaration(draft, column)
     return (said.references_span or said.span) if said else draft.span
 
 
-def _said(draft: Draft, column: str) -> ColumnSaid | None:
+def _find_declaration(draft: Draft, column: str) -> ColumnSaid | None:
     columns = draft.statement.value("COLUMNS", ColumnsSaid)
     return next((one for one in columns.columns if one.name == column), None) if columns else None
 
@@ -109,7 +109,7 @@ def _pairs(draft: Draft, parent: Draft, checked: CheckedReference, span: Span) -
         yield span.refuse(
             "E281",
             f"{columns} of {draft.name} cannot be ({', '.join(theirs)}) of {parent.name}",
-            why=f"{_counted(len(checked.columns))} to {_counted(len(theirs))}",
+            why=f"{_format_count(len(checked.columns))} to {_format_count(len(theirs))}",
             fix=f"refer to {parent.name} by as many columns, or name those meant; two parents have a ROLE each",
         )
         return
@@ -128,5 +128,5 @@ def _type(draft: Draft, column: str) -> str | None:
     return next((each.type for each in draft.columns.named if each.name.lower() == column.lower()), None)
 
 
-def _counted(number: int) -> str:
+def _format_count(number: int) -> str:
     return "one column" if number == 1 else f"{number} columns"

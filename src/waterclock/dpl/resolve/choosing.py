@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from waterclock.dpl.query.columns_in_sight import Names, Output, names_of
-from waterclock.dpl.query.splice import reads_of
+from waterclock.dpl.query.splice import list_reads
 from waterclock.dpl.query.type_families import Family
 from waterclock.dpl.resolve.conditions import condition_of
 from waterclock.dpl.resolve.drafts import Draft
@@ -29,7 +29,7 @@ def settle_choices(
         return
     parents = [each.read for each in checked_references(draft.columns)]
     draft.choices = tuple(
-        Choice(condition, query, tuple(dict.fromkeys((*reads_of(query), *parents))))
+        Choice(condition, query, tuple(dict.fromkeys((*list_reads(query), *parents))))
         for condition, query in zip([*conditions, None], queries, strict=True)
     )
     named = {name for when in whens for name in when.condition.variables}
@@ -62,9 +62,11 @@ def unlike(
     for query, output in zip(queries, made, strict=True):
         wanted = listed if listed is not None else first.names
         if wanted is not None and output.names is not None:
-            lacking = [*_lacking(statement.name, query, output.names, wanted, is_listed=listed is not None)]
+            lacking = [
+                *_check_missing_columns(statement.name, query, output.names, wanted, is_listed=listed is not None)
+            ]
             if not lacking and listed is None:
-                lacking = [*_lacking(statement.name, queries[0], wanted, output.names, is_listed=False)]
+                lacking = [*_check_missing_columns(statement.name, queries[0], wanted, output.names, is_listed=False)]
             yield from lacking
         for name, family in output.families.items():
             known = first.families.get(name)
@@ -77,7 +79,9 @@ def unlike(
                 )
 
 
-def _lacking(name: str, query: QuerySaid, has: Names, wanted: Names, *, is_listed: bool) -> Iterator[WaterclockError]:
+def _check_missing_columns(
+    name: str, query: QuerySaid, has: Names, wanted: Names, *, is_listed: bool
+) -> Iterator[WaterclockError]:
     for lower, column in wanted.items():
         if lower in has:
             continue

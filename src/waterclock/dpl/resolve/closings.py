@@ -11,7 +11,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.simplify import simplify
 from sqlglot.tokens import TokenType
 
-from waterclock.dpl.query.builtins import miscalled
+from waterclock.dpl.query.builtins import check_builtin_call
 from waterclock.dpl.query.determinism import nondeterministic
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.resolve.drafts import Draft
@@ -49,12 +49,12 @@ def settle_closings(
     for draft in drafts.values():
         if draft.statement.clause(_WORD) is None:
             continue
-        wrong = list(_misplaced(draft, drafts))
+        wrong = list(_check_close_when(draft, drafts))
         yield from wrong
         said = draft.statement.value(_WORD, Expression)
         if said is not None and not wrong and not draft.is_incomplete:
             condition = _Condition(draft, said, _until(draft), drafts, variables, known)
-            draft.closes = condition.settled()
+            draft.closes = condition.resolve()
             yield from condition.errors
 
 
@@ -62,7 +62,7 @@ def _until(draft: Draft) -> list[str]:
     return list(dict.fromkeys(read.table for read in draft.reads if read.kind is ReadKind.UNTIL))
 
 
-def _misplaced(draft: Draft, drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
+def _check_close_when(draft: Draft, drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
     at, tables = draft.at(_WORD), _until(draft)
     if draft.kind is not Kind.TRANSFORM or draft.type is not TableType.PARTITIONED:
         yield at.refuse(
@@ -109,10 +109,10 @@ class _Condition:
     errors: list[WaterclockError] = field(default_factory=list)
     marks: list[Least] = field(default_factory=list)
 
-    def settled(self) -> Closes | None:
+    def resolve(self) -> Closes | None:
         """Return the resolved condition; None if it has errors."""
         self._check_calls()
-        text = "" if self.errors else self._written()
+        text = "" if self.errors else self._render_for_spark()
         if not self.errors:
             self._check_tree()
         if self.errors:
@@ -138,7 +138,7 @@ class _Condition:
         self.errors.extend(now_texts(self.said.tree, source, lambda _: None))
         for index, token in enumerate(tokens):
             upper = token.text.upper()
-            wrong = nondeterministic(source, tokens, index, upper) or miscalled(source, tokens, index, upper)
+            wrong = nondeterministic(source, tokens, index, upper) or check_builtin_call(source, tokens, index, upper)
             if wrong is not None:
                 self.errors.append(wrong)
             elif upper in _NOT_HERE and _is_call(tokens, index):
@@ -149,7 +149,7 @@ class _Condition:
                     _SAY,
                 )
 
-    def _written(self) -> str:
+    def _render_for_spark(self) -> str:
         """Return the condition for Spark, with names in place of watermarks and of the window's time."""
         text, tokens = self.said.span.source.text, self.said.tokens
         parts: list[str] = []

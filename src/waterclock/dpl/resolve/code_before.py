@@ -14,7 +14,7 @@ from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.flow.declarations import Columns, Flat
 from waterclock.flow.late_rows import LateRows
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 
 Names = Mapping[str, str]
 _MARKED = re.compile("⟦(.*?)⟧")
@@ -50,7 +50,7 @@ def late_rows_before(late_rows: LateRows, names: Names) -> LateRows:
     return replace(late_rows, of=_of(names, late_rows.of))
 
 
-def marked(table: str) -> str:
+def mark_table_name(table: str) -> str:
     """Mark a table's name in the shape of a function, so that it can be replaced by its former name."""
     return f"⟦{table}⟧"
 
@@ -68,22 +68,22 @@ def text_before(text: str, names: Names) -> str:
     """
     parts = text.split(_SEPARATOR)
     for now, was in names.items():
-        parts = _named(parts, _parts(now), _parts(was))
+        parts = _replace_names(parts, _parts(now), _parts(was))
     return _SEPARATOR.join(parts)
 
 
-def said_before(text: str, names: Names) -> str:
+def restore_former_names(text: str, names: Names) -> str:
     """Return the description of HIDDEN columns with the former names of their tables.
 
     It names reads, as `PAST(shop.orders, '7 days')`, and columns by their table, as `` `orders`.`file` ``.
     """
     for now, was in names.items():
         text = re.sub(rf"(?<![\w.`]){re.escape(now)}(?![\w.`])", was, text)
-        text = text.replace(f"{quoted(_short(now))}.", f"{quoted(_short(was))}.")
+        text = text.replace(f"{quote_name(_short(now))}.", f"{quote_name(_short(was))}.")
     return text
 
 
-def _named(parts: Sequence[str], now: Sequence[str], was: Sequence[str]) -> list[str]:
+def _replace_names(parts: Sequence[str], now: Sequence[str], was: Sequence[str]) -> list[str]:
     found: list[str] = []
     index = 0
     lower = [part.lower() for part in parts]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from waterclock.dpl.query.outputs import illegal_name, refused_signs
-from waterclock.dpl.resolve.endings import ending_of, refused_endings
-from waterclock.dpl.resolve.hidden import all_hidden, refused_hidden
-from waterclock.dpl.resolve.published_columns import made_of, refused_list
+from waterclock.dpl.resolve.endings import refused_endings, resolve_ending
+from waterclock.dpl.resolve.hidden import all_hidden, check_hidden_column
+from waterclock.dpl.resolve.published_columns import refused_list, resolve_expression
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.resolve.schema_changes import refused_change
 from waterclock.dpl.syntax.not_yet import not_yet
@@ -32,7 +32,7 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
     seen: dict[str, str] = {}
     columns: list[Column] = []
     for column in said.columns:
-        problem = _wrong_name(column, seen, statement.kind) or refused_hidden(column, statement.kind)
+        problem = _wrong_name(column, seen, statement.kind) or check_hidden_column(column, statement.kind)
         if is_list and problem is None:
             problem = _wrong_in_list(column, statement)
         if column.made_as is not None and column.retires is None and statement.kind is not StatementKind.PUBLISH:
@@ -55,9 +55,9 @@ def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[Watercl
     rules = tuple(rule for rule in (rule_of(rule, variables, errors, in_column=True) for rule in said.rules) if rule)
     return Column(
         said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
-        said.tags, said.else_of_type, said.else_of_null, said.else_of_key, ending_of(said, variables, errors),
+        said.tags, said.else_of_type, said.else_of_null, said.else_of_key, resolve_ending(said, variables, errors),
         said.stays.stays if said.stays else None, said.tells.what if said.tells else None,
-        made_of(said, variables, errors), said.hidden_span is not None,
+        resolve_expression(said, variables, errors), said.hidden_span is not None,
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def asks_history(expression: Expression) -> bool:
     return any(node.name.upper() in _HISTORY for node in expression.tree.find_all(exp.Anonymous))
 
 
-def not_counted(text: str) -> str | None:
+def find_uncountable_word(text: str) -> str | None:
     """Return the word in an aggregate, in capitals, that keeps Spark from computing it while writing; else None."""
     found = _NOT_COUNTED.search(_STRINGS.sub("''", text))
     return found.group(1).upper() if found else None
@@ -43,7 +43,7 @@ def comparison_of(expression: Expression, text: str, errors: list[WaterclockErro
           while it writes
     """
     pieces, values, end = [], [], 0
-    for start, stop, value in _found(text):
+    for start, stop, value in _find_values(text):
         problem = value if isinstance(value, str) else _problem(value)
         if problem is not None:
             fix = "say the aggregate itself: last_good(count(*)), usual(sum(amount), -4.5), trend(sum(amount), 30)"
@@ -60,18 +60,18 @@ _WHY = "what is compared with batches before is counted of each batch while that
 
 
 def _problem(value: Compared) -> str | None:
-    sign = not_counted(value.aggregate)
+    sign = find_uncountable_word(value.aggregate)
     if sign == "DISTINCT":
         return f"{value.aggregate} cannot be counted while rows are written: approx_count_distinct can"
     return None if sign is None else f"{sign} in {value.aggregate} cannot be counted while rows are written"
 
 
-def _found(text: str) -> Iterator[tuple[int, int, Compared | str]]:
+def _find_values(text: str) -> Iterator[tuple[int, int, Compared | str]]:
     """Yield the range of each outermost value in a text, with the value, or with the error in it."""
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):
-        last = _closing(tokens, index)
+        last = _find_call_end(tokens, index)
         if last is None:
             index += 1
             continue
@@ -83,14 +83,14 @@ def _found(text: str) -> Iterator[tuple[int, int, Compared | str]]:
             following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
             if following in {"FILTER", "OVER", "WITHIN"}:
                 yield start, stop, f"{following} behind {text[start:stop]} cannot be counted while rows are written"
-            yield start, stop, Compared(ComparedSource.OWN, _squeezed(text[start:stop]))
+            yield start, stop, Compared(ComparedSource.OWN, _collapse_spaces(text[start:stop]))
         else:
             index += 1
             continue
         index = last + 1
 
 
-def _closing(tokens: Sequence[Token], index: int) -> int | None:
+def _find_call_end(tokens: Sequence[Token], index: int) -> int | None:
     """Return the index of the token that closes the call at `index`; None if there is none."""
     if index + 1 >= len(tokens) or tokens[index + 1].text != "(" or not tokens[index].text.isidentifier():
         return None
@@ -111,7 +111,7 @@ def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> Comp
             comma = token
             break
     inside = text[tokens[0].end + 1 : tokens[-1].start]
-    aggregate = _squeezed(text[tokens[0].end + 1 : comma.start] if comma else inside)
+    aggregate = _collapse_spaces(text[tokens[0].end + 1 : comma.start] if comma else inside)
     if not _is_aggregate(aggregate):
         return f"{source}({aggregate}) holds no aggregate" if aggregate else f"{source}() of nothing"
     more = text[comma.end + 1 : tokens[-1].start].strip() if comma else ""
@@ -144,5 +144,5 @@ def _is_aggregate(text: str) -> bool:
     return len(parts) == 1 and is_aggregate(parts[0])
 
 
-def _squeezed(text: str) -> str:
+def _collapse_spaces(text: str) -> str:
     return " ".join(text.split())

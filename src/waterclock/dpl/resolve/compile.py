@@ -13,7 +13,7 @@ from typing import Any
 from waterclock.dpl.config.model import Config, SparkSaid
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.names_in_query import FoundTable
-from waterclock.dpl.query.splice import reads_of, variables_of
+from waterclock.dpl.query.splice import list_reads, variables_of
 from waterclock.dpl.resolve.cadences import Cadences
 from waterclock.dpl.resolve.called_functions import unknown_functions, unknown_in_queries
 from waterclock.dpl.resolve.checked_references import read_parents, reference_span
@@ -115,7 +115,7 @@ class _Compiler:
             self.view_columns[name] = columns_of(view, self.config.variables, self.errors)
         for draft in list(self.drafts.values()):
             if draft.kind is Kind.TRANSFORM:
-                self._reads(draft, queries)
+                self._resolve_reads(draft, queries)
         self.errors.extend(read_each(self.drafts, queries.tables, queries.views, self.spans))
         for draft in publishes.values():
             self._publish_reads(draft, queries, systems)
@@ -187,7 +187,7 @@ class _Compiler:
             publishes[draft.name] = draft
         return publishes
 
-    def _reads(self, draft: Draft, queries: Queries) -> None:
+    def _resolve_reads(self, draft: Draft, queries: Queries) -> None:
         statement = draft.statement
         if statement.function is not None:
             self._python_reads(draft, queries)
@@ -200,7 +200,7 @@ class _Compiler:
         if draft.query is None:
             self._has_query(statement)
             return
-        draft.reads = reads_of(draft.query)
+        draft.reads = list_reads(draft.query)
         draft.query_variables = variables_of(draft.query)
         self._note_spans(draft, draft.query, queries, None)
 
@@ -235,7 +235,7 @@ class _Compiler:
             arguments.append(settled)
             found = list(settled.flat.reads) if settled.flat else [settled.read] if settled.read else []
             if settled.query is not None:
-                found += reads_of(settled.query)
+                found += list_reads(settled.query)
                 variables.update(variables_of(settled.query))
             for read in found:
                 reads[read] = None
@@ -254,14 +254,14 @@ class _Compiler:
             )
             flat = queries.flat(at, draft.name)
             draft.is_incomplete = draft.is_incomplete or flat is None
-            return with_left_out_rows(replace(argument, flat=flat), said.read.table, queries.hidden_of)
+            return with_left_out_rows(replace(argument, flat=flat), said.read.table, queries.list_hidden_columns)
         read = argument.read
         if read is None:
             return argument
         if read.table in queries.tables:
-            return with_left_out_rows(argument, read.table, queries.hidden_of)
+            return with_left_out_rows(argument, read.table, queries.list_hidden_columns)
         if read.table not in queries.views:
-            self.errors.append(unknown_table(read.table, span, queries.known(), queries.tables))
+            self.errors.append(unknown_table(read.table, span, queries.list_relations(), queries.tables))
             draft.is_incomplete = True
             return replace(argument, read=None)
         reference = queries.view_reference(read, span)
@@ -371,7 +371,7 @@ class _Compiler:
         used = {draft.statement.name: texts[draft.statement.name]} if draft.query is not None else {}
         if draft.query is not None or draft.function is not None:
             used |= {name: texts[name] for name in self._views_of(draft, queries)}
-        draft.functions = frozenset(_called([*used.values(), *_header(draft)], functions))
+        draft.functions = frozenset(_list_called_functions([*used.values(), *_header(draft)], functions))
         code = partial(fingerprint_of, draft, queries=used, functions=functions, variables=self.config.variables)
         fingerprint, before = code(), code(before=names) if names else ""
         return Table(
@@ -479,7 +479,7 @@ def _header(draft: Draft) -> list[str]:
     return [_SEPARATOR.join(re.findall(r"\w+", text.upper())) for text in texts]
 
 
-def _called(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
+def _list_called_functions(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
     """List the functions that texts call, directly and through other functions."""
     words = {word for text in texts for word in text.split(_SEPARATOR)} if functions else set()
     waiting = [name for name in functions if name.upper() in words]

@@ -68,7 +68,7 @@ def condition_of(
         found = _ConditionReader(said.span, variables, zone).read(said.tree)
         if found.kind not in {_Kind.TRUTH, _Kind.NULL}:
             what = f"{said.span.text} is {found.kind}, not TRUE or FALSE"
-            raise _refused(said.span, what, "compare it with something")
+            raise _condition_error(said.span, what, "compare it with something")
     except WaterclockError as error:
         errors.append(error)
         return None
@@ -87,30 +87,30 @@ class _ConditionReader:
         if isinstance(node, exp.Paren):
             return self.read(node.this)
         if isinstance(node, exp.Boolean | exp.Literal | exp.Null | exp.Placeholder):
-            return self._written(node)
+            return self._read_literal(node)
         if isinstance(node, exp.And | exp.Or):
             parts = [self._truth(each) for each in (node.this, node.expression)]
             return _Typed(_Kind.TRUTH, Term("and" if isinstance(node, exp.And) else "or", tuple(parts)))
         if isinstance(node, exp.Not):
             return _Typed(_Kind.TRUTH, Term("not", (self._truth(node.this),)))
         if op := _COMPARE.get(type(node)):
-            return self._compared(op, node.this, node.expression)
+            return self._read_comparison(op, node.this, node.expression)
         if isinstance(node, exp.Between):
             self._only(node, "this", "low", "high")
-            low = self._compared(">=", node.this, node.args["low"])
-            high = self._compared("<=", node.this, node.args["high"])
+            low = self._read_comparison(">=", node.this, node.args["low"])
+            high = self._read_comparison("<=", node.this, node.args["high"])
             return _Typed(_Kind.TRUTH, Term("and", (low.term, high.term)))
         if isinstance(node, exp.In):
             return self._one_of(node)
         if isinstance(node, exp.Is):
             return self._is(node)
         if op := _COUNTS.get(type(node)):
-            return self._counted(op, node)
+            return self._read_arithmetic(op, node)
         if isinstance(node, exp.Neg):
             return self._negative(node)
-        return self._called(node)
+        return self._read_call(node)
 
-    def _written(self, node: Any) -> _Typed:
+    def _read_literal(self, node: Any) -> _Typed:
         if isinstance(node, exp.Null):
             return _value(None)
         if isinstance(node, exp.Boolean):
@@ -132,10 +132,12 @@ class _ConditionReader:
     def _truth(self, node: Any) -> Term:
         found = self.read(node)
         if found.kind not in {_Kind.TRUTH, _Kind.NULL}:
-            raise self._refuse(f"{self._said(node)} is {found.kind}, not TRUE or FALSE", "compare it with something")
+            raise self._refuse(
+                f"{self._find_written_text(node)} is {found.kind}, not TRUE or FALSE", "compare it with something"
+            )
         return found.term
 
-    def _compared(self, op: str, left: Any, right: Any) -> _Typed:
+    def _read_comparison(self, op: str, left: Any, right: Any) -> _Typed:
         one, other = self._alike(left, right)
         if one.kind is _Kind.TRUTH and op not in {"=", "<>", "<=>"}:
             raise self._refuse(f"TRUE and FALSE are compared by {op}", "say AND, OR and NOT")
@@ -159,10 +161,12 @@ class _ConditionReader:
             return _Typed(_Kind.TRUTH, Term("is", (self._truth(node.this), wanted)))
         raise self._unusable(node)
 
-    def _counted(self, op: str, node: Any) -> _Typed:
+    def _read_arithmetic(self, op: str, node: Any) -> _Typed:
         parts = [self._whole(each) for each in (node.this, node.expression)]
         if op == "%" and not (parts[1].op == "value" and parts[1].value):
-            raise self._refuse(f"{self._said(node)} divides by what may be 0", "write the divisor as a number")
+            raise self._refuse(
+                f"{self._find_written_text(node)} divides by what may be 0", "write the divisor as a number"
+            )
         return _Typed(_Kind.NUMBER, Term(op, tuple(parts)))
 
     def _negative(self, node: Any) -> _Typed:
@@ -174,16 +178,16 @@ class _ConditionReader:
     def _whole(self, node: Any) -> Term:
         found = self.read(node)
         if found.kind in {_Kind.INSTANT, _Kind.DATE}:
-            what = f"{self._said(node)} is {found.kind}, and nothing is added to it"
+            what = f"{self._find_written_text(node)} is {found.kind}, and nothing is added to it"
             raise self._refuse(what, "write the other side out, as in WINDOW_START() < '2024-01-01'")
         is_whole = not found.is_written or isinstance(found.term.value, int | None)
         if found.kind not in {_Kind.NUMBER, _Kind.NULL} or not is_whole:
-            raise self._refuse(f"{self._said(node)} is no whole number", "count with whole numbers")
+            raise self._refuse(f"{self._find_written_text(node)} is no whole number", "count with whole numbers")
         return found.term
 
-    def _called(self, node: Any) -> _Typed:
+    def _read_call(self, node: Any) -> _Typed:
         if isinstance(node, exp.Anonymous):
-            return self._named(node)
+            return self._read_named_call(node)
         if op := _LOCAL.get(type(node)):
             return self._part(op, node.this)
         if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format"):
@@ -195,10 +199,10 @@ class _ConditionReader:
             if to in {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ}:
                 return self._cast(node, _Kind.INSTANT)
             if to is exp.DType.BIGINT and isinstance(node.this, exp.Literal) and not node.this.is_string:  # 2L
-                return self._written(node.this)
+                return self._read_literal(node.this)
         raise self._unusable(node)
 
-    def _named(self, node: Any) -> _Typed:
+    def _read_named_call(self, node: Any) -> _Typed:
         upper = str(node.this).upper()
         if upper in _WINDOW and not node.expressions:
             return _Typed(_Kind.TEXT if upper == "TIMELABEL" else _Kind.INSTANT, Term(_WINDOW[upper]))
@@ -209,13 +213,13 @@ class _ConditionReader:
     def _part(self, op: str, node: Any) -> _Typed:
         """Read a part of a local date or time; a date has no hours."""
         inside = node.this if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format") else node
-        found = self._time(self.read(inside), None, self._said(inside))
+        found = self._time(self.read(inside), None, self._find_written_text(inside))
         if found.kind is _Kind.DATE and op in _CLOCK:
             raise self._refuse(f"{op} is asked of a date, which has none", f"say {op}(WINDOW_START())")
         return _Typed(_Kind.NUMBER, Term(op, (found.term,)))
 
     def _cast(self, node: Any, kind: _Kind) -> _Typed:
-        return self._time(self.read(node.this), kind, self._said(node.this))
+        return self._time(self.read(node.this), kind, self._find_written_text(node.this))
 
     def _alike(self, left: Any, right: Any) -> tuple[_Typed, _Typed]:
         """Convert two values to one kind: a literal text next to a time is a time, a date is the start of its day."""
@@ -225,8 +229,10 @@ class _ConditionReader:
         kinds = {one.kind, other.kind}
         for kind in (_Kind.INSTANT, _Kind.DATE):
             if kind in kinds and kinds <= {_Kind.INSTANT, _Kind.DATE, _Kind.TEXT}:
-                return self._time(one, kind, self._said(left)), self._time(other, kind, self._said(right))
-        what = f"{self._said(left)} is {one.kind}, and {self._said(right)} {other.kind}"
+                return self._time(one, kind, self._find_written_text(left)), self._time(
+                    other, kind, self._find_written_text(right)
+                )
+        what = f"{self._find_written_text(left)} is {one.kind}, and {self._find_written_text(right)} {other.kind}"
         raise self._refuse(what, "compare what is alike")
 
     def _time(self, found: _Typed, kind: _Kind | None, said: str) -> _Typed:
@@ -263,23 +269,23 @@ class _ConditionReader:
             raise self._unusable(node)
 
     def _unusable(self, node: Any, near: str | None = None) -> WaterclockError:
-        said, is_all = self._said(node), self._said(node) == self.span.text
+        said, is_all = self._find_written_text(node), self._find_written_text(node) == self.span.text
         what = f"{said} holds what cannot choose a query" if is_all else f"{said} cannot choose a query"
         if isinstance(node, exp.Column):
             what = f"{said} is a column, and a window has none"
-        return _refused(self.span, what, near or f"what can: {USABLE}")
+        return _condition_error(self.span, what, near or f"what can: {USABLE}")
 
-    def _said(self, node: Any) -> str:
+    def _find_written_text(self, node: Any) -> str:
         """Return a part as the user wrote it; the whole condition if sqlglot's text of the part differs."""
         text, own = self.span.text, str(node.sql("databricks"))
         at = text.lower().find(own.lower())
         return text[at : at + len(own)] if at >= 0 else text
 
     def _refuse(self, what: str, fix: str) -> WaterclockError:
-        return _refused(self.span, what, fix)
+        return _condition_error(self.span, what, fix)
 
 
-def _refused(span: Span, what: str, fix: str) -> WaterclockError:
+def _condition_error(span: Span, what: str, fix: str) -> WaterclockError:
     return span.refuse("E246", what, why=_WHY, fix=fix)
 
 

@@ -105,7 +105,7 @@ def settle_connections(
             "E221",
             f"unknown connection {name}",
             why="a connection and its type are declared in DPL, its address here",
-            fix=did_you_mean(name, said, otherwise=_declared_as(name, config, capabilities)),
+            fix=did_you_mean(name, said, otherwise=_suggest_declaration(name, config, capabilities)),
         )
         for name in unknown
     )
@@ -128,7 +128,7 @@ def settle_connections(
     return Systems(connections, frozenset(said), capabilities)
 
 
-def _declared_as(name: str, config: Config, capabilities: Mapping[str, Capabilities]) -> str:
+def _suggest_declaration(name: str, config: Config, capabilities: Mapping[str, Capabilities]) -> str:
     """Return the fix for an undeclared connection with options, which determine its possible types."""
     options = set(config.environment.connections[name])
     fitting = sorted(
@@ -233,7 +233,7 @@ def _check_secrets(
     for connection in connections:
         for key, value in connection.options.items():
             if isinstance(value, Secret) and not secrets.has(value.name):
-                errors.append(span_of(connection.name, key).placing(secrets.unresolved(value.name)))
+                errors.append(span_of(connection.name, key).locate_error(secrets.unresolved_error(value.name)))
 
 
 def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config: Config) -> Span:
@@ -269,11 +269,11 @@ def _wrong_options(
             yield span_of(name).refuse(
                 "E223",
                 f"option {name} is {problem}, not {'a secret' if isinstance(value, Secret) else repr(value)}",
-                fix=_meant(value, option),
+                fix=_suggest_value(value, option),
             )
 
 
-def _meant(value: Value | Secret, option: Option) -> str:
+def _suggest_value(value: Value | Secret, option: Option) -> str:
     """Return the fix for an illegal value of an option."""
     if option.choices:
         text = str(value).lower()

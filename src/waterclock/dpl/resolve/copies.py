@@ -36,25 +36,25 @@ def _publish(draft: Draft, table: Draft, systems: Systems) -> Iterator[Watercloc
     said = draft.statement.value("OPTIONS", OptionsSaid)
     span = said.spans.get("format", draft.span) if said else draft.span
     if table.source is None or not _copies(table.source.unit, systems):
-        yield _refused(
+        yield _copy_error(
             span, f"{table.name} holds no files to copy", "its rows are what was read of them, or made",
             f"publish a COLLECT with OPTIONS (format '{_RAW}'), or say another format",
         )  # fmt: skip
         return
     if not draft.columns.is_open:
-        yield _refused(
+        yield _copy_error(
             draft.at("COLUMNS"), "columns of what is copied", "a file is copied whole, with all that is in it",
             "leave the list out; to send some columns, collect what the files hold",
         )  # fmt: skip
     if draft.mode is not Mode.APPEND:
-        yield _refused(
+        yield _copy_error(
             draft.at("MODE"), f"{draft.mode.name} of what is copied", "each label brings files and takes none away",
             f"say {table.name} PARTITIONED, or APPEND of both",
         )  # fmt: skip
     named = {column.name.lower() for column in table.columns.named}
     lacking = [name for name in _NEEDED if not table.columns.is_open and name not in named]
     if lacking:
-        yield _refused(
+        yield _copy_error(
             span, f"{table.name} has no {', '.join(lacking)}", "by these a copy is found, ordered and checked",
             f"name {', '.join(lacking)} in the columns of the COLLECT",
         )  # fmt: skip
@@ -68,5 +68,5 @@ def _copies(unit: Unit, systems: Systems) -> bool:
     return capabilities is not None and capabilities.copies and unit.options.get("format") == _RAW
 
 
-def _refused(span: Span, what: str, why: str, fix: str) -> WaterclockError:
+def _copy_error(span: Span, what: str, why: str, fix: str) -> WaterclockError:
     return span.refuse("E287", what, why=why, fix=fix)

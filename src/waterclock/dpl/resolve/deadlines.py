@@ -9,7 +9,7 @@ from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.watermarks import watermark_of
 from waterclock.dpl.syntax.statements import DeadlineSaid, StatementKind, WatermarkSaid
 from waterclock.errors import WaterclockError
-from waterclock.flow.watermarks import carried_by
+from waterclock.flow.watermarks import find_earliest_advance
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration, elapsed_text
 from waterclock.timelabel.instant import EPOCH
@@ -72,7 +72,7 @@ def _too_soon(
     what = "can be done"
     if is_by_watermark(draft) and said is not None:
         first = cadence.ceil(EPOCH)
-        delay += carried_by(cadence, first, watermark_of(said)) - first
+        delay += find_earliest_advance(cadence, first, watermark_of(said)) - first
         what = "can be passed by its watermark"
         due = f"the first rows that carry the watermark past a window are due {elapsed_text(delay)} after its end"
     within = deadline.after(EPOCH, "UTC") - EPOCH - delay
@@ -83,7 +83,7 @@ def _too_soon(
             why=due,
             fix=f"say a longer one, as in DEADLINE {int(delay // _HOUR) + 2} HOURS",
         )
-    elif runtime is not None and runtime.elapsed() > within:
+    elif runtime is not None and runtime.to_timedelta() > within:
         yield draft.at(RUNTIME).refuse(
             "E277",
             f"a batch of {draft.name} may take {runtime}, and is to be done within {elapsed_text(within)}",

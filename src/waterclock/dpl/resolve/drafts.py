@@ -15,7 +15,7 @@ from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
 from waterclock.dpl.resolve.hidden import hidden_keys, with_hidden_rules, with_hidden_untracked
 from waterclock.dpl.resolve.links import by_link
-from waterclock.dpl.resolve.lookbacks import changed_of
+from waterclock.dpl.resolve.lookbacks import resolve_changed
 from waterclock.dpl.resolve.measures import measures_of
 from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
 from waterclock.dpl.resolve.origins import refused_origins
@@ -121,7 +121,7 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     draft.on_restate = _on_restate(draft, config)
     if kind is Kind.COLLECT:
         draft.source = _source(draft, systems, errors)
-        if of_lines := _said_of(statement, of_lines=True):
+        if of_lines := _list_declared_rules(statement, of_lines=True):
             capabilities = systems.of(draft.source.unit) if draft.source else None
             draft.columns = replace(draft.columns, unread=unread_of(of_lines, capabilities, errors))
         draft.columns = with_op(draft)
@@ -142,7 +142,7 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     return draft
 
 
-def _said_of(statement: Statement, *, of_lines: bool) -> list[RuleSaid]:
+def _list_declared_rules(statement: Statement, *, of_lines: bool) -> list[RuleSaid]:
     """Return the EXPECTs of a statement; for a COLLECT, either those of lines or those of rows."""
     said = [one for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
     is_collect = statement.kind is StatementKind.COLLECT
@@ -150,11 +150,11 @@ def _said_of(statement: Statement, *, of_lines: bool) -> list[RuleSaid]:
 
 
 def _rules(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> tuple[Rule, ...]:
-    said = _said_of(statement, of_lines=False)
+    said = _list_declared_rules(statement, of_lines=False)
     rules = [rule for rule in (rule_of(one, variables, errors) for one in said) if rule]
     columns = statement.value("COLUMNS", ColumnsSaid)
-    seen = {rule.name for column in (columns.columns if columns else ()) for rule in _named(column)}
-    seen |= {one.name or one.expression.text for one in _said_of(statement, of_lines=True)}
+    seen = {rule.name for column in (columns.columns if columns else ()) for rule in _resolve_column_rules(column)}
+    seen |= {one.name or one.expression.text for one in _list_declared_rules(statement, of_lines=True)}
     for rule, span in zip(rules, (one.expression.span for one in said), strict=False):
         if rule.name in seen:
             errors.append(
@@ -166,7 +166,7 @@ def _rules(statement: Statement, variables: Mapping[str, Any], errors: list[Wate
     return tuple(rules)
 
 
-def _named(column: ColumnSaid) -> Iterable[Rule]:
+def _resolve_column_rules(column: ColumnSaid) -> Iterable[Rule]:
     return [rule for rule in (rule_of(said, {}, [], in_column=True) for said in column.rules) if rule]
 
 
@@ -235,7 +235,7 @@ def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> So
     check_stream(draft, unit, capabilities, errors)
     errors.extend(refused_origins(statement, capabilities, by_changes=by.batching is Batching.CHANGES))
     awaits = awaits_of(statement, capabilities, by.batching, errors)
-    changed = changed_of(statement, by, capabilities, errors)
+    changed = resolve_changed(statement, by, capabilities, errors)
     return Source(unit, by.batching, by.time_column, by.lookback, awaits, changed)
 
 
@@ -313,7 +313,7 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
                 )
             )
         if is_partitioned and batching in _WHOLE and not statement.has_failed("BY"):
-            errors.append(_needs_by(draft, "is PARTITIONED"))
+            errors.append(_missing_by_error(draft, "is PARTITIONED"))
         return
     draft.mode = said.mode
     errors.extend(_said_of_a_publish(draft, said))
@@ -327,7 +327,7 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
             )
         )
     elif batching in _WHOLE and said.mode not in _WHOLE[batching] and not statement.has_failed("BY"):
-        errors.append(_needs_by(draft, f"says {said.mode.name}"))
+        errors.append(_missing_by_error(draft, f"says {said.mode.name}"))
     if said.mode is Mode.MERGE:
         settle_merge(draft, said, draft.columns.keys, variables, errors)
     if said.mode is Mode.TEMPORAL:
@@ -341,7 +341,7 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
 _WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mode.REPLACE}}
 
 
-def _needs_by(draft: Draft, what: str) -> WaterclockError:
+def _missing_by_error(draft: Draft, what: str) -> WaterclockError:
     return draft.at("MODE").refuse(
         "E226",
         f"{draft.name} {what}, and not what decides the window of a row",

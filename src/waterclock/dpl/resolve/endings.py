@@ -17,11 +17,11 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.endings import Ending
 
 
-def ending_of(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
+def resolve_ending(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
     """Return a column's end and its expression until then; None if it declares none, or an invalid one."""
     if said.retires is None:
         return None
-    problems = list(_refused(said))
+    problems = list(_check_ending(said))
     made_as = None
     if said.made_as is not None:
         problems += check_expression(said.made_as)
@@ -47,7 +47,7 @@ def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
         for node in rule.tree.find_all(exp.Column):
             if (said := ending.get(node.parts[0].name.lower())) is not None:
                 yield _wrongly(said, rule.span, "is asked of by a rule, and ends", "it is NULL from that day on")
-    needed = _needed(statement, mode)
+    needed = _find_required_columns(statement, mode)
     for name, said in ending.items():
         if name in needed:
             yield _wrongly(said, said.span, f"is what {needed[name]} goes by", "its rows are put together by it")
@@ -73,7 +73,7 @@ def _rules(statement: Statement) -> Iterator[Expression]:
     return (rule.expression for rule in said if not rule.of)
 
 
-def _needed(statement: Statement, mode: ModeSaid | None) -> dict[str, str]:
+def _find_required_columns(statement: Statement, mode: ModeSaid | None) -> dict[str, str]:
     by = statement.clause("BY")
     time = getattr(by.value, "time_column", None) if by else None
     needed = {time.lower(): "BY DATA TIME"} if time else {}
@@ -86,7 +86,7 @@ def _needed(statement: Statement, mode: ModeSaid | None) -> dict[str, str]:
     return needed
 
 
-def _refused(said: ColumnSaid) -> Iterator[WaterclockError]:
+def _check_ending(said: ColumnSaid) -> Iterator[WaterclockError]:
     if said.retires is None:
         return
     try:

@@ -13,12 +13,12 @@ from waterclock.dpl.resolve.code_before import (
     draft_before,
     flat_before,
     late_rows_before,
-    said_before,
+    restore_former_names,
     text_before,
     with_names,
 )
 from waterclock.dpl.resolve.drafts import Draft
-from waterclock.dpl.resolve.hidden import says_of_hidden
+from waterclock.dpl.resolve.hidden import describe_hidden
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
 from waterclock.flow.checks import every_rule, keeps_unread
 from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
@@ -91,7 +91,7 @@ def fingerprint_of(
     parts += [f"{name}={text}" for name, text in sorted(queries.items())]
     parts += [str(read) for read in draft.reads]
     parts += [repr(flat) for flat in flats]
-    parts += [said_before(text, before) for text in says_of_hidden(draft)]
+    parts += [restore_former_names(text, before) for text in describe_hidden(draft)]
     parts += [_source(draft.source), draft.destination and str(draft.destination)]
     parts += [f"CLOSE WHEN {draft.closes.expression} {draft.closes.marks}"] if draft.closes else []
     late_rows = (clause.value for clause in draft.statement.clauses if clause.word == "LATE ROWS")

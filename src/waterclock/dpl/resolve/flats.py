@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from copy import copy
 
 from waterclock.dpl.resolve.drafts import Draft
-from waterclock.dpl.syntax.cursor import placed
+from waterclock.dpl.syntax.cursor import ensure_place
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid
 from waterclock.errors import WaterclockError
@@ -24,11 +24,11 @@ class Flats:
 
     def of(self, name: str, span: Span, *, is_exact: bool) -> Flat | None:
         """Return the flat read of a table that is read at `span`; None if it is invalid, which is reported."""
-        flat = self.known(name, is_exact=is_exact)
-        self.errors.extend(self._placed(copy(error), span) for error in self._found[name, is_exact][1])
+        flat = self.find(name, is_exact=is_exact)
+        self.errors.extend(self._locate_error(copy(error), span) for error in self._found[name, is_exact][1])
         return flat
 
-    def known(self, name: str, *, is_exact: bool) -> Flat | None:
+    def find(self, name: str, *, is_exact: bool) -> Flat | None:
         """Return the flat read of a table without reporting errors."""
         if name not in self.drafts:
             return None
@@ -37,7 +37,7 @@ class Flats:
             self._found[name, is_exact] = flat_of(self.drafts, name, errors, is_exact=is_exact), errors
         return self._found[name, is_exact][0]
 
-    def _placed(self, error: WaterclockError, span: Span) -> WaterclockError:
+    def _locate_error(self, error: WaterclockError, span: Span) -> WaterclockError:
         """Return an error with the line of the column that it is about; one without a place is about the read."""
         for draft in self.drafts.values() if error.where else ():
             said = draft.statement.value("COLUMNS", ColumnsSaid)
@@ -45,4 +45,4 @@ class Flats:
                 if str(column.span.place) == error.where:
                     error.excerpt = column.span.source.excerpt(column.span.start, column.span.end)
                     return error
-        return placed(error, span)
+        return ensure_place(error, span)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Argument, Flat, Query
 
 
-def refused_hidden(column: ColumnSaid, kind: StatementKind) -> WaterclockError | None:
+def check_hidden_column(column: ColumnSaid, kind: StatementKind) -> WaterclockError | None:
     """Return an error for HIDDEN in the list of a PUBLISH or VIEW, or on a KEY column, else None."""
     span = column.hidden_span
     if span is None:
@@ -64,7 +64,7 @@ def _hidden_key(span: Span, name: str) -> WaterclockError:
     )
 
 
-def hidden_in(statement: Statement | None) -> tuple[str, ...]:
+def list_hidden_columns(statement: Statement | None) -> tuple[str, ...]:
     """Return the HIDDEN columns that a table's statement declares."""
     said = statement.value("COLUMNS", ColumnsSaid) if statement is not None else None
     if said is None or statement is None or statement.kind not in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
@@ -74,7 +74,7 @@ def hidden_in(statement: Statement | None) -> tuple[str, ...]:
 
 def with_hidden_rules(draft: Draft) -> None:
     """Give a `*` in a table's rule the same columns as in a query, also next to an EXCEPT of its own."""
-    hidden = draft.columns.hidden
+    hidden = draft.columns.hidden_columns
     if hidden:
         draft.rules = tuple(replace(rule, expression=stars_without(rule.expression, hidden)) for rule in draft.rules)
 
@@ -82,7 +82,7 @@ def with_hidden_rules(draft: Draft) -> None:
 def with_hidden_input_rules(drafts: Mapping[str, Draft]) -> None:
     """Give a `*` in a rule OF an input the same columns as in a query of it."""
     for draft in drafts.values():
-        hidden = {rule.of: drafts[rule.of].columns.hidden for rule in draft.input_rules if rule.of in drafts}
+        hidden = {rule.of: drafts[rule.of].columns.hidden_columns for rule in draft.input_rules if rule.of in drafts}
         if any(hidden.values()):
             draft.input_rules = tuple(
                 replace(rule, expression=stars_without(rule.expression, columns))
@@ -95,15 +95,15 @@ def with_hidden_input_rules(drafts: Mapping[str, Draft]) -> None:
 def with_hidden_untracked(draft: Draft) -> None:
     """Keep a TEMPORAL without a TRACK from making versions when only a HIDDEN column changed."""
     fold = draft.fold
-    if isinstance(fold, Temporal) and not fold.track and draft.columns.hidden:
-        draft.fold = replace(fold, untracked=draft.hidden)
+    if isinstance(fold, Temporal) and not fold.track and draft.columns.hidden_columns:
+        draft.fold = replace(fold, untracked=draft.hidden_columns)
 
 
 def with_left_out(draft: Draft, table: Draft) -> None:
     """Let a PUBLISH with an open list leave out the HIDDEN columns of its table, except those that it names."""
     if draft.columns.is_open:
         named = {column.name.lower() for column in draft.columns.named}
-        left_out = tuple(name for name in table.columns.hidden if name.lower() not in named)
+        left_out = tuple(name for name in table.columns.hidden_columns if name.lower() not in named)
         draft.columns = replace(draft.columns, left_out=left_out)
 
 
@@ -124,7 +124,7 @@ def hidden_of_view(span: Span, name: str) -> WaterclockError:
     )
 
 
-def says_of_hidden(draft: Draft) -> list[str]:
+def describe_hidden(draft: Draft) -> list[str]:
     """Return texts that name the HIDDEN columns left out of a table's code; none if there are none.
 
     Code that names all its columns does not depend on which others are HIDDEN.

@@ -21,7 +21,7 @@ def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
     for draft in drafts:
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         columns = said.columns if said else ()
-        yield from _doubled(columns)
+        yield from _check_duplicate_rules(columns)
         yield from _of_key(columns)
         yield from _of_time(draft, columns)
         yield from _of_fold(draft, columns)
@@ -83,7 +83,7 @@ def _of_season(draft: Draft) -> Iterator[WaterclockError]:
         )
 
 
-def _doubled(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
+def _check_duplicate_rules(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
     seen: set[str] = set()
     for column in columns:
         for rule in column.rules:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from sqlglot import exp
 
 from waterclock.dpl.query.references import find_in_branches
-from waterclock.dpl.resolve.hidden import hidden_in
+from waterclock.dpl.resolve.hidden import list_hidden_columns
 from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText
@@ -18,7 +18,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import OnRestate, ReadKind
 from waterclock.flow.declarations import Read, Value
 from waterclock.flow.late_rows import REASON, LateRows, late_of
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.timelabel.duration import Duration
 
 KEEPS_LATE = "LATE ROWS"
@@ -54,7 +54,7 @@ def with_late_rows(
                 own = late_of(statement.name) if len(reads) == 1 else f"{late_of(statement.name)}_{_short(read.table)}"
                 late_rows = LateRows(statement.name, column, read.span, within)
                 if own.lower() not in names:
-                    hidden = hidden_in(names.get(read.table.lower()))
+                    hidden = list_hidden_columns(names.get(read.table.lower()))
                     kept.append(_late_rows(statement, read, own, late_rows, hidden, variables))
                 elif len(reads) > 1:  # names with the suffix _late are refused by the rules of names
                     errors.append(_is_ours(names[own.lower()], statement))
@@ -104,9 +104,9 @@ def _late_rows(
     hidden: Sequence[str],
     variables: Mapping[str, Value],
 ) -> Statement:
-    name, of = (".".join(map(quoted, table.split("."))) for table in (own, read.table))
-    columns = f"({', '.join(f'{quoted(column)} HIDDEN' for column in hidden)}, *) " if hidden else ""
-    named = "".join(f"{quoted(column)}, " for column in hidden)
+    name, of = (".".join(map(quote_name, table.split("."))) for table in (own, read.table))
+    columns = f"({', '.join(f'{quote_name(column)} HIDDEN' for column in hidden)}, *) " if hidden else ""
+    named = "".join(f"{quote_name(column)}, " for column in hidden)
     # only the batch knows which rows are late, from when the books of windows were closed
     text = (
         f"TRANSFORM {name} PARTITIONED {columns}"

@@ -69,7 +69,7 @@ def _read(draft: Draft, read: Read, other: Draft, span: Span) -> WaterclockError
     if not fits(own, cadence):
         return _misfit(draft, own, read, cadence, span)
     if read.span is not None:
-        return _spanning(own, read, read.span, other, cadence, span)
+        return _check_span(own, read, read.span, other, cadence, span)
     return _beyond_window(draft, own, read, other.retain, span) if other.retain else None
 
 
@@ -98,7 +98,7 @@ def _words(cadence: Cadence) -> str:
     return str(Cadence(cadence.period, zone=cadence.zone))
 
 
-def _spanning(
+def _check_span(
     own: Cadence, read: Read, back: Duration, other: Draft, cadence: Cadence, span: Span
 ) -> WaterclockError | None:
     is_idle = read.kind is ReadKind.PREVIOUS and looks_back_at_nothing(back, own)
@@ -179,7 +179,7 @@ def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
     which include every kind of day that the current zones have.
     """
     if read.period.unit is TimeUnit.MINUTE and back.unit in {"SECOND", "MINUTE", "HOUR"}:
-        return back.elapsed() % timedelta(minutes=read.period.count) == timedelta(0)
+        return back.to_timedelta() % timedelta(minutes=read.period.count) == timedelta(0)
     probe = own
     if own.period.unit is TimeUnit.MINUTE:
         probe = Cadence(Period(TimeUnit.DAY), zone=own.zone)
@@ -242,10 +242,10 @@ def _inside_circle(
                 fix=f"say {read.table} or PREVIOUS({read.table})",
             )
         if read.kind is ReadKind.PREVIOUS:
-            yield from _undeclared(draft, read, drafts[read.table], span)
+            yield from _check_declared_columns(draft, read, drafts[read.table], span)
 
 
-def _undeclared(draft: Draft, read: Read, other: Draft, span: Span) -> Iterator[WaterclockError]:
+def _check_declared_columns(draft: Draft, read: Read, other: Draft, span: Span) -> Iterator[WaterclockError]:
     if other.columns.are_declared:
         return
     untyped = [column.name for column in other.columns.named if column.type is None]

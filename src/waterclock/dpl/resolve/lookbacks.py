@@ -9,7 +9,7 @@ from waterclock.flow.choices import FOLDS
 from waterclock.flow.lookbacks import Changed, Tells
 
 
-def changed_of(
+def resolve_changed(
     statement: Statement, by: BatchedSaid, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> Changed | None:
     """Return the declared CHANGED; report a source that cannot detect changes, or detects them by other means."""
@@ -17,14 +17,14 @@ def changed_of(
     if said is None:
         return None
     mode = statement.value("MODE", ModeSaid)
-    error = _of_fold(said, mode) if mode is not None and mode.mode in FOLDS else _refused(said, by, capabilities)
+    error = _of_fold(said, mode) if mode is not None and mode.mode in FOLDS else _check_changed(said, by, capabilities)
     if error is not None:
         errors.append(error)
         return None
     return Changed(said.column)
 
 
-def _refused(said: ChangedSaid, by: BatchedSaid, capabilities: Capabilities | None) -> WaterclockError | None:
+def _check_changed(said: ChangedSaid, by: BatchedSaid, capabilities: Capabilities | None) -> WaterclockError | None:
     if capabilities is None:
         return None
     if capabilities.changes is None:

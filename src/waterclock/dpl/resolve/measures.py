@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waterclock.dpl.resolve.comparisons import asks_history, not_counted
+from waterclock.dpl.resolve.comparisons import asks_history, find_uncountable_word
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
 from waterclock.dpl.syntax.statements import Expression, MeasureSaid, Statement, StatementKind
@@ -35,7 +35,7 @@ def measures_of(
             profiled.append(said)
             continue
         is_offline = said.offline is not None
-        problems = [*check_expression(said.expression), *_uncounted(said.expression, is_offline=is_offline)]
+        problems = [*check_expression(said.expression), *_check_measure(said.expression, is_offline=is_offline)]
         if said.name.lower() in found or said.name.lower() == ROWS:
             fix = "give it another name" if said.name.lower() in found else "rows are counted of every batch anyway"
             what = f"two measures are called {said.name}" if said.name.lower() in found else "a measure called rows"
@@ -83,12 +83,12 @@ def _period(statement: Statement, saids: list[MeasureSaid], errors: list[Watercl
     return first.offline
 
 
-def _uncounted(expression: Expression, *, is_offline: bool) -> list[WaterclockError]:
+def _check_measure(expression: Expression, *, is_offline: bool) -> list[WaterclockError]:
     if asks_history(expression):
         what, fix = "a measure asks what was before", "say it as a rule: EXPECT count(*) > 0.5 * last_good(count(*))"
     elif not has_aggregate(expression.tree):
         what, fix = f"{expression.text} is no aggregate", "say how the rows become one value: sum(...), max(...)"
-    elif (sign := not_counted(expression.text)) is not None and not (is_offline and sign != "OVER"):
+    elif (sign := find_uncountable_word(expression.text)) is not None and not (is_offline and sign != "OVER"):
         fixes = {"DISTINCT": "approx_count_distinct(...) can", "FILTER": "count_if(...) or sum(CASE WHEN ...) can"}
         what = f"{sign} in {expression.text} cannot be counted while rows are written"
         fix = fixes.get(sign, "make it a table of its own: TRANSFORM ... AS SELECT ...")

@@ -55,7 +55,7 @@ def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], 
         spelt(name for name in consumed if name.lower() not in kept),
         spelt(more.track),
         spelt(more.values),
-        are_all_values=more.are_all_values or (_tells_all(draft) and not (more.values or more.are_all_missing)),
+        are_all_values=more.are_all_values or (_has_complete_rows(draft) and not (more.values or more.are_all_missing)),
         fills_back=more.fills_back,
         is_of_snapshots=_is_snapshot(draft),
     )
@@ -67,7 +67,7 @@ def _is_snapshot(draft: Draft) -> bool:
     return draft.source is not None and draft.source.batching is Batching.SNAPSHOT
 
 
-def _tells_all(draft: Draft) -> bool:
+def _has_complete_rows(draft: Draft) -> bool:
     """Return whether a row of a key is complete: in a snapshot or a log, NULL means that there is no value."""
     return _is_snapshot(draft) or (draft.source is not None and draft.source.batching is Batching.CHANGES)
 
@@ -139,7 +139,7 @@ def _contradictions(draft: Draft, temporal: Temporal, more: TemporalSaid) -> Ite
     for words, names in (("TRACK", more.track), ("NULLS VALUE", more.values)):
         for name in names:
             yield from _no_attribute(name, find_name(name, more.spans[words]), words, temporal, keys)
-    yield from _declared(draft, temporal)
+    yield from _check_column_list(draft, temporal)
 
 
 def _no_attribute(name: str, span: Span, words: str, temporal: Temporal, keys: set[str]) -> Iterator[WaterclockError]:
@@ -160,7 +160,7 @@ def _no_attribute(name: str, span: Span, words: str, temporal: Temporal, keys: s
         )
 
 
-def _declared(draft: Draft, temporal: Temporal) -> Iterator[WaterclockError]:
+def _check_column_list(draft: Draft, temporal: Temporal) -> Iterator[WaterclockError]:
     """Check the column list: no column has a name of the record, and the time is an instant."""
     said = draft.statement.value("COLUMNS", ColumnsSaid)
     for column in said.columns if said else ():

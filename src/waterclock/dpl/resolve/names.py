@@ -33,7 +33,7 @@ def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> 
             errors.append(_duplicate(statement, first))
             if statement.name == first.name:
                 continue
-        errors.extend(_reserved(statement))
+        errors.extend(_check_reserved_names(statement))
         if statement.kind is StatementKind.CONNECTION and statement.name == PROJECT:
             continue
         names[statement.kind][statement.name] = statement
@@ -41,7 +41,7 @@ def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> 
     return names
 
 
-def _reserved(statement: Statement) -> Iterator[WaterclockError]:
+def _check_reserved_names(statement: Statement) -> Iterator[WaterclockError]:
     name, span = statement.name, statement.span
     if statement.kind is StatementKind.CONNECTION and name == PROJECT:
         yield span.refuse(

@@ -20,7 +20,7 @@ def check_offline(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
         if fits(asked, draft.cadence):
             continue
         nearest = nearest_fitting_cadence(asked, draft.cadence).period
-        span = next((span for said in _said(draft) if (span := said.offline_span) is not None), draft.span)
+        span = next((span for said in _list_measures(draft) if (span := said.offline_span) is not None), draft.span)
         yield span.refuse(
             "E390",
             f"OFFLINE {draft.offline.period} of windows of {draft.cadence.period}",
@@ -29,7 +29,7 @@ def check_offline(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
         )
 
 
-def _said(draft: Draft) -> list[MeasureSaid]:
+def _list_measures(draft: Draft) -> list[MeasureSaid]:
     return [said for clause in draft.statement.clauses if clause.word == "MEASURE" for said in clause.value]
 
 

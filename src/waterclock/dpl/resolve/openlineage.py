@@ -69,7 +69,7 @@ def _check_secrets(
 ) -> None:
     for key, value in values.items():
         if isinstance(value, Secret) and not secrets.has(value.name):
-            errors.append(config.place((_SECTION, key)).placing(secrets.unresolved(value.name)))
+            errors.append(config.place((_SECTION, key)).locate_error(secrets.unresolved_error(value.name)))
 
 
 def _refuse(

@@ -62,23 +62,23 @@ class _OverwriteReader:
         if isinstance(node, exp.Not):
             return Term("not", (self.read(node.this),))
         if op := _COMPARE.get(type(node)):
-            return self._compared(op, node.this, node.expression)
+            return self._read_comparison(op, node.this, node.expression)
         if isinstance(node, exp.Between):
-            low = self._compared(">=", node.this, node.args["low"])
-            return Term("and", (low, self._compared("<=", node.this, node.args["high"])))
+            low = self._read_comparison(">=", node.this, node.args["low"])
+            return Term("and", (low, self._read_comparison("<=", node.this, node.args["high"])))
         if isinstance(node, exp.In) and node.expressions:
-            return Term("or", tuple(self._compared("=", node.this, each) for each in node.expressions))
+            return Term("or", tuple(self._read_comparison("=", node.this, each) for each in node.expressions))
         if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
             return Term("null", (self._column(node.this),))
-        raise self._refused(node)
+        raise self._condition_error(node)
 
-    def _compared(self, op: str, left: Any, right: Any) -> Term:
+    def _read_comparison(self, op: str, left: Any, right: Any) -> Term:
         if isinstance(right, exp.Column):
             left, right, op = right, left, _TURNED.get(op, op)
         column, value = self._column(left), self._value(right)
         if isinstance(value, str | bool) and op not in {"=", "<>"}:
             why = "texts have another order in each database" if isinstance(value, str) else "they have no order"
-            raise self._refused(right, why)
+            raise self._condition_error(right, why)
         return Term(op, (column, Term("value", value=value)))
 
     def _column(self, node: Any) -> Term:
@@ -86,7 +86,7 @@ class _OverwriteReader:
             return self._column(node.this)
         if isinstance(node, exp.Column) and len(node.parts) == 1:
             return Term("column", value=node.name)
-        raise self._refused(node)
+        raise self._condition_error(node)
 
     def _value(self, node: Any) -> Fixed:
         if isinstance(node, exp.Paren):
@@ -103,10 +103,10 @@ class _OverwriteReader:
             found = node.this if node.is_string else int(node.this) if node.this.isdigit() else Decimal(node.this)
         found = Decimal(repr(found)) if isinstance(found, float) else found
         if found is None or isinstance(found, date):
-            raise self._refused(node)
+            raise self._condition_error(node)
         return found  # type: ignore[no-any-return] # a text, a number or a truth
 
-    def _refused(self, node: Any, why: str | None = None) -> WaterclockError:
+    def _condition_error(self, node: Any, why: str | None = None) -> WaterclockError:
         return self.span.refuse(
             "E830",
             f"{node.sql(dialect='databricks')} cannot say which rows of a destination are replaced",

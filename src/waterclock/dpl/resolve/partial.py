@@ -27,7 +27,7 @@ def check_partial(drafts: Mapping[str, Draft], found: Mapping[str, QueryNames]) 
     )
     for draft in drafts.values():
         if draft.statement.clause("PARTIAL AFTER") is None:
-            yield from _asked_without(draft, found.get(draft.name))
+            yield from _check_is_partial_calls(draft, found.get(draft.name))
         elif draft.name in circles:
             yield draft.at("PARTIAL AFTER").refuse(
                 "E260",
@@ -48,7 +48,7 @@ def _may_lack(draft: Draft, table: str, kind: ReadKind) -> bool:
     return table != draft.name and kind is not ReadKind.LATEST
 
 
-def _asked_without(draft: Draft, found: QueryNames | None) -> Iterator[WaterclockError]:
+def _check_is_partial_calls(draft: Draft, found: QueryNames | None) -> Iterator[WaterclockError]:
     """Report IS_PARTIAL() in the queries of a transform; `found` are the references in them."""
     whole = draft.statement.value("AS", QuerySaid)
     if found is None or whole is None:

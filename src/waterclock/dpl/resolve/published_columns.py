@@ -14,7 +14,7 @@ from waterclock.dpl.resolve.rules import check_expression, has_aggregate
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.folds import Merge
-from waterclock.flow.published import MadeAs, sent_as
+from waterclock.flow.published import MadeAs, find_sent_name
 
 if TYPE_CHECKING:
     from waterclock.dpl.resolve.drafts import Draft
@@ -23,11 +23,11 @@ _OURS = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
 _BY_ROW = "each row is sent by itself, made of its own columns"
 
 
-def made_of(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> MadeAs | None:
+def resolve_expression(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> MadeAs | None:
     """Return the expression of a PUBLISH's column; None if it has none, or if it is refused, which is reported."""
     if said.made_as is None or said.retires is not None:
         return None
-    problems = [*check_expression(said.made_as), *_refused(said, said.made_as)]
+    problems = [*check_expression(said.made_as), *_check_published_expression(said, said.made_as)]
     errors.extend(problems)
     if problems:
         return None
@@ -67,7 +67,7 @@ def with_sent_keys(draft: Draft, said: ModeSaid | None, errors: list[WaterclockE
             key if (own := by_name.get(key.lower())) is None or _is_copy(own.made_as) else None for key in said.keys
         ]
     else:
-        names = [sent_as(draft.columns, key) for key in draft.fold.keys]
+        names = [find_sent_name(draft.columns, key) for key in draft.fold.keys]
     for key, name in zip(draft.fold.keys, names, strict=True):
         if name is None:
             errors.append(_no_key(draft, key, is_made=key.lower() in by_name))
@@ -93,7 +93,7 @@ def _no_key(draft: Draft, key: str, *, is_made: bool) -> WaterclockError:
     )
 
 
-def _refused(said: ColumnSaid, made: Expression) -> Iterator[WaterclockError]:
+def _check_published_expression(said: ColumnSaid, made: Expression) -> Iterator[WaterclockError]:
     tree = made.tree
     called = {node.name.lower() for node in tree.find_all(exp.Anonymous)}
     what = why = fix = None

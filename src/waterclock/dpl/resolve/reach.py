@@ -51,9 +51,13 @@ def _short(draft: Draft, own: Cadence, bound: TimeBound, drafts: Mapping[str, Dr
     at = bound.read.span.source.span(bound.read.start, bound.read.end)
     lateness = f" that is {elapsed_text(late)} late" if late else ""
     if bound.read.name == bound.other.name:
-        match = f"a row of {bound.other.name}{lateness} is held against those up to {_said(bound.most)} before it"
+        match = (
+            f"a row of {bound.other.name}{lateness} is held against those up to {_format_span(bound.most)} before it"
+        )
     else:
-        match = f"a row of {bound.other.name}{lateness} comes up to {_said(bound.most)} after its {bound.read.name}"
+        match = (
+            f"a row of {bound.other.name}{lateness} comes up to {_format_span(bound.most)} after its {bound.read.name}"
+        )
     yield at.refuse(
         "E258",
         f"PAST reaches {bound.read.duration} back, and rows are brought together over {elapsed_text(needed)}",
@@ -62,7 +66,7 @@ def _short(draft: Draft, own: Cadence, bound: TimeBound, drafts: Mapping[str, Dr
     )
 
 
-def _said(span: timedelta) -> str:
+def _format_span(span: timedelta) -> str:
     return elapsed_text(span) if span >= _NO_TIME else f"-{elapsed_text(-span)}"
 
 

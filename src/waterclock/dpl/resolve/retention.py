@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from waterclock.dpl.syntax.cursor import timed
+from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.statements import DeadlineSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
@@ -66,7 +66,7 @@ def _default(draft: Draft, config: Config, key: str, errors: list[WaterclockErro
     if not default:
         return None
     try:
-        kept: Duration = timed(default[1], lambda: parse_duration(str(default[0])))
+        kept: Duration = parse_at(default[1], lambda: parse_duration(str(default[0])))
     except WaterclockError as error:
         errors.append(error)
         return None

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.query.aggregates import aggregate_miscalled, is_aggregate
-from waterclock.dpl.query.builtins import miscalled
+from waterclock.dpl.query.builtins import check_builtin_call
 from waterclock.dpl.query.determinism import nondeterministic
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.references import VALUES
@@ -147,7 +147,7 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
         upper = token.text.upper()
         error = (
             nondeterministic(source, tokens, index, upper)
-            or miscalled(source, tokens, index, upper)
+            or check_builtin_call(source, tokens, index, upper)
             or aggregate_miscalled(source, tokens, index, upper)
         )
         if error is not None:

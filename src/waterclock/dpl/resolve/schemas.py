@@ -11,7 +11,7 @@ from waterclock.dpl.query.column_scope import Resolver, unknown_column
 from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Names, Output, names_of, output_of
 from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.now_texts import now_texts
-from waterclock.dpl.query.outputs import unnamed, unstorable
+from waterclock.dpl.query.outputs import check_column_names, unstorable
 from waterclock.dpl.query.type_families import Family, family_of_type
 from waterclock.dpl.resolve.choosing import unlike
 from waterclock.dpl.resolve.drafts import Draft
@@ -67,7 +67,7 @@ class Schemas:
         for draft in ordered:  # closed lists first: they are the input of PREVIOUS(own)
             self._families[draft.name] = _declared_families(draft.statement)
             if draft.kind is not Kind.PUBLISH:
-                self._tables[draft.name] = _seen(draft, _closed(draft.statement))
+                self._tables[draft.name] = _list_reader_columns(draft, _list_closed_columns(draft.statement))
         for draft in ordered:
             if draft.kind is Kind.PUBLISH:
                 self._publish(draft)
@@ -82,16 +82,16 @@ class Schemas:
         output = made.names
         self._families[draft.name] = {**made.families, **self._families[draft.name]}
         said = draft.statement.value("COLUMNS", ColumnsSaid)
-        columns = _closed(draft.statement)
+        columns = _list_closed_columns(draft.statement)
         if draft.source is not None and draft.source.each is not None:
             self.errors.extend(lacking_parameters(draft, self.columns_of(draft.source.each.table)))
         if draft.kind is not Kind.COLLECT:
             columns = columns or _with_made(said, output)
-            self._declared(said, output, draft)
-            self._recorded(draft, output)
+            self._check_declared(said, output, draft)
+            self._check_reserved_names(draft, output)
         elif columns is None:
             columns = self._last_run(draft, said, self.known.rows if draft.temporal else self.known.tables)
-        self._tables[draft.name] = _seen(draft, columns)
+        self._tables[draft.name] = _list_reader_columns(draft, columns)
         for argument in draft.function.arguments if draft.function else ():
             self.of_flat(argument.flat, draft.at(f"ARGUMENT {argument.name}"))
         for rule in rules_of_inputs(draft):
@@ -121,7 +121,7 @@ class Schemas:
             spans.append(part.span)
             self.errors.extend(resolver.errors)
             if list_said is None or list_said.is_open:
-                self.errors.extend(unnamed(inside.tree, part.span.source))
+                self.errors.extend(check_column_names(inside.tree, part.span.source))
             if statement.kind is StatementKind.TRANSFORM:
                 self.errors.extend(unstorable(outputs[-1], part.span, list_said))
         self.errors.extend(unlike(statement, list_said, spans, outputs, _together))
@@ -138,7 +138,7 @@ class Schemas:
         """Return the columns of a table or view with their type families."""
         if name in self.queries.views:
             return self._view(name)
-        return output_of(self.columns_of(name), self._families.get(name), self.queries.hidden_of(name))
+        return output_of(self.columns_of(name), self._families.get(name), self.queries.list_hidden_columns(name))
 
     def of_flat(self, flat: Flat | None, span: Span) -> Output:
         """Return the columns of a flat read, and report duplicate names; UNKNOWN if not all columns are known."""
@@ -164,7 +164,7 @@ class Schemas:
             if (family := self._families.get(each.table, {}).get(each.column.lower())) is not None
         }
         names = {**names_of(each.name for each in columns), TIMELABEL: TIMELABEL}
-        return output_of(names, families, self.queries.hidden_of(flat.read.table))
+        return output_of(names, families, self.queries.list_hidden_columns(flat.read.table))
 
     def _view(self, name: str) -> Output:
         if name not in self._views:
@@ -172,7 +172,7 @@ class Schemas:
             output = self._output(name, self.queries.views[name])
             said = self.queries.views[name].value("COLUMNS", ColumnsSaid)
             if said is not None and output.names is not None:
-                self.errors.extend(_missing(said.columns, output.names, "the query"))
+                self.errors.extend(_check_columns_exist(said.columns, output.names, "the query"))
             listed = self.queries.columns_of(name)
             self._views[name] = output_of(names_of(listed), output.families) if listed else output
         return self._views[name]
@@ -187,12 +187,12 @@ class Schemas:
         self._families[draft.name] = {**types, **self._families[draft.name]}
         return names_of([*known, *(column.name for column in (said.columns if said else ()))])
 
-    def _declared(self, said: ColumnsSaid | None, output: Names | None, draft: Draft) -> None:
+    def _check_declared(self, said: ColumnsSaid | None, output: Names | None, draft: Draft) -> None:
         if said is not None and output is not None and draft.query is not None:
             brought = [each for each in said.columns if each.made_as is None]
-            self.errors.extend(_missing(brought, output, "the query"))
+            self.errors.extend(_check_columns_exist(brought, output, "the query"))
 
-    def _recorded(self, draft: Draft, output: Names | None) -> None:
+    def _check_reserved_names(self, draft: Draft, output: Names | None) -> None:
         """Report a query with columns whose names are reserved for every version."""
         temporal = draft.temporal
         if temporal is None or output is None or not draft.columns.is_open:
@@ -206,13 +206,13 @@ class Schemas:
     def _named_in_header(self, draft: Draft, columns: Names) -> None:
         whole = {**columns, TIMELABEL: TIMELABEL}
         families = self._families[draft.name]
-        shown = {**(_seen(draft, columns) or {}), TIMELABEL: TIMELABEL}
+        shown = {**(_list_reader_columns(draft, columns) or {}), TIMELABEL: TIMELABEL}
         for expression, is_of_table in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, shown if is_of_table else whole, draft.name))
             self.errors.extend(_now_in(expression, families))
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         for column in said.columns if said else ():
-            self.errors.extend(self._referred(column, columns, draft.name))
+            self.errors.extend(self._check_reference(column, columns, draft.name))
             self.errors.extend(_in_order(column, whole, draft.name))
         mode = draft.statement.clause("MODE")
         if mode is not None and isinstance(mode.value, ModeSaid):
@@ -220,7 +220,7 @@ class Schemas:
             if mode.value.delete_when is not None:
                 self.errors.extend(_in_expression(mode.value.delete_when, whole, draft.name))
 
-    def _referred(self, column: ColumnSaid, own: Names, table: str) -> Iterator[WaterclockError]:
+    def _check_reference(self, column: ColumnSaid, own: Names, table: str) -> Iterator[WaterclockError]:
         """Check the columns that a REFERENCES names: those of the other table, and the time in this one."""
         target, span = column.references, column.references_span or column.span
         if target is None:
@@ -240,7 +240,7 @@ class Schemas:
         if columns is None:
             columns = {}
         elif said is not None:
-            self.errors.extend(self._sent(said, columns, draft.statement.name))
+            self.errors.extend(self._check_published_columns(said, columns, draft.statement.name))
         if said is not None and not said.is_open:
             columns = {**names_of(column.name for column in said.columns), TIMELABEL: TIMELABEL}
         left_out = {name.lower() for name in draft.columns.left_out}
@@ -255,9 +255,9 @@ class Schemas:
         for expression, _ in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, columns, draft.statement.name))
 
-    def _sent(self, said: ColumnsSaid, columns: Names, table: str) -> Iterator[WaterclockError]:
+    def _check_published_columns(self, said: ColumnsSaid, columns: Names, table: str) -> Iterator[WaterclockError]:
         """Check that the columns exist that a PUBLISH sends or uses in expressions; the label is not one of them."""
-        yield from _missing((column for column in said.columns if column.made_as is None), columns, table)
+        yield from _check_columns_exist((column for column in said.columns if column.made_as is None), columns, table)
         own = {name: column for name, column in columns.items() if name != TIMELABEL}
         families = self._families.get(table, {})
         for column in said.columns:
@@ -280,7 +280,7 @@ class _At:
             return UNKNOWN
         if table.is_flat:
             return self.schemas.of_flat(
-                self.schemas.queries.flats.known(table.name, is_exact=table.is_exact), table.span
+                self.schemas.queries.flats.find(table.name, is_exact=table.is_exact), table.span
             )
         return self.schemas.output_of(table.name)
 
@@ -290,7 +290,7 @@ class _At:
         return (table.alias or "") if table else ""
 
 
-def _closed(statement: Statement) -> Names | None:
+def _list_closed_columns(statement: Statement) -> Names | None:
     said = statement.value("COLUMNS", ColumnsSaid)
     if said is None:
         return None if statement.listed is None else names_of(statement.listed)
@@ -316,14 +316,14 @@ def _together(outputs: Iterable[Output]) -> Output:
     return Output(tuple(together.values()), is_whole=all(output.is_whole for output in outputs))
 
 
-def _seen(draft: Draft, columns: Names | None) -> Names | None:
+def _list_reader_columns(draft: Draft, columns: Names | None) -> Names | None:
     """Return the columns that readers see: those of versions if the table keeps versions."""
     if columns is None or draft.temporal is None:
         return columns
     return names_of(draft.temporal.outputs(columns.values()))
 
 
-def _missing(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterator[WaterclockError]:
+def _check_columns_exist(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterator[WaterclockError]:
     for column in columns:
         if column.name.lower() not in known:
             yield _unknown(column.span, column.name, known, where)

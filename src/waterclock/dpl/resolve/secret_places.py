@@ -53,7 +53,7 @@ def secret_place_errors(config: Config) -> list[WaterclockError]:
 
 def shared_variable_errors(config: Config, connections: Iterable[Connection]) -> list[WaterclockError]:
     """Return errors for secrets with different names that share one environment variable, except for the first."""
-    in_file = ((name, config.place(path)) for name, path in _said_in(config))
+    in_file = ((name, config.place(path)) for name, path in _list_config_secrets(config))
     in_flow = (
         (value.name, each.place) for each in connections for value in each.options.values() if isinstance(value, Secret)
     )
@@ -73,11 +73,11 @@ def shared_variable_errors(config: Config, connections: Iterable[Connection]) ->
             why=f"{variable_of(name)} would set both of them",
             fix="rename one of them, or give both the same name where they are one",
         )
-        errors.append(error if isinstance(where, Place) else where.placing(error))
+        errors.append(error if isinstance(where, Place) else where.locate_error(error))
     return errors
 
 
-def _said_in(config: Config) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _list_config_secrets(config: Config) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the secrets that the project file names for the chosen environment, and the path of each."""
     yield from _secrets_in(config.environment.model_dump(), ("env", config.env))
     yield from _secrets_in(config.alerts, ("alerts",))

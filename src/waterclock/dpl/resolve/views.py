@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from waterclock.dpl.query.hidden_columns import hiding_of
+from waterclock.dpl.query.hidden_columns import compute_hiding
 from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
 from waterclock.dpl.query.references import find_in_branches, find_references
 from waterclock.dpl.resolve.flats import Flats
@@ -106,7 +106,7 @@ class Queries:
             return ()
         return tuple(column.name for column in said.columns)
 
-    def known(self) -> list[str]:
+    def list_relations(self) -> list[str]:
         """List all tables and views that a query may read."""
         return [*self.tables, *self.views]
 
@@ -116,7 +116,9 @@ class Queries:
         if None in references or any(table.name in self.incomplete for table in found.tables):
             self.incomplete.add(own)
         values = tuple(ValueReference(value.start - base, value.end - base, value.name) for value in found.values)
-        hiding = hiding_of(said.span.source, said.tokens, found, lambda table: self.hidden_of(table.name))
+        hiding = compute_hiding(
+            said.span.source, said.tokens, found, lambda table: self.list_hidden_columns(table.name)
+        )
         self.errors.extend(hiding.errors)
         return Query(
             said.span.text,
@@ -131,10 +133,10 @@ class Queries:
             stars=tuple((at - base, text) for at, text in sorted(hiding.stars.items())),
         )
 
-    def hidden_of(self, name: str) -> tuple[str, ...]:
+    def list_hidden_columns(self, name: str) -> tuple[str, ...]:
         """Return the HIDDEN columns that readers of a table can name; none for a view."""
         draft = self.flats.drafts.get(name)
-        return draft.hidden if draft is not None else ()
+        return draft.hidden_columns if draft is not None else ()
 
     def _reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
         at = TableReference(found.start - base, found.end - base, found.alias, found.alias_at - base)
@@ -191,12 +193,12 @@ class Queries:
         if query is None:
             return None
         if found.kind is not ReadKind.PLAIN:
-            query = _wrapped(query, found)
+            query = _wrap_query(query, found)
         shared = found.name if self.views[found.name].clause("SHARED") else None
         return replace(at, view=query, view_columns=self.columns_of(found.name), shared=shared)
 
     def _unknown(self, found: FoundTable, own: str) -> WaterclockError:
-        known = [name for name in self.known() if name != own]
+        known = [name for name in self.list_relations() if name != own]
         if found.name in self.publishes:
             return found.span.refuse(
                 "E213", f"{found.name} is what a PUBLISH writes, no table of this flow",
@@ -261,14 +263,14 @@ def nearest_table(name: str, known: Iterable[str]) -> str:
     return did_you_mean(name, known) or "declare it by a COLLECT, TRANSFORM or CREATE VIEW"
 
 
-def _wrapped(query: Query, found: FoundTable) -> Query:
+def _wrap_query(query: Query, found: FoundTable) -> Query:
     """Apply a read function to each plain reference inside of a view."""
     return replace(query, tables=tuple(_wrap(reference, found) for reference in query.tables))
 
 
 def _wrap(reference: TableReference, found: FoundTable) -> TableReference:
     if reference.view is not None:
-        return replace(reference, view=_wrapped(reference.view, found))
+        return replace(reference, view=_wrap_query(reference.view, found))
     if reference.is_mark and found.kind is ReadKind.PAST:
         return reference  # the mark is a state, and only the batch's own is available
     if reference.read is not None and reference.read.kind is ReadKind.PLAIN:

@@ -8,7 +8,7 @@ from typing import Any
 
 from waterclock.dpl.syntax.clause_table import BY_WORD, FLAG_CLAUSES, TEXT_CLAUSES, begins_clause, clause_at
 from waterclock.dpl.syntax.column_clause import skip_brackets, take_column_entries, take_columns
-from waterclock.dpl.syntax.cursor import Cursor, timed
+from waterclock.dpl.syntax.cursor import Cursor, parse_at
 from waterclock.dpl.syntax.expect_clause import take_rules
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.measure_clause import take_measures
@@ -82,7 +82,7 @@ def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping
     else:
         value = read_clause(word, cursor)
     if not cursor.is_done:
-        cursor.unexpected(f"nothing more behind {word}", fix=f"leave {cursor.here().text} out")
+        cursor.raise_unexpected(f"nothing more behind {word}", fix=f"leave {cursor.here().text} out")
     return value
 
 
@@ -115,14 +115,16 @@ def take_options(cursor: Cursor) -> OptionsSaid:
         values[name] = Secret(cursor.text("a secret's name")) if cursor.accept("SECRET") else cursor.value()
         spans[name] = span
         if not cursor.accept(",") and not cursor.at(")"):
-            cursor.unexpected("a comma or ) behind the option", fix="put a comma before the next, or close it with )")
+            cursor.raise_unexpected(
+                "a comma or ) behind the option", fix="put a comma before the next, or close it with )"
+            )
     return OptionsSaid(values, spans)
 
 
 def _every(cursor: Cursor) -> Period:
     if cursor.at(":"):
         value, span = cursor.variable()
-        return timed(span, lambda: parse_period(str(value)))
+        return parse_at(span, lambda: parse_period(str(value)))
     start = cursor.index
     if cursor.peek().kind == "string":
         text = cursor.take().text
@@ -136,7 +138,7 @@ def _every(cursor: Cursor) -> Period:
     else:
         cursor.name("a period, as in 15 MINUTES, HOUR or DAY")
     span = cursor.since(start)
-    return timed(span, lambda: parse_period(span.text))
+    return parse_at(span, lambda: parse_period(span.text))
 
 
 def _plain_period(text: str) -> str:
@@ -166,7 +168,7 @@ _TEXT_NAMES = {
 
 def _checked_text(word: str, text: str, span: Span) -> str:
     if word == "ZONE":
-        timed(span, lambda: nominal_zone(text))
+        parse_at(span, lambda: nominal_zone(text))
     return text
 
 
@@ -174,10 +176,10 @@ def _duration(cursor: Cursor) -> Duration:
     return cursor.duration()
 
 
-def _elapsed(cursor: Cursor) -> Duration:
+def _take_elapsed_time(cursor: Cursor) -> Duration:
     start = cursor.index
     duration = cursor.duration()
-    timed(cursor.since(start), duration.elapsed)
+    parse_at(cursor.since(start), duration.to_timedelta)
     return duration
 
 
@@ -190,7 +192,7 @@ def _by(cursor: Cursor) -> BatchedSaid:
     if cursor.accept("CHANGES"):
         return BatchedSaid(Batching.CHANGES)
     if not cursor.accept("DATA"):
-        cursor.unexpected(
+        cursor.raise_unexpected(
             "DATA TIME, ARRIVAL TIME or CHANGES behind BY", fix="as in BY DATA TIME updated_at, or BY ARRIVAL TIME"
         )
     cursor.need("TIME")
@@ -198,10 +200,10 @@ def _by(cursor: Cursor) -> BatchedSaid:
     if not cursor.accept("LOOKBACK"):
         return BatchedSaid(Batching.DATA_TIME, column)
     lookback = cursor.duration()
-    return BatchedSaid(Batching.DATA_TIME, column, lookback, _changed(cursor))
+    return BatchedSaid(Batching.DATA_TIME, column, lookback, _take_changed(cursor))
 
 
-def _changed(cursor: Cursor) -> ChangedSaid | None:
+def _take_changed(cursor: Cursor) -> ChangedSaid | None:
     start = cursor.index
     if not cursor.accept("CHANGED"):
         return None
@@ -235,7 +237,7 @@ def _watermark(cursor: Cursor) -> WatermarkSaid:
     column = cursor.name("the column that holds the rows' own time", fix="as in WATERMARK at 10 MINUTES").text
     start = cursor.index
     lateness = cursor.duration()
-    elapsed = timed(cursor.since(start), lateness.elapsed)
+    elapsed = parse_at(cursor.since(start), lateness.to_timedelta)
     return WatermarkSaid(column, elapsed, cursor.names("columns") if cursor.accept("PER") else ())
 
 
@@ -257,7 +259,7 @@ def _on_restate(cursor: Cursor) -> OnRestate:
         raise not_yet("ON RESTATE RESEND", cursor.here(), fix="no destination of this release needs it")
     choice = next((choice for choice in OnRestate if cursor.accept(choice.name)), None)
     if choice is None:
-        cursor.unexpected(
+        cursor.raise_unexpected(
             "RECOMPUTE or REPORT behind ON RESTATE", fix="write ON RESTATE RECOMPUTE or ON RESTATE REPORT"
         )
     return choice
@@ -302,7 +304,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "CLOSE WHEN": _close_when,
     "MAX LATENESS": _duration,
     "DEADLINE": _deadline,
-    "RUNTIME": _elapsed,
+    "RUNTIME": _take_elapsed_time,
     "SEQUENTIAL": _flag,
     "SHARED": _flag,
     "POOL": _pool,

@@ -12,7 +12,7 @@ from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.key_clause import take_stays
 from waterclock.dpl.syntax.ladder_clause import take_otherwise
 from waterclock.dpl.syntax.not_yet import not_yet
-from waterclock.dpl.syntax.source_of_rows import tells_of
+from waterclock.dpl.syntax.source_of_rows import parse_row_metadata
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     ColumnSaid,
@@ -75,7 +75,7 @@ class _Draft:
     tells: TellsSaid | None = None
     hidden_span: Span | None = None
 
-    def said(self) -> ColumnSaid:
+    def build(self) -> ColumnSaid:
         return ColumnSaid(
             self.name, self.span, self.type, self.is_key, self.is_not_null, tuple(self.rules), self.references,
             self.references_span, self.comment, self.tags, self.else_of_type, self.else_of_null, self.else_of_key,
@@ -116,10 +116,10 @@ def _column(cursor: Cursor) -> ColumnSaid:
     while cursor.peek().kind == "word" and not cursor.is_done:
         _rule(cursor, draft)
     if draft.made_as is not None and draft.retires is None:
-        draft.tells = tells_of(draft.made_as)
+        draft.tells = parse_row_metadata(draft.made_as)
         if draft.tells is not None:
             draft.made_as = None
-    return draft.said()
+    return draft.build()
 
 
 def _rule(cursor: Cursor, draft: _Draft) -> None:
@@ -144,16 +144,16 @@ def _rule(cursor: Cursor, draft: _Draft) -> None:
     elif cursor.accept("REFERENCES"):
         _references(cursor, draft)
     elif cursor.at("HIDDEN"):
-        _hidden(cursor, draft)
+        _take_hidden(cursor, draft)
     elif cursor.accept("TAGS"):
         draft.tags = cursor.names("tags")
     elif cursor.accept("COMMENT"):
         draft.comment = cursor.text("a comment")
-    elif not _ending(cursor, draft):
+    elif not _take_value_or_retire(cursor, draft):
         raise _unknown(cursor)
 
 
-def _hidden(cursor: Cursor, draft: _Draft) -> None:
+def _take_hidden(cursor: Cursor, draft: _Draft) -> None:
     span = cursor.here()
     cursor.take()
     if draft.hidden_span is not None:
@@ -161,14 +161,14 @@ def _hidden(cursor: Cursor, draft: _Draft) -> None:
     draft.hidden_span = span
 
 
-def _ending(cursor: Cursor, draft: _Draft) -> bool:
+def _take_value_or_retire(cursor: Cursor, draft: _Draft) -> bool:
     """Take the expression that a column is made of, or its RETIRE; return False if neither comes next."""
     start = cursor.index
     if cursor.at("AS"):
         draft.made_as_span = cursor.here()
         cursor.take()
         if not cursor.at("("):
-            cursor.unexpected("( behind AS", fix="what a column is made of stands in brackets: AS (name)")
+            cursor.raise_unexpected("( behind AS", fix="what a column is made of stands in brackets: AS (name)")
         draft.made_as = take_bracketed(cursor)
         return True
     if cursor.accept("RETIRE"):
@@ -210,7 +210,7 @@ def _unknown(cursor: Cursor) -> WaterclockError:
 
 def _expect(cursor: Cursor) -> RuleSaid:
     if not cursor.at("("):
-        cursor.unexpected("( behind EXPECT", fix="in a column list a rule stands in brackets: EXPECT (a > 0)")
+        cursor.raise_unexpected("( behind EXPECT", fix="in a column list a rule stands in brackets: EXPECT (a > 0)")
     expression = take_bracketed(cursor)
     name = cursor.name("a rule's name").text if cursor.accept("AS") else None
     return RuleSaid(expression, name, is_over_batch=False, otherwise=take_otherwise(cursor))

@@ -69,10 +69,10 @@ class Cursor:
     def need(self, upper: str, *, fix: str | None = None) -> Word:
         """Take the next word, which must be this one."""
         if not self.at(upper):
-            self.unexpected(upper, fix=fix or self._how_to_add(upper))
+            self.raise_unexpected(upper, fix=fix or self._how_to_add(upper))
         return self.take()
 
-    def unexpected(self, wanted: str, *, fix: str) -> NoReturn:
+    def raise_unexpected(self, wanted: str, *, fix: str) -> NoReturn:
         """Raise E204 at the next word; `wanted` is what the grammar expects there."""
         found = "the end of the statement" if self.is_done else self.here().text
         raise self.here().refuse("E204", f"expected {wanted}, found {found}", fix=fix)
@@ -98,7 +98,7 @@ class Cursor:
         """Take a name: a word, or anything between backticks."""
         word = self.peek()
         if word.kind not in {"word", "name"}:
-            self.unexpected(what, fix=self._unquoted() or fix or f"write {what}")
+            self.raise_unexpected(what, fix=self._suggest_unquoted() or fix or f"write {what}")
         return self.take()
 
     def plain_name(self, what: str, *, fix: str | None = None) -> Word:
@@ -120,7 +120,7 @@ class Cursor:
         while self.accept("."):
             word = self.peek()
             if word.kind not in {"word", "name", "number"}:
-                self.unexpected(
+                self.raise_unexpected(
                     f"a name behind the dot of {'.'.join(parts)}.",
                     fix=f"write the name behind it, as in {'.'.join(parts)}.name, or leave the dot out",
                 )
@@ -131,8 +131,8 @@ class Cursor:
         """Take a table's name: two names joined by a dot."""
         start = self.index
         if self.peek().kind not in {"word", "name"}:
-            self.unexpected(
-                "a table, schema.name", fix=self._unquoted() or "write a schema and a name, as in raw.orders"
+            self.raise_unexpected(
+                "a table, schema.name", fix=self._suggest_unquoted() or "write a schema and a name, as in raw.orders"
             )
         parts, span = self.path("a table")
         if len(parts) != 2:
@@ -168,7 +168,7 @@ class Cursor:
         if self.peek().kind != "string":
             here = self.here()
             quoted = None if self.is_done else f"quote it: '{here.text}'"
-            raise here.refuse("E204", f"expected {what} in quotes, found {self._found()}", fix=quoted)
+            raise here.refuse("E204", f"expected {what} in quotes, found {self._describe_next()}", fix=quoted)
         return self.take().text
 
     def number(self, what: str) -> int:
@@ -181,9 +181,9 @@ class Cursor:
                 )
             return value
         if self.peek().kind != "number" or not self.peek().text.isdigit():
-            self.unexpected(what, fix="write a whole number in digits, as in 10")
+            self.raise_unexpected(what, fix="write a whole number in digits, as in 10")
         if len(self.peek().text) > _MOST_DIGITS:
-            self.unexpected(f"{what} of at most {_MOST_DIGITS} digits", fix="write a smaller number")
+            self.raise_unexpected(f"{what} of at most {_MOST_DIGITS} digits", fix="write a smaller number")
         return int(self.take().text)
 
     def value(self) -> Value:
@@ -207,7 +207,7 @@ class Cursor:
             return self.take().upper == "TRUE"
         text = self.here().text
         is_text = not self.is_done and word.kind in {"word", "name"}
-        return self.unexpected(
+        return self.raise_unexpected(
             "a value: 'text', a number, TRUE or FALSE",
             fix=f"quote it: '{text.strip('`')}'" if is_text else "write one, as in 'csv', 10 or TRUE",
         )
@@ -226,7 +226,7 @@ class Cursor:
         """Take a number and a unit of time, or a :name whose value is such a text."""
         if self.at(":"):
             value, span = self.variable()
-            return timed(span, lambda: parse_duration(str(value)))
+            return parse_at(span, lambda: parse_duration(str(value)))
         start = self.index
         word = self.peek()
         if word.kind == "string":
@@ -236,12 +236,12 @@ class Cursor:
         if word.kind == "word" and word.text[:1].isdigit():  # the tokenizer reads 15m as one word
             self.take()
         elif word.kind != "number":
-            self.unexpected("a duration, a number and a unit", fix=fix or "such as 7 DAYS or 15 MINUTES")
+            self.raise_unexpected("a duration, a number and a unit", fix=fix or "such as 7 DAYS or 15 MINUTES")
         else:
             self.take()
             self._take_unit()
         span = self.since(start)
-        return timed(span, lambda: parse_duration(span.text))
+        return parse_at(span, lambda: parse_duration(span.text))
 
     def _take_unit(self) -> None:
         if self.at("::"):  # the tokenizer reads 7D as a number with a type
@@ -258,7 +258,7 @@ class Cursor:
             f"write {upper}" if before is NOTHING else f"write {upper} behind {self.span(before).text}"
         )
 
-    def _unquoted(self) -> str | None:
+    def _suggest_unquoted(self) -> str | None:
         """Return the fix for a text in quotes where a name is expected; None if the next word is no text."""
         word = self.peek()
         if word.kind != "string" or not word.text:
@@ -266,7 +266,7 @@ class Cursor:
         is_plain = all(_NAME.fullmatch(part) for part in word.text.split("."))
         return f"write it without quotes: {word.text}" if is_plain else f"write it in backticks: `{word.text}`"
 
-    def _found(self) -> str:
+    def _describe_next(self) -> str:
         return "the end of the statement" if self.is_done else self.here().text
 
 
@@ -280,15 +280,15 @@ def unknown_variable(name: str, span: Span, known: Mapping[str, Value]) -> Water
     )
 
 
-def timed(span: Span, read: Callable[[], T]) -> T:
+def parse_at(span: Span, read: Callable[[], T]) -> T:
     """Call a parser of time values; an error that it raises gets the place of `span`."""
     try:
         return read()
     except WaterclockError as error:
-        raise placed(error, span) from None
+        raise ensure_place(error, span) from None
 
 
-def placed(error: WaterclockError, span: Span) -> WaterclockError:
+def ensure_place(error: WaterclockError, span: Span) -> WaterclockError:
     """Return an error with the place and excerpt of `span`, unless it has a place already."""
     if error.where is None:
         error.where = str(span.place)

@@ -46,7 +46,7 @@ def take_expression(cursor: Cursor, what: str, is_clause: Callable[[Cursor, int]
     """
     length = _length(cursor, is_clause)
     if length == 0:
-        cursor.unexpected(what, fix=fix)
+        cursor.raise_unexpected(what, fix=fix)
     words = [cursor.peek(ahead) for ahead in range(length)]
     cursor.index += length
     span = Span(cursor.source, words[0].start, words[-1].end)
@@ -58,7 +58,7 @@ def expression_of(source: SourceText, tokens: Sequence[Token], span: Span) -> Ex
     try:
         trees = parse_sql(source, [_select(), *tokens])
     except ParseError as error:
-        raise _broken(error, source, tokens, span) from None
+        raise _syntax_error(error, source, tokens, span) from None
     tree = trees[0]
     others = [part for part, value in tree.args.items() if value and part != "expressions"] if tree else ["nothing"]
     parts = tree.expressions if isinstance(tree, exp.Select) else []
@@ -125,7 +125,7 @@ def _wants_more(word: Word) -> bool:
     return word.kind == "word" and word.upper in _WANTS_MORE
 
 
-def _broken(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
+def _syntax_error(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
     at = parse_error_span(error, source, tokens, span)
     detail = (error.errors[0].get("description") if error.errors else str(error)) or "it cannot be read"
     why = plain_reason(detail)

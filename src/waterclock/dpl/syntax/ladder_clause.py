@@ -57,7 +57,7 @@ def _rung(cursor: Cursor) -> Rung:
         raise cursor.here().refuse(
             "E204",
             f"expected {', '.join([*_ACTIONS][:-1])} or {[*_ACTIONS][-1]} behind ELSE, found {cursor.here().text}",
-            fix=did_you_mean(word.upper, _ACTIONS, otherwise=_meant(word.upper)),
+            fix=did_you_mean(word.upper, _ACTIONS, otherwise=_suggest_action(word.upper)),
         )
     action = _ACTIONS[cursor.take().upper]
     if action in SETS_ASIDE and cursor.at("INTO"):
@@ -86,7 +86,7 @@ def _rung(cursor: Cursor) -> Rung:
     return Rung(action, most, is_percent)
 
 
-def _meant(upper: str) -> str:
+def _suggest_action(upper: str) -> str:
     """Return the fix for an unknown word after ELSE, or for a missing one."""
     action = _ELSEWHERE.get(upper)
     if action is None:
@@ -103,7 +103,7 @@ def _number(cursor: Cursor) -> tuple[Decimal, Span]:
         return Decimal(str(value)), span
     sign = -1 if cursor.accept("-") else 1
     if cursor.peek().kind != "number":
-        cursor.unexpected("a number of rows, or of PERCENT", fix="as in AT MOST 10, or AT MOST 1 PERCENT")
+        cursor.raise_unexpected("a number of rows, or of PERCENT", fix="as in AT MOST 10, or AT MOST 1 PERCENT")
     text = cursor.take().text
     try:
         return Decimal(text) * sign, cursor.since(start)

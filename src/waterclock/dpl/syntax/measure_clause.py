@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from waterclock.dpl.syntax.cursor import Cursor, timed
+from waterclock.dpl.syntax.cursor import Cursor, parse_at
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.statements import MeasureSaid
 from waterclock.errors import did_you_mean
@@ -25,7 +25,7 @@ def take_measures(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> t
         return tuple(measures)
     duration = cursor.duration(fix="say how often: OFFLINE 1 DAY")
     span = cursor.since(start)
-    period = timed(span, lambda: parse_period(str(duration)))
+    period = parse_at(span, lambda: parse_period(str(duration)))
     return tuple(replace(measure, offline=period, offline_span=span) for measure in measures)
 
 

@@ -43,7 +43,7 @@ def take_mode(cursor: Cursor) -> ModeSaid:
     if word.upper != "MERGE":
         cursor.index = start
         near = did_you_mean(word.upper, ("APPEND", "REPLACE", "MERGE", "TEMPORAL"))
-        cursor.unexpected("APPEND, REPLACE, MERGE or TEMPORAL", fix=near or "write one of them")
+        cursor.raise_unexpected("APPEND, REPLACE, MERGE or TEMPORAL", fix=near or "write one of them")
     return _merge(cursor)
 
 
@@ -101,11 +101,11 @@ def _part_at(cursor: Cursor, ahead: int) -> str | None:
     return "NULLS MISSING" if found == "NULLS VALUE" and following == "MISSING" else found
 
 
-def _deleted(cursor: Cursor) -> Expression:
+def _take_delete_when(cursor: Cursor) -> Expression:
     return take_expression(cursor, "an expression", _begins_part, fix=_DELETED)
 
 
-def _missing(cursor: Cursor) -> bool:
+def _take_nulls_missing(cursor: Cursor) -> bool:
     if cursor.at("("):
         raise cursor.here().refuse(
             "E204",
@@ -124,9 +124,9 @@ _PARTS: dict[str, Callable[[Cursor], Any]] = {
     "ON": lambda cursor: cursor.names("keys"),
     "AT": lambda cursor: cursor.name("the column that holds the time").text,
     "ORDER BY": lambda cursor: _order(cursor, Mode.TEMPORAL),
-    "DELETE WHEN": _deleted,
+    "DELETE WHEN": _take_delete_when,
     "TRACK": lambda cursor: cursor.names("attributes"),
-    "NULLS MISSING": _missing,
+    "NULLS MISSING": _take_nulls_missing,
     "NULLS VALUE": lambda cursor: cursor.names("attributes") if cursor.at("(") else (),
     "FILL FORWARD": lambda _: True,
 }

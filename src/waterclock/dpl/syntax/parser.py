@@ -144,7 +144,7 @@ class _Reader:
         if kind in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
             self._type()
         if cursor.at("("):
-            self._guarded("COLUMNS", lambda: _columns(kind, cursor), cursor.index, brackets=True)
+            self._read_guarded("COLUMNS", lambda: _columns(kind, cursor), cursor.index, brackets=True)
             if kind in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
                 self._type()
         if kind is StatementKind.COLLECT:
@@ -161,7 +161,7 @@ class _Reader:
             habit = habit_of_clause(self.cursor)
             if habit is not None:
                 self.failed.add(UNREAD)
-                self._failed(habit, start)
+                self._recover(habit, start)
             return
         for table_type in TableType:
             if self.cursor.accept(table_type.name):
@@ -179,11 +179,11 @@ class _Reader:
             if needed and not cursor.is_done and clause_at(cursor) is None:
                 habit = habit_of_clause(cursor)
                 self.failed.add(word)
-                self._failed(habit or self._expected(word), start)
+                self._recover(habit or self._expected_word_error(word), start)
             return
-        self._guarded(word, lambda: read_clause(word, cursor), start)
+        self._read_guarded(word, lambda: read_clause(word, cursor), start)
 
-    def _expected(self, word: str) -> WaterclockError:
+    def _expected_word_error(self, word: str) -> WaterclockError:
         cursor = self.cursor
         found = cursor.peek()
         words = {word, "PARTITIONED", "REGULAR"} - {found.upper}
@@ -194,7 +194,7 @@ class _Reader:
         cursor = self.cursor
         start = cursor.index
         if cursor.accept("OPTIONS"):
-            self._guarded("OPTIONS", lambda: read_clause("OPTIONS", cursor), start, brackets=True)
+            self._read_guarded("OPTIONS", lambda: read_clause("OPTIONS", cursor), start, brackets=True)
 
     def _clause(self, kind: StatementKind) -> None:
         cursor = self.cursor
@@ -203,21 +203,21 @@ class _Reader:
             self.failed.add(UNREAD)
             if cursor.at("CREATE"):
                 raise no_semicolon(cursor.here())
-            self._failed(habit_of_clause(cursor) or self._unknown(kind), cursor.index)
+            self._recover(habit_of_clause(cursor) or self._unknown(kind), cursor.index)
             return
         clause, length = found
         start = cursor.index
-        error = self._misplaced(clause, kind)
+        error = self._check_clause(clause, kind)
         if error is not None:
             self.failed.add(clause.word)
             cursor.index += length
-            self._failed(error, start)
+            self._recover(error, start)
             return
         if clause.word not in {"BY", "MODE"}:  # the first word of these is a part of the clause
             cursor.index += length
-        self._guarded(clause.word, lambda: read_clause(clause.word, cursor), start)
+        self._read_guarded(clause.word, lambda: read_clause(clause.word, cursor), start)
 
-    def _misplaced(self, clause: ClauseWord, kind: StatementKind) -> WaterclockError | None:
+    def _check_clause(self, clause: ClauseWord, kind: StatementKind) -> WaterclockError | None:
         span = self.cursor.here()
         if clause.is_for_later(kind):
             return not_yet(clause.word, span)
@@ -238,7 +238,7 @@ class _Reader:
             return span.refuse("E207", f"{what} is said twice", why=f"first at {first.span.place}", fix="say it once")
         return None
 
-    def _guarded(self, word: str, read: Callable[[], Any], start: int, *, brackets: bool = False) -> None:
+    def _read_guarded(self, word: str, read: Callable[[], Any], start: int, *, brackets: bool = False) -> None:
         cursor = self.cursor
         opening = cursor.index
         try:
@@ -256,11 +256,11 @@ class _Reader:
                     self.failed.add(UNREAD)
                 self.errors.append(error)
                 return
-            self._failed(error, start)
+            self._recover(error, start)
             return
         self.clauses.append(Clause(word, value, cursor.since(start)))
 
-    def _failed(self, error: WaterclockError, start: int) -> None:
+    def _recover(self, error: WaterclockError, start: int) -> None:
         """Record an error of the clause that began at `start`, and go on at the next one."""
         self.errors.append(error)
         if self.cursor.index == start:
@@ -340,14 +340,14 @@ class _Reader:
         while not cursor.accept(")"):
             parameters.append((cursor.plain_name("a parameter").text, take_type(cursor)))
             if not cursor.accept(",") and not cursor.at(")"):
-                cursor.unexpected(
+                cursor.raise_unexpected(
                     "a comma or ) behind the parameter", fix="put a comma before the next, or close it with )"
                 )
         cursor.need("RETURNS")
         returns = take_type(cursor)
         cursor.need("RETURN", fix="say what it gives: RETURN expression")
         if cursor.is_done:
-            cursor.unexpected("an expression behind RETURN", fix="write what it gives, as in RETURN cents / 100")
+            cursor.raise_unexpected("an expression behind RETURN", fix="write what it gives, as in RETURN cents / 100")
         start = cursor.peek()
         last = cursor.words[-1]
         span = Span(cursor.source, start.start, last.end)

@@ -7,12 +7,12 @@ from sqlglot import exp
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.statements import Expression, TellsSaid
 from waterclock.errors import did_you_mean
-from waterclock.flow.changes import CHANGE, tells
+from waterclock.flow.changes import CHANGE, format_change_mark
 from waterclock.flow.changes import TYPES as OF_CHANGES
 from waterclock.flow.origins import LATER, SOURCE, TYPES
 
 
-def tells_of(expression: Expression) -> TellsSaid | None:
+def parse_row_metadata(expression: Expression) -> TellsSaid | None:
     """Return the value that `_source.…` or `_change.…` names; None for any other expression.
 
     Raises  E208 for a value of sources of later releases, E297 for an unknown one, E328 for an unknown one of a change
@@ -44,4 +44,4 @@ def _of_change(what: str, expression: Expression) -> TellsSaid:
             why=f"of a change can be told: {', '.join(f'{CHANGE}.{each}' for each in OF_CHANGES)}",
             fix=did_you_mean(what, OF_CHANGES, otherwise="write one of them, or a column of the source"),
         )
-    return TellsSaid(tells(what), expression.span)
+    return TellsSaid(format_change_mark(what), expression.span)

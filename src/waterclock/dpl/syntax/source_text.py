@@ -68,7 +68,7 @@ class SourceText:
     def _shown_lines(self) -> dict[int, str]:
         return {}
 
-    def _shown(self, first: int, last: int) -> str:
+    def _redact_line(self, first: int, last: int) -> str:
         """Return a line with its credentials hidden, cached because many errors may show the same line."""
         line = self._shown_lines.get(first)
         if line is None:
@@ -84,7 +84,7 @@ class SourceText:
         first = self._starts[row]
         last = self._starts[row + 1] - 1 if row + 1 < len(self._starts) else len(self.text)
         cut = max(0, start - first - _WIDEST // 2) if last - first > _WIDEST else 0
-        line = self._shown(first, last)[cut : cut + _WIDEST].rstrip("\r").replace("\t", " ")
+        line = self._redact_line(first, last)[cut : cut + _WIDEST].rstrip("\r").replace("\t", " ")
         number = str(self.line + row)
         indent = start - first - cut
         carets = "^" * max(1, min(end, last) - start)
@@ -121,7 +121,7 @@ class Span:
             excerpt=self.source.excerpt(self.start, self.end),
         )
 
-    def placing(self, error: WaterclockError) -> WaterclockError:
+    def locate_error(self, error: WaterclockError) -> WaterclockError:
         """Set the place and the excerpt of an error that was found elsewhere to those of this span."""
         error.where, error.excerpt = str(self.place), self.source.excerpt(self.start, self.end)
         return error

@@ -119,7 +119,7 @@ def words_of(source: SourceText, tokens: Sequence[Token], *, first: int = 0) -> 
     for index, token in enumerate(tokens, first):
         word = _word(token, index)
         if word.kind == "string" and words and words[-1].kind == "string" and words[-1].end == word.start:
-            raise _touching(source, words[-1].start, word.end)
+            raise _touching_strings_error(source, words[-1].start, word.end)
         if word.kind == "word" and " " in word.upper:
             words.extend(_parts(source, token, index))
         else:
@@ -132,11 +132,11 @@ def refuse_touching(source: SourceText, tokens: Sequence[Token]) -> None:
     before: Token | None = None
     for token in tokens:
         if before is not None and token.token_type in _STRINGS and before.end + 1 == token.start:
-            raise _touching(source, before.start, token.end + 1)
+            raise _touching_strings_error(source, before.start, token.end + 1)
         before = token if token.token_type in _STRINGS else None
 
 
-def _touching(source: SourceText, start: int, end: int) -> WaterclockError:
+def _touching_strings_error(source: SourceText, start: int, end: int) -> WaterclockError:
     return source.span(start, end).refuse(
         "E218",
         "two strings touch each other",

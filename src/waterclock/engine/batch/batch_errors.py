@@ -7,7 +7,7 @@ from waterclock.engine.batch.rule_errors import rule_error
 from waterclock.engine.batch.unshown import without_values
 from waterclock.engine.collect.collect import explain
 from waterclock.engine.damage import as_damage
-from waterclock.engine.spark.errors import jvm_is_gone, placed, to_error
+from waterclock.engine.spark.errors import add_batch_place, jvm_is_gone, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
@@ -20,9 +20,9 @@ def batch_error(work: Workplace, table: Table, raised: Exception, where: str) ->
         return jvm_is_gone(raised, where=where)
     raised = as_damage(work, raised) or raised
     if isinstance(raised, WaterclockError):
-        return placed(raised, table.name, where, table.place)
+        return add_batch_place(raised, table.name, where, table.place)
     if (of_rule := rule_error(table, raised)) is not None:
         return of_rule
     cause = row_error(raised, table=table.name) or explain(work, table, raised)
     error = with_expression(to_error(cause, where=where), cause, work.project, table)
-    return placed(without_values(table.columns, error), table.name, where, table.place)
+    return add_batch_place(without_values(table.columns, error), table.name, where, table.place)

@@ -12,7 +12,7 @@ from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.checked_references import CheckedReference, checked_references
 from waterclock.flow.declarations import Table
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.sieve import HIDDEN
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -37,11 +37,11 @@ def with_orphans_marked(
     """
     marks = orphan_marks(table)
     for checked in checked_references(table.columns):
-        rows = _marked(work, spark, rows, checked, pins, marks[checked.name])
+        rows = _mark_orphans(work, spark, rows, checked, pins, marks[checked.name])
     return rows
 
 
-def _marked(
+def _mark_orphans(
     work: Workplace,
     spark: SparkSession,
     rows: DataFrame,
@@ -65,7 +65,7 @@ def _marked(
     known = reduce(lambda left, right: left.unionByName(right), frames).dropDuplicates()
     known = known.selectExpr("*", f"TRUE AS {_FOUND}")
     matches = [
-        f"{_alike(quoted(column), kind, known.schema[name].dataType.simpleString())} = {name}"
+        f"{_alike(quote_name(column), kind, known.schema[name].dataType.simpleString())} = {name}"
         for column, kind, name in zip(checked.columns, own, named, strict=True)
     ]
     if len(states) > 1:
@@ -73,8 +73,8 @@ def _marked(
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
     joined = rows.join(known, F.expr(" AND ".join(matches)), "left")
-    there = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in checked.columns)
-    return joined.selectExpr(*map(quoted, rows.columns), f"({there} AND {_FOUND} IS NULL) AS {mark}")
+    there = " AND ".join(f"{quote_name(column)} IS NOT NULL" for column in checked.columns)
+    return joined.selectExpr(*map(quote_name, rows.columns), f"({there} AND {_FOUND} IS NULL) AS {mark}")
 
 
 def _keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Sequence[str]) -> DataFrame:
@@ -82,7 +82,7 @@ def _keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Seq
     types = {field.name.lower(): field.dataType.simpleString() for field in parent.schema.fields}
     return parent.selectExpr(
         *(
-            f"{_alike(quoted(key), types[key.lower()], kind)} AS {name}"
+            f"{_alike(quote_name(key), types[key.lower()], kind)} AS {name}"
             for key, kind, name in zip(keys, own, named, strict=True)
         )
     )

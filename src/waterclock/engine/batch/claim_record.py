@@ -49,14 +49,14 @@ def _read(said: Mapping[str, Any]) -> tuple[ClaimRequest, tuple[BatchResult, ...
     request = said["request"]
     labels = tuple(map(datetime.fromisoformat, request["labels"]))
     inputs = {
-        datetime.fromisoformat(label): tuple(Input(**_timed(read)) for read in reads)
+        datetime.fromisoformat(label): tuple(Input(**_parse_instants(read)) for read in reads)
         for label, reads in request["inputs"]
     }
-    parts = _timed(request) | {"labels": labels, "inputs": inputs}
-    return ClaimRequest(**parts), tuple(BatchResult(**_timed(result)) for result in said["results"])
+    parts = _parse_instants(request) | {"labels": labels, "inputs": inputs}
+    return ClaimRequest(**parts), tuple(BatchResult(**_parse_instants(result)) for result in said["results"])
 
 
-def _timed(parts: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_instants(parts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: datetime.fromisoformat(value) if key in _INSTANTS and value is not None else value
         for key, value in parts.items()

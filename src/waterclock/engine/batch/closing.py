@@ -18,7 +18,7 @@ import pyarrow as pa
 from waterclock.batches.facts import RECOMPUTE, Closing, LedgerSnapshot
 from waterclock.engine.batch.late_rows import newest_late
 from waterclock.engine.reads.pin import frame_of, pin
-from waterclock.engine.spark.asking import asked, literal_of
+from waterclock.engine.spark.asking import build_query_frame, literal_of
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
@@ -31,7 +31,7 @@ from waterclock.planner.plan import Batch, BoundRead, ReadScope, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.reads import bind
 from waterclock.planner.request import PlanRequest
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def _look_at(work: Workplace, books: Books, pairs: Sequence[Pair]) -> None:
     closes = books.table.closes
     if closes is None:
         raise AssertionError(f"{books.table.name} closes no books")
-    answers = _asked(work, books, closes, pairs) if closes.is_asked else {}
-    told = books.found(pairs, {pair: holds for pair, (holds, _) in answers.items()})
+    answers = _evaluate_condition(work, books, closes, pairs) if closes.is_asked else {}
+    told = books.collect_closings(pairs, {pair: holds for pair, (holds, _) in answers.items()})
     kept = [(window.start, _with_behind(closing, answers, pairs, window.start)) for window, closing in told]
     others = late_tables(work.flow, books.table.name)
     work.ledger.decisions.close_books(books.table.name, kept, late_tables=others, who=work.settings.who)
@@ -106,16 +106,18 @@ def _with_behind(
     return replace(closing, behind=answers[of_label[-1]][1]) if is_open else closing
 
 
-def _asked(work: Workplace, books: Books, closes: Closes, pairs: Sequence[Pair]) -> dict[Pair, tuple[bool, str]]:
+def _evaluate_condition(
+    work: Workplace, books: Books, closes: Closes, pairs: Sequence[Pair]
+) -> dict[Pair, tuple[bool, str]]:
     """Evaluate the condition for each pair. Return whether it holds, and the part that was furthest behind."""
     where = f"{books.table.name}@{pairs[0].window.label}"
     spark = work.sessions.own()
     try:
         register_functions(spark, work.root, work.flow, [closes.expression])
-        for index, read in enumerate(books.reads):
-            _seen(work, spark, books, read, pairs).createOrReplaceTempView(f"wc_seen_{index}")
-        tables = [read.table for read in books.reads]
-        found = asked(spark, _query(closes, tables, pairs), {})
+        for index, read in enumerate(books.open_ended_reads):
+            _read_visible_rows(work, spark, books, read, pairs).createOrReplaceTempView(f"wc_seen_{index}")
+        tables = [read.table for read in books.open_ended_reads]
+        found = build_query_frame(spark, _query(closes, tables, pairs), {})
         _require_boolean(closes, found.schema[_HOLDS].dataType.simpleString(), where)
         rows = found.collect()
     except Exception as raised:
@@ -137,11 +139,13 @@ def _require_boolean(closes: Closes, kind: str, where: str) -> None:
         )
 
 
-def _seen(work: Workplace, spark: SparkSession, books: Books, read: Read, pairs: Sequence[Pair]) -> DataFrame:
+def _read_visible_rows(
+    work: Workplace, spark: SparkSession, books: Books, read: Read, pairs: Sequence[Pair]
+) -> DataFrame:
     """Return the rows that the boundaries see, once for each boundary, with the number of its pair."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    bounds = [_bound(books, read, pair) for pair in pairs]
+    bounds = [_bind_read(books, read, pair) for pair in pairs]
     hull = replace(bounds[0], low=min(each.low for each in bounds), high=max(each.high for each in bounds))
     batch = Batch(books.table.name, pairs[0].window, Status.READY, "", (hull,))
     pinned = pin(work.ledger, work.lake, work.flow, [batch])[batch.label][0]
@@ -162,7 +166,7 @@ def _seen(work: Workplace, spark: SparkSession, books: Books, read: Read, pairs:
     return rows.join(by_label, rows[TIMELABEL] == by_label[_LABEL]).drop(_LABEL)
 
 
-def _bound(books: Books, read: Read, pair: Pair) -> BoundRead:
+def _bind_read(books: Books, read: Read, pair: Pair) -> BoundRead:
     bound = bind(books.table, pair.window, books.flow, books.starts, reads=[read], closing=pair.boundary)[0]
     return replace(bound, scope=ReadScope.SLICES)
 
@@ -205,7 +209,7 @@ def _of_nothing(closes: Closes, pair: Pair) -> str:
 
 def _mark(mark: Least, index: int) -> str:
     """Write the SQL for a watermark at each boundary, and for the part that is that far behind."""
-    at, parts = quoted(mark.column), ", ".join(map(quoted, mark.parts))
+    at, parts = quote_name(mark.column), ", ".join(map(quote_name, mark.parts))
     part = f"to_json(struct({parts}))" if parts else "''"
     return (
         f"wc_of_{mark.name} AS (SELECT {_PAIR}, min(newest) AS {mark.name}, min_by(part, newest) AS {mark.name}_of "

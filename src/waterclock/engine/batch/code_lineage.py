@@ -27,7 +27,7 @@ _NO_PLAN = "what is made over Spark Connect"
 _UNREADABLE = "its plan"
 
 
-def named(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[dict[Any, DataFrame], Sources]:
+def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[dict[Any, DataFrame], Sources]:
     """Alias the inputs of a transform in its plan. Also return which table columns each alias stands for.
 
     Rows of SHARED views, which were computed before, get no alias: the lineage of columns made from them is unknown.
@@ -62,18 +62,18 @@ def note_lineage(
         if not work.code_lineages.is_shown(table, _NO_PLAN):
             work.code_lineages.add(table, _NO_PLAN, all_unknown(["*"], tables, [_NO_PLAN]))
         return
-    looks = work.code_lineages.looks_of(table.function)
+    looks = work.code_lineages.analyse(table.function)
     inputs = tuple((str(read), tuple(frame.columns)) for read, frame in frames.items())
     if not looks.may_part and work.code_lineages.is_shown(table, inputs):
         return
-    found = _shown(rows, rows.columns, sources, tables)
+    found = _trace_lineage(rows, rows.columns, sources, tables)
     if looks.brings:
         found |= all_unknown(found.columns, tables, looks.brings)
     columns = {name: made for name, made in found.columns.items() if name.lower() != TIMELABEL}
     work.code_lineages.add(table, inputs, CodeLineage(columns, found.uses))
 
 
-def _shown(rows: DataFrame, names: Sequence[str], sources: Sources, tables: Sequence[str]) -> CodeLineage:
+def _trace_lineage(rows: DataFrame, names: Sequence[str], sources: Sources, tables: Sequence[str]) -> CodeLineage:
     text = analysed_plan(rows)
     if text is None:
         return all_unknown(names, tables, [_UNREADABLE])

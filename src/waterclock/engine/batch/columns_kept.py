@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.compatible import KEY, NOT_NULL, RETIRE, broken_promises, retirement_of
-from waterclock.batches.schemas import Side, known_as, newest_of
+from waterclock.batches.schemas import Side, find_matching_version, newest_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.column_types import text_of_type, type_of_json
 from waterclock.flow.declarations import Table
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def kept(
+def find_new_schema(
     work: Workplace, table: Table, stored: StructType | None, made: StructType, label: datetime
 ) -> dict[datetime, dict[str, Any]]:
     """Return by label the columns of the table after this batch. Empty if that version is already recorded.
@@ -27,7 +27,7 @@ def kept(
     """
     before = newest_of(work.schemas_of(table.name), Side.TABLE)
     columns = columns_after(table, stored, made, before.columns if before else {})
-    if known_as(work.schemas_of(table.name), Side.TABLE, label, columns) is not None:
+    if find_matching_version(work.schemas_of(table.name), Side.TABLE, label, columns) is not None:
         return {}
     broken = broken_promises(table, columns, work.schemas_of(table.name), "E772")
     if broken:

@@ -67,11 +67,11 @@ def commit_group(
             except NeedsSpark:
                 commit_by_spark(spark(), folder, identity, manifests, mode=mode)
     except Killed as killed:
-        raise taken_over(table, claim) from killed
+        raise taken_over_error(table, claim) from killed
     fault("after_commit")
     found = outcome(folder, claim.number, after_version=claim.request.target_version)
     if found.kind != "data":
-        raise taken_over(table, claim)
+        raise taken_over_error(table, claim)
     keep_manifest(work, table)
     return found.version
 
@@ -132,7 +132,7 @@ def label_or_bound(instant: object) -> str:
     return instant.isoformat() if hasattr(instant, "isoformat") else str(instant)
 
 
-def taken_over(table: Table, claim: Claim) -> WaterclockError:
+def taken_over_error(table: Table, claim: Claim) -> WaterclockError:
     """Build the error for a runner whose claim another runner has killed before its commit."""
     label = label_of(claim.request.labels[0])
     return WaterclockError(

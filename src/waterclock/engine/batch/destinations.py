@@ -16,7 +16,7 @@ def unit_of(work: Workplace, table: Table) -> Unit:
     """Return the destination of a publish, with its secrets resolved."""
     if table.destination is None:
         raise AssertionError(f"{table.name} publishes to nowhere, which check refuses")
-    return work.connections.opened(table.destination)
+    return work.connections.resolve_unit(table.destination)
 
 
 def last_standing(work: Workplace, table: Table, batch: Batch) -> Slice | None:
@@ -28,7 +28,7 @@ def last_standing(work: Workplace, table: Table, batch: Batch) -> Slice | None:
     newest = work.ledger.reads.newest(table.name)
     if newest is None or batch.verb == RECOMPUTE or not work.project.publish:
         return None
-    return newest if _lost(work, table, newest) is None else None
+    return newest if _describe_loss(work, table, newest) is None else None
 
 
 def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
@@ -42,7 +42,7 @@ def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
     newest = work.ledger.reads.newest(table.name)
     if newest is None or not work.project.publish or group.verb == RECOMPUTE:
         return
-    lost = _lost(work, table, newest)
+    lost = _describe_loss(work, table, newest)
     if lost is None and table.is_delivered_by_label:
         last = work.ledger.reads.last_recorded(table.name) or newest
         if last.claim != newest.claim and not has_come(work, table, last):
@@ -72,6 +72,6 @@ def has_come(work: Workplace, table: Table, piece: Slice) -> bool:
     return found is not None and found.outcome is not DeliveryOutcome.KILLED
 
 
-def _lost(work: Workplace, table: Table, newest: Slice) -> str | None:
+def _describe_loss(work: Workplace, table: Table, newest: Slice) -> str | None:
     unit = unit_of(work, table)
-    return work.connections.deliverer(unit.connection).lost(unit, work.flow.project, table.name, newest.claim)
+    return work.connections.deliverer(unit.connection).find_loss(unit, work.flow.project, table.name, newest.claim)

@@ -14,7 +14,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Table
 from waterclock.flow.endings import Ending
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.types import sql_type
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -43,7 +43,7 @@ def with_endings(
     for column in ending:
         if refused := retirement_in_the_past(table, column, work.schemas_of(table.name), now):
             raise refused
-    over_by_now = _ended(work, table, max(labels)) if stored else []
+    over_by_now = _list_ended_columns(work, table, max(labels)) if stored else []
     if not ending and not over_by_now:
         return rows
     there = {name.lower(): name for name in frame.columns}
@@ -58,8 +58,8 @@ def with_endings(
     if not values:
         return rows  # retired columns may still be in the rows
     made = {name.lower() for name in values}
-    others = [quoted(name) for name in frame.columns if name.lower() not in made]
-    frame = frame.selectExpr(*others, *(f"{value} AS {quoted(name)}" for name, value in values.items()))
+    others = [quote_name(name) for name in frame.columns if name.lower() not in made]
+    frame = frame.selectExpr(*others, *(f"{value} AS {quote_name(name)}" for name, value in values.items()))
     kept = () if columns.is_open else tuple(Column(field.name, table.place) for field in over)
     return frame, replace(columns, named=(*columns.named, *kept))
 
@@ -72,18 +72,18 @@ def _value(
     if ends is None:
         raise AssertionError(f"{column.name} does not end")
     # rows that still contain the column keep its value, also if they are read together with rows without it
-    found = [quoted(source or "")] * (source is not None) + [f"({ends.made_as})"] * (ends.made_as is not None)
+    found = [quote_name(source or "")] * (source is not None) + [f"({ends.made_as})"] * (ends.made_as is not None)
     value = f"coalesce({', '.join(found)})" if found else None
     at = ends.at(table.cadence.zone)
     if max(labels) < at or _is_read(work, table, column, ends):
         if value is None:
-            raise _gone(table, column, min(labels))
+            raise _early_end_error(table, column, min(labels))
         return value
     null = f"CAST(NULL AS {kind})"
     if min(labels) >= at:
         return null
     if value is None:
-        raise _gone(table, column, min(labels))
+        raise _early_end_error(table, column, min(labels))
     return f"if({TIMELABEL} >= {sql_text(label_of(at))}, NULL, {value})"
 
 
@@ -96,7 +96,7 @@ def _is_read(work: Workplace, table: Table, column: Column, ends: Ending) -> boo
     return bool(readers)
 
 
-def _ended(work: Workplace, table: Table, newest: datetime) -> list[str]:
+def _list_ended_columns(work: Workplace, table: Table, newest: datetime) -> list[str]:
     """Return the columns that have retired by a label, according to the table's newest schema version."""
     version = newest_of(work.schemas_of(table.name), Side.TABLE)
     found = {name: retirement_of(version.columns, name) for name in version.columns} if version else {}
@@ -105,7 +105,7 @@ def _ended(work: Workplace, table: Table, newest: datetime) -> list[str]:
     ]
 
 
-def _gone(table: Table, column: Column, label: datetime) -> WaterclockError:
+def _early_end_error(table: Table, column: Column, label: datetime) -> WaterclockError:
     return WaterclockError(
         "E773",
         f"{table.name} has no {column.name} before its end: {column.ends}",

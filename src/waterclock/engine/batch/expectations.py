@@ -251,11 +251,11 @@ class Sealed:
         asked, said = aggregates_of(expression), dict[str, str]()
         others = [text for text in asked if not counts_rows(text)]
         if others and by_job:
-            said = self._asked(others)
+            said = self._evaluate(others)
         said |= {text: str(self.manifest.rows) for text in asked if counts_rows(text)}
         return [f"{text} is {said[text]}" for text in asked if text in said]
 
-    def _asked(self, texts: Sequence[str]) -> dict[str, str]:
+    def _evaluate(self, texts: Sequence[str]) -> dict[str, str]:
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F  # noqa: N812
 

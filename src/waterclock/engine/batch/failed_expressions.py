@@ -37,7 +37,7 @@ def with_expression(error: WaterclockError, raised: BaseException, project: Proj
     written = " ".join(expression.text.split())
     if len(written) <= _LONGEST:
         error.why = f"{error.why} for {written}"
-    error = _placing(project, found.place, expression.text, error)
+    error = _locate_error(project, found.place, expression.text, error)
     search = _search(table, found.query, written)
     error.fix = f"{search}; {error.fix}" if error.fix else search
     return error
@@ -54,12 +54,14 @@ def _find(table: Table, expression: FailedExpression) -> _FailedExpression | Non
                 return found
             places.append(found)
     places += [
-        _FailedExpression(column.place, None) for column in table.columns.named if expression.text in _made_as(column)
+        _FailedExpression(column.place, None)
+        for column in table.columns.named
+        if expression.text in _find_expression(column)
     ]
     return places[0] if places else None
 
 
-def _made_as(column: Column) -> str:
+def _find_expression(column: Column) -> str:
     """Return the expression that computes a column, or an empty text."""
     if column.made_as is not None:
         return column.made_as.expression
@@ -77,13 +79,13 @@ def _queries(table: Table) -> Iterator[Query]:
         pending += [*query.branches, *(reference.view for reference in query.tables if reference.view is not None)]
 
 
-def _placing(project: Project, place: Place, text: str, error: WaterclockError) -> WaterclockError:
-    error = project.placing(place, error)
+def _locate_error(project: Project, place: Place, text: str, error: WaterclockError) -> WaterclockError:
+    error = project.locate_error(place, error)
     if place.file in project.sources:
         source = SourceText(place.file, project.sources[place.file])
         start = source.offset(place)
         if source.text.startswith(text, start):
-            source.span(start, start + len(text)).placing(error)
+            source.span(start, start + len(text)).locate_error(error)
     return error
 
 

@@ -33,7 +33,7 @@ def gather_each(
     each, source = table.each, table.source
     if each is None or source is None:
         raise AssertionError(f"{table.name} is asked for no rows of a table")
-    unit = work.connections.opened(source.unit)
+    unit = work.connections.resolve_unit(source.unit)
     collector = work.connections.collector(unit.connection)
     if not isinstance(collector, EachCollector):
         raise AssertionError(f"{unit} is not asked for each row of a table, which check refuses")  # noqa: TRY004

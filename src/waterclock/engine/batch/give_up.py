@@ -11,7 +11,7 @@ from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
 from waterclock.engine.batch.results import Notes
 from waterclock.engine.damage import current_slice
-from waterclock.engine.reads.pin import labelled
+from waterclock.engine.reads.pin import set_label
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
@@ -42,7 +42,7 @@ def rows_given_up(
     for batch in group.batches:
         piece = current_slice(work, table.name, batch.label)
         stand_in = _stand_in(work, table, batch.label) if table.is_snapshot or table.mode is Mode.REPLACE else None
-        frames.append(labelled(_rows(work, spark, table, known, stand_in), batch.window.label))
+        frames.append(set_label(_rows(work, spark, table, known, stand_in), batch.window.label))
         lost = {} if piece is None else {"rows": piece.rows, "slice": piece.slice_path}
         stands = {} if stand_in is None else {"stood_for_by": label_of(stand_in.label)}
         notes[batch.label] = {"given_up": lost | stands}

@@ -14,14 +14,14 @@ from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
 from waterclock.engine.batch.expectations import RuleVerdict, held_back, refusal
 from waterclock.engine.batch.many_windows import WINDOW, are_alike, label_shares, read_by_all
-from waterclock.engine.batch.sieves import FATES, found_by, measures_of, sieve_of
+from waterclock.engine.batch.sieves import FATES, find_actions, measures_of, sieve_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.checks import input_checks, inputs_asked
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Read, Rule, Table
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.input_sifting import (
     READ_BY,
     InputCounts,
@@ -31,7 +31,7 @@ from waterclock.storage.slices.input_sifting import (
     scratch_of,
     set_aside_of_input,
 )
-from waterclock.storage.slices.sieve import Mesh, Sieve, counted
+from waterclock.storage.slices.sieve import Mesh, Sieve, count_broken_rules
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def input_sieves_of(table: Table) -> dict[str, InputSieve]:
     bit = 0 if own is None else len(own.meshes)
     found = {}
     for name, rules in inputs_asked(table).items():
-        meshes = tuple(Mesh(check.name, check.text, FATES[check.takes_out]) for check in input_checks(rules))
+        meshes = tuple(Mesh(check.name, check.text, FATES[check.row_action]) for check in input_checks(rules))
         found[name] = InputSieve(name, Sieve(meshes), bit)
         bit += len(meshes)
     return found
@@ -161,24 +161,24 @@ def _counts(
     scratch: str,
 ) -> dict[datetime, InputCounts]:
     labels = list(read)
-    asked = [each for rule in rules if rule.scope is Scope.BATCH for each in _asked(rule)]
+    asked = [each for rule in rules if rule.scope is Scope.BATCH for each in _list_aggregates(rule)]
     if not of_input.sets_aside:
-        return dict(_counted(work, spark, of_input, read, asked))
+        return dict(_count_input_rows(work, spark, of_input, read, asked))
     masks = set_aside_of_input(_read_by(work, spark, read), of_input, work.folder(table), scratch, labels)
     totals = None if asked else _rows_of_slices(work, read)
     answers: Mapping[datetime, InputCounts] = {}
     if totals is None:
-        answers = _counted(work, spark, InputSieve(of_input.input, Sieve(()), 0), read, asked)
+        answers = _count_input_rows(work, spark, InputSieve(of_input.input, Sieve(()), 0), read, asked)
         totals = {label: counts.sifted.rows for label, counts in answers.items()}
     found = {}
     for label in labels:
-        gone = counted(of_input.sieve, masks[label], 0)
-        sifted = counted(of_input.sieve, masks[label], totals[label] - gone.aside - gone.dropped)
+        gone = count_broken_rules(of_input.sieve, masks[label], 0)
+        sifted = count_broken_rules(of_input.sieve, masks[label], totals[label] - gone.aside - gone.dropped)
         found[label] = InputCounts(sifted, answers[label].answers if answers else {})
     return found
 
 
-def _asked(rule: Rule) -> Iterator[tuple[str, Column]]:
+def _list_aggregates(rule: Rule) -> Iterator[tuple[str, Column]]:
     """Yield the aggregates of a rule on all rows: whether it holds, and the value of each of its aggregates."""
     yield rule.name, F.expr(in_sparks_words(rule.expression))
     for text in aggregates_of(rule.expression):
@@ -189,7 +189,7 @@ def _value_of(rule: Rule, aggregate: str) -> str:
     return f"{rule.name}: {aggregate}"
 
 
-def _counted(
+def _count_input_rows(
     work: Workplace,
     spark: SparkSession,
     of_input: InputSieve,
@@ -228,7 +228,7 @@ def _read_at_once(
         return None
     labels = f"array({', '.join(sql_text(label_of(label)) for label in read)})"
     told = f"explode({labels})" if is_alike else f"element_at({labels}, {WINDOW} + 1)"
-    return rows.selectExpr(*map(quoted, rows.columns[: None if is_alike else -1]), f"{told} AS {READ_BY}")
+    return rows.selectExpr(*map(quote_name, rows.columns[: None if is_alike else -1]), f"{told} AS {READ_BY}")
 
 
 def _each_by_itself(
@@ -252,7 +252,7 @@ def _findings(table: Table, counts: Mapping[str, InputCounts]) -> Iterator[tuple
     for name, rules in inputs_asked(table).items():
         if name not in counts:
             continue
-        yield from found_by(input_checks(rules), counts[name].sifted, of=f" of {name}")
+        yield from find_actions(input_checks(rules), counts[name].sifted, of=f" of {name}")
         answers = counts[name].answers
         for rule in rules:
             if rule.scope is Scope.BATCH and answers.get(rule.name) is not True:

@@ -16,9 +16,9 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.flow.late_rows import CAME_EARLY, CAME_LATE, NO_TIME, REASON, LateRows
-from waterclock.planner.late_rows import closed_by, early_from, made_again, may_open
+from waterclock.planner.late_rows import early_from, find_closed_windows, find_remakeable_windows, may_open
 from waterclock.planner.plan import Batch
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices, table_schema
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -41,7 +41,7 @@ def too_late(work: Workplace, table: Table, late_rows: LateRows, batch: Batch, r
     of, at = work.flow.tables[late_rows.of], _time(table, late_rows, rows)
     since = _since(work, of, [batch.label])
     begins = batch.begins or BEGINNING
-    closed = closed_by(of, late_rows, since, batch.label, begins)
+    closed = find_closed_windows(of, late_rows, since, batch.label, begins)
     is_late = _any(F.lit(False), ((at >= F.lit(low)) & (at < F.lit(high)) for low, high in closed))  # noqa: FBT003
     is_early = at >= F.lit(early_from(of, late_rows, batch.label, begins))
     reason = F.when(at.isNull(), NO_TIME).when(is_late, CAME_LATE).when(is_early, CAME_EARLY)
@@ -65,9 +65,9 @@ def open_again(
         return
     of = work.flow.tables[late_rows.of]
     ticks: dict[datetime, datetime] = {}
-    since, dropped = _since(work, of, [batch.label for batch in batches]), _dropped(work, of)
+    since, dropped = _since(work, of, [batch.label for batch in batches]), _find_dropped_spans(work, of)
     for batch in batches:
-        windows = made_again(of, work.flow, dropped, may_open(of, late_rows, since, batch.label))
+        windows = find_remakeable_windows(of, work.flow, dropped, may_open(of, late_rows, since, batch.label))
         if windows and any(piece.rows for pinned in pins[batch.label] for piece in pinned.slices):
             rows = frame_of(spark, work.lake, work.flow, pins[batch.label][0])
             for label in _with_rows(spark, rows, _time(table, late_rows, rows), windows):
@@ -99,7 +99,7 @@ def newest_late(
 
     found: dict[datetime, datetime] = {}
     asked = [table.cadence.window_of(label) for label in sorted(labels)]
-    windows = made_again(table, work.flow, _dropped(work, table), asked)
+    windows = find_remakeable_windows(table, work.flow, _find_dropped_spans(work, table), asked)
     for name in late_tables(work.flow, table.name) if windows else ():
         kept, late_rows = work.flow.tables[name], work.flow.tables[name].late_rows
         slices = [piece for piece in work.ledger.reads.slices(name, windows[0].start, FOREVER) if piece.rows]
@@ -143,18 +143,18 @@ def _rows_of_slices(work: Workplace, spark: SparkSession, table: Table, slices: 
 
 
 def _since(work: Workplace, of: Table, labels: Sequence[datetime]) -> ClosedSince:
-    return work.ledger.reads.closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
+    return work.ledger.reads.read_closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
 
 
-def _dropped(work: Workplace, of: Table) -> dict[str, tuple[datetime, datetime]]:
+def _find_dropped_spans(work: Workplace, of: Table) -> dict[str, tuple[datetime, datetime]]:
     """Return the span that RETAIN has dropped from a table and from its inputs, in the form `made_again` takes.
 
     Cost: one ledger query for each of them, and a second one if something was dropped.
     """
     dropped: dict[str, tuple[datetime, datetime]] = {}
     for name in dict.fromkeys([of.name, *(read.table for read in of.reads)]):
-        before = work.ledger.keeping.dropped_before(name, by=FOREVER)
-        first = next(iter(work.ledger.reads.covered(name)), None) if before is not None else None
+        before = work.ledger.keeping.drop_boundary(name, by=FOREVER)
+        first = next(iter(work.ledger.reads.covered_windows(name)), None) if before is not None else None
         if before is not None and first is not None:
             dropped[name] = (first[0], before)
     return dropped
@@ -175,7 +175,7 @@ def _time(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
             fix=f"give the column of {read} another name",
         )
     if found == "timestamp":
-        return F.col(quoted(late_rows.column))
+        return F.col(quote_name(late_rows.column))
     what = (
         f"{late_rows.column} of {read} is {found}, no TIMESTAMP"
         if found

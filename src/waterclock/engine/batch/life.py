@@ -31,13 +31,13 @@ from waterclock.engine.batch.late_rows import told_late
 from waterclock.engine.batch.make import Bound, make
 from waterclock.engine.batch.measuring import Judging, measure_columns
 from waterclock.engine.batch.publish import linked_slices
-from waterclock.engine.batch.releasing import HeldBatch, collect_past_again, find_held, note_released, sealed_again
+from waterclock.engine.batch.releasing import HeldBatch, collect_past_again, find_held, note_released, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.batch.sieves import measures_of
 from waterclock.engine.batch.table_rules import table_findings
 from waterclock.engine.batch.takeover import record_if_committed
 from waterclock.engine.collect.linked import pin_link
-from waterclock.engine.collect.lookback import changed
+from waterclock.engine.collect.lookback import filter_changed_slices
 from waterclock.engine.collect.looks import look_back
 from waterclock.engine.collect.positions import owned_by_labels, ranges_of
 from waterclock.engine.damage import MENDED_ELSEWHERE, require_log
@@ -138,14 +138,14 @@ class _Attempt:
         self.bound = bound = self._bind()
         made = self._create(bound)
         with self._step("claim"):
-            claimed, claim = self._claimed(bound)
+            claimed, claim = self._take_claim(bound)
         if made is not None and claimed.owned != bound.owned:
             made.notes.close()
             made = None  # its rows are from a range that now belongs to another label
         bound = claimed
         self.work.keep_alive(claim)
         fault("claimed")
-        written, notes = self._sealed(claim, bound, made)
+        written, notes = self._seal(claim, bound, made)
         fault("sealed")
         with self._step("audit"):
             verdicts = self._audit(claim, written, notes)
@@ -167,7 +167,7 @@ class _Attempt:
             tuple(said for verdict in verdicts.values() for said in verdict.warnings),
         )
         if self.held is not None:
-            note_released(self.work, self.group, claim, self._released_by())
+            note_released(self.work, self.group, claim, self._describe_release())
         fault("recorded")
         notes.after(self.work)
 
@@ -183,7 +183,7 @@ class _Attempt:
             owned = ranges_of(self.work, self.table, self.group)
             return replace(bound, look=look_back(self.work, self.table, self.group, lambda: self.spark), owned=owned)
 
-    def _claimed(self, bound: Bound) -> tuple[Bound, Claim]:
+    def _take_claim(self, bound: Bound) -> tuple[Bound, Claim]:
         """Take the claim. If another runner has collected the same changes meanwhile, bind and try again."""
         for _ in range(_MOST_LOOKS):
             try:
@@ -222,12 +222,12 @@ class _Attempt:
         # late rows are separated again under the claim: from then on no window can be closed before its slice
         return made if self.table.late_rows is None else None
 
-    def _sealed(self, claim: Claim, bound: Bound, made: MadeSlices | None) -> tuple[Written, Notes]:
+    def _seal(self, claim: Claim, bound: Bound, made: MadeSlices | None) -> tuple[Written, Notes]:
         """Seal the slices: from rows that `_create` made, from rows made now, or from existing slices."""
         if self.held is not None:
             with self._step("seal"):
                 collect_past_again(self.work, self.table, self.held)
-                shown = sealed_again(self.work, self.table, self.held, claim)
+                shown = seal_held_slice(self.work, self.table, self.held, claim)
                 return shown, Notes({manifest.label: manifest.source for manifest in shown.manifests})
         if self.table.kind is Kind.PUBLISH:
             with self._step("seal"):
@@ -243,8 +243,8 @@ class _Attempt:
             written = self._write(claim, made)
             self.asked.clear(self.folder)
         self.sifted = written.sifted
-        manifests = changed(written.manifests, bound.again, self.folder if written.sifted else None)
-        return Written(manifests, written.measures, written.sifted), made.notes.checked()
+        manifests = filter_changed_slices(written.manifests, bound.again, self.folder if written.sifted else None)
+        return Written(manifests, written.measures, written.sifted), made.notes.check_unchanged()
 
     def _write(self, claim: Claim, made: MadeSlices) -> Written:
         """Write and seal the slices, part by part."""
@@ -336,7 +336,7 @@ class _Attempt:
             | self._inputs_elsewhere(bound),
             run=self.work.run,
             restates=self._restates(bound),
-            seen=bound.look.seen,
+            seen=bound.look.seen_claims,
             held={} if self.held is None else {self.held.manifest.label: self.held.manifest.claim},
             owned=owned_by_labels(bound.owned),
             closed={each.label: each.closing.tick for each in self.group.batches if each.closing and each.closing.tick},
@@ -382,7 +382,7 @@ class _Attempt:
                 stands_from=stands.get(manifest.label),
                 measures={
                     **set_aside,
-                    **self._sifted(manifest),
+                    **self._collect_filter_counts(manifest),
                     **self.asked.of(manifest.label).measures(),
                     **notes.parents_missing(manifest, self.sifted.get(manifest.label)),
                     **self.kept.get(manifest.label, {}),
@@ -394,14 +394,14 @@ class _Attempt:
             for manifest in manifests
         ]
 
-    def _released_by(self) -> Mapping[str, Any]:
+    def _describe_release(self) -> Mapping[str, Any]:
         """Return who released the held batch, and why: the user who requested it, or else the user of this run."""
         own = {"by": self.work.settings.who, "why": self.group.batches[0].reason}
         return self.held.said if self.held is not None and self.held.said else own
 
-    def _sifted(self, manifest: Manifest) -> Mapping[str, Any]:
+    def _collect_filter_counts(self, manifest: Manifest) -> Mapping[str, Any]:
         if self.held is not None:
-            return {**self.held.result.measures, "released": self._released_by()}
+            return {**self.held.result.measures, "released": self._describe_release()}
         return {} if (found := self.sifted.get(manifest.label)) is None else measures_of(found)
 
     def close_after(self, raised: Exception) -> WaterclockError | None:
@@ -409,7 +409,7 @@ class _Attempt:
         error = batch_error(self.work, self.table, raised, self._where())
         if self.done is not None:
             # already recorded: a later step failed, such as moving files to the archive; the next run repeats it
-            self.work.listener.said(f"{self.table.name}: {error.what}")
+            self.work.listener.on_message(f"{self.table.name}: {error.what}")
             return None
         claim = self.claim
         if self.group.verb == RELEASE and not error.transient:
@@ -427,7 +427,7 @@ class _Attempt:
             if claim is not None:
                 self.work.leave(claim)
                 said = to_error(unsettled, where=self._where()).what
-                self.work.listener.said(f"a claim of {self.table.name} is left open, its outcome unknown: {said}")
+                self.work.listener.on_message(f"a claim of {self.table.name} is left open, its outcome unknown: {said}")
         return error
 
     def _refuse_release(self, error: WaterclockError) -> None:

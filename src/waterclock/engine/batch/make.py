@@ -12,7 +12,7 @@ from waterclock.batches.facts import BEGINNING
 from waterclock.batches.records import MISSING as LACKING
 from waterclock.batches.records import Slice
 from waterclock.engine.batch.checking_references import with_orphans_marked
-from waterclock.engine.batch.columns_kept import kept
+from waterclock.engine.batch.columns_kept import find_new_schema
 from waterclock.engine.batch.ending_columns import with_endings
 from waterclock.engine.batch.for_each import gather_each
 from waterclock.engine.batch.give_up import rows_given_up
@@ -23,7 +23,7 @@ from waterclock.engine.batch.rows_seen_before import with_rows_seen_before
 from waterclock.engine.batch.sieves import loose_of, put_together, through_of
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.collect.collect import gather
-from waterclock.engine.collect.columns_seen import fitted, noticed, with_noted
+from waterclock.engine.collect.columns_seen import find_source_changes, fit_columns, with_noted
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.linked import LinkedPin, gather_linked
 from waterclock.engine.collect.looks import ChangeScan
@@ -81,16 +81,16 @@ def make(
 
     Rows of a MERGE or TEMPORAL table may be incomplete: a column missing from a change keeps its older value.
     """
-    known = _known(work, table)
-    made = _made(work, spark, table, group, bound, now, known)
+    known = _find_known_columns(work, table)
+    made = _make_slices(work, spark, table, group, bound, now, known)
     if table.kind is Kind.PUBLISH or group.verb == GIVE_UP:
         return made
     first = min(label for part in made.parts for label in part.labels)
-    new = kept(work, table, known if table.temporal is None else None, made.schema, first)
+    new = find_new_schema(work, table, known if table.temporal is None else None, made.schema, first)
     return replace(made, notes=replace(made.notes, source=with_noted(made.notes.source, new))) if new else made
 
 
-def _made(
+def _make_slices(
     work: Workplace,
     spark: SparkSession,
     table: Table,
@@ -103,15 +103,15 @@ def _made(
     if group.verb == GIVE_UP:
         frame, notes = rows_given_up(work, spark, table, group, known)
         shaped = conform(frame, table.columns, known, table=table.name, may_lack=True)
-        return MadeSlices([GroupPart(labels, shaped.frame)], _stored(table, shaped.schema), notes)
+        return MadeSlices([GroupPart(labels, shaped.frame)], _resolve_stored_columns(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
-        gathered = _gathered(work, spark, table, group, bound, now)
+        gathered = _gather_rows(work, spark, table, group, bound, now)
         rows = with_origins(table, gathered.collected.frame)
         gathered = replace(gathered, collected=replace(gathered.collected, frame=rows))
         all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
         try:
-            columns_of_source = noticed(work, table, gathered.collected, all_labels)
-            fits = fitted(table, gathered.collected, known)
+            columns_of_source = find_source_changes(work, table, gathered.collected, all_labels)
+            fits = fit_columns(table, gathered.collected, known)
             frame, columns = with_endings(work, table, (fits.frame, fits.columns), all_labels, known, now)
             shaped = conform(
                 frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table),
@@ -121,7 +121,7 @@ def _made(
             gathered.collected.close()
             raise
         notes = Notes(
-            with_noted(bound.look.noted_with(gathered.source), columns_of_source.new),
+            with_noted(bound.look.merge_notes(gathered.source), columns_of_source.new),
             gathered.collected.set_aside,
             left_out=(*shaped.left_out, *gathered.collected.left_out, *fits.left_out),
             after=gathered.after,
@@ -134,10 +134,10 @@ def _made(
             part = _with_aside(table, part, shaped, gathered)
         values = gathered.collected.values
         part = with_rows_seen_before(work, spark, table, group, bound.again, part, (shaped, columns, values))
-        return MadeSlices([part], _stored(table, shaped.schema), notes)
+        return MadeSlices([part], _resolve_stored_columns(table, shaped.schema), notes)
     if table.kind is Kind.TRANSFORM:
         open_again(work, spark, table, group.batches, bound.pins)
-        return _transformed(work, spark, table, group, bound, known, now)
+        return _transform_batches(work, spark, table, group, bound, known, now)
     # unlisted columns are already left out; the columns that mark rows to filter are in no list
     columns = replace(table.columns, is_open=True)
     staged = publish_frame(work, spark, table, group, bound.pins)
@@ -145,10 +145,10 @@ def _made(
     shaped = conform(staged.frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
     notes = Notes(source, left_out=shaped.left_out)
     part = GroupPart(labels, shaped.frame, through=through_of(table, shaped))
-    return MadeSlices([part], _stored(table, shaped.schema), notes)
+    return MadeSlices([part], _resolve_stored_columns(table, shaped.schema), notes)
 
 
-def _gathered(
+def _gather_rows(
     work: Workplace, spark: SparkSession, table: Table, group: Group, bound: Bound, now: datetime
 ) -> Gathered:
     if bound.linked:
@@ -171,7 +171,7 @@ def _with_aside(table: Table, part: GroupPart, kept: Conformed, gathered: Gather
     return replace(part, frame=frame, through=through, of_nothing=False)
 
 
-def _transformed(
+def _transform_batches(
     work: Workplace,
     spark: SparkSession,
     table: Table,
@@ -187,7 +187,7 @@ def _transformed(
     for batches, rows in transform_parts(work, spark, table, group.batches, bound.pins, absent):
         before = known or (schema if table.choices else None)
         frame, columns = with_endings(work, table, (rows, table.columns), [it.label for it in batches], before, now)
-        shaped = _conformed(replace(table, columns=columns), frame, before)
+        shaped = _conform_rows(replace(table, columns=columns), frame, before)
         schema = schema or shaped.schema
         left_out |= dict.fromkeys(shaped.left_out)
         pinned = [each for batch in batches for each in bound.pins[batch.label] if not is_of_key(each.read)]
@@ -198,8 +198,10 @@ def _transformed(
         parts.append(GroupPart(own, marked, of_nothing, through_of(table, shaped, past)))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
-    noted = {batch.label: found for batch in group.batches if (found := _noted(batch))}
-    return MadeSlices(parts, _stored(table, schema), Notes(noted, left_out=tuple(left_out), without_parent=absent.of))
+    noted = {batch.label: found for batch in group.batches if (found := _build_notes(batch))}
+    return MadeSlices(
+        parts, _resolve_stored_columns(table, schema), Notes(noted, left_out=tuple(left_out), without_parent=absent.of)
+    )
 
 
 def _past_of(
@@ -214,7 +216,7 @@ def _past_of(
     return frame_of(spark, work.lake, work.flow, found[0])
 
 
-def _noted(batch: Batch) -> dict[str, Any]:
+def _build_notes(batch: Batch) -> dict[str, Any]:
     """Return the notes of a batch: the query that made it, the closing of its books, and its missing inputs."""
     noted: dict[str, Any] = {} if batch.choice is None else {"choice": batch.choice}
     noted |= {} if batch.closing is None else {"closing": batch.closing.to_dict()}
@@ -227,7 +229,7 @@ def _has_no_rows(work: Workplace, pinned: PinnedRead) -> bool:
     return not pinned.slices or (is_slices and not any(piece.rows for piece in pinned.slices))
 
 
-def _conformed(table: Table, frame: DataFrame, known: StructType | None) -> Conformed:
+def _conform_rows(table: Table, frame: DataFrame, known: StructType | None) -> Conformed:
     columns = table.columns
     if table.temporal is not None:
         require_instant(frame.schema.json(), table.temporal, table=table.name)
@@ -239,7 +241,7 @@ def _conformed(table: Table, frame: DataFrame, known: StructType | None) -> Conf
     )  # fmt: skip
 
 
-def _known(work: Workplace, table: Table) -> StructType | None:
+def _find_known_columns(work: Workplace, table: Table) -> StructType | None:
     """Return the columns that the table's rows have so far. None before its first row."""
     folder = work.folder(table)
     if table.kind is Kind.PUBLISH or not has_columns(folder):
@@ -249,7 +251,7 @@ def _known(work: Workplace, table: Table) -> StructType | None:
     newest = _newest_readable(work, table)
     if newest is None:
         return None
-    return _parsed(raw_known(newest, table_schema(folder).json(), table.temporal))
+    return _parse_schema(raw_known(newest, table_schema(folder).json(), table.temporal))
 
 
 def _newest_readable(work: Workplace, table: Table) -> Manifest | None:
@@ -263,7 +265,7 @@ def _newest_readable(work: Workplace, table: Table) -> Manifest | None:
     return None
 
 
-def _stored(table: Table, rows: StructType) -> StructType:
+def _resolve_stored_columns(table: Table, rows: StructType) -> StructType:
     """Return the table's columns, given the columns of its batches' rows."""
     if table.temporal is None:
         return rows
@@ -271,7 +273,7 @@ def _stored(table: Table, rows: StructType) -> StructType:
     return state_schema(rows, table)
 
 
-def _parsed(schema: str) -> StructType:
+def _parse_schema(schema: str) -> StructType:
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(schema))

@@ -18,16 +18,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import Slice
-from waterclock.dpl.query.splice import MARKERS, Spliced, reads_of, splice_by
+from waterclock.dpl.query.splice import MARKERS, Spliced, list_reads, splice_by
 from waterclock.dpl.query.window_wise import WindowWise, window_wise
 from waterclock.engine.reads.hidden import with_hidden
-from waterclock.engine.reads.pin import PinnedRead, frame_of, nothing_of
-from waterclock.engine.spark.asking import asked
+from waterclock.engine.reads.pin import PinnedRead, build_empty_frame, frame_of
+from waterclock.engine.spark.asking import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Flat, Query, Read, Table, TableReference, ValueReference
 from waterclock.planner.plan import Batch
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_of_slices, table_schema
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -90,7 +90,7 @@ def rows_of_windows(
     Cost: no job here. The query has a scan for each read, and the exchanges of one window's query.
     """
     frames: dict[Read, DataFrame] = {}
-    for read in reads_of(query):
+    for read in list_reads(query):
         shown = [next(each for each in pins[batch.label] if each.read == read) for batch in batches]
         frame = read_by_all(work, spark, shown)
         if frame is None or WINDOW in map(str.lower, frame.columns[:-1]):
@@ -123,20 +123,20 @@ class _OfWindows:
         name, columns = self.reads[read]
         if columns[-1] != WINDOW:
             return name
-        shown = ", ".join(map(quoted, columns[:-1]))
-        if reference.start in self._said(query).joined:
+        shown = ", ".join(map(quote_name, columns[:-1]))
+        if reference.start in self._analyse_query(query).joined:
             return f"(SELECT {shown}, {WINDOW} AS {_key_of(reference)} FROM {name})"
         return f"(SELECT {shown} FROM {name} WHERE {WINDOW} = {_WINDOWS}.{WINDOW})"
 
     def of_value(self, query: Query, value: ValueReference) -> str:
-        if value.start in self._said(query).columns:
+        if value.start in self._analyse_query(query).columns:
             return f"CAST(NULL AS {_TYPES.get(value.name, 'TIMESTAMP')})"
         return f"{_WINDOWS}.{MARKERS[value.name]}"
 
     def between(self, query: Query) -> Mapping[int, str]:
-        joined = self._said(query).joined
+        joined = self._analyse_query(query).joined
         return {
-            on: f" {quoted(name)}.{_key_of(reference)} = {_WINDOWS}.{WINDOW} AND "
+            on: f" {quote_name(name)}.{_key_of(reference)} = {_WINDOWS}.{WINDOW} AND "
             for reference in query.tables
             if reference.read is not None and self.reads[reference.read][1][-1] == WINDOW
             for name, on in [joined.get(reference.start, ("", 0))]
@@ -146,9 +146,9 @@ class _OfWindows:
     def columns(self) -> dict[str, str]:
         """Return the columns that are added behind the query, and the value of each."""
         names = {value.start: MARKERS[value.name] for value in self.query.values}
-        return {name: names[start] for start, name in self._said(self.query).columns.items()}
+        return {name: names[start] for start, name in self._analyse_query(self.query).columns.items()}
 
-    def _said(self, query: Query) -> WindowWise:
+    def _analyse_query(self, query: Query) -> WindowWise:
         return self.found.setdefault(id(query), window_wise(query, is_whole=query is self.query))
 
 
@@ -161,7 +161,7 @@ def _of_all_windows(work: Workplace, spark: SparkSession, query: Spliced, column
     variables = {name: value for name, value in work.project.variables.items() if f":{name}" in query.text}
     of_window = ", ".join(f"{_WINDOWS}.{name}" for name in MARKERS.values())
     text = f"SELECT wc_made.*, {of_window} FROM {_WINDOWS}, LATERAL (\n{query.text}\n) AS wc_made"
-    rows = asked(spark, text, variables)
+    rows = build_query_frame(spark, text, variables)
     rows = rows.withColumns({name: F.col(value) for name, value in columns.items()}) if columns else rows
     label = MARKERS["TIMELABEL"]
     rows = rows.drop(TIMELABEL, *(name for name in MARKERS.values() if name != label))
@@ -201,18 +201,18 @@ def read_by_all(work: Workplace, spark: SparkSession, shown: Sequence[PinnedRead
         return None
     folder = work.lake.folder(table.name)
     manifests = [read_manifest(folder, path) for path in pieces]
-    return _numbered(spark, with_hidden(_rows_of(work, spark, table, folder, manifests), table), shown)
+    return _number_windows(spark, with_hidden(_rows_of(work, spark, table, folder, manifests), table), shown)
 
 
 def _rows_of(
     work: Workplace, spark: SparkSession, table: Table, folder: str, manifests: Sequence[Manifest]
 ) -> DataFrame:
     if not manifests:
-        return nothing_of(spark, work.lake, table)
+        return build_empty_frame(spark, work.lake, table)
     return frame_of_slices(spark, folder, manifests, table_schema(folder))
 
 
-def _numbered(spark: SparkSession, rows: DataFrame, shown: Sequence[PinnedRead]) -> DataFrame:
+def _number_windows(spark: SparkSession, rows: DataFrame, shown: Sequence[PinnedRead]) -> DataFrame:
     """Add the number of the window that reads a row. Rows are repeated for each window, and matched by their label."""
     read_by = [(label_of(piece.label), number) for number, each in enumerate(shown) for piece in each.slices]
     numbers = pa.table(
@@ -222,7 +222,7 @@ def _numbered(spark: SparkSession, rows: DataFrame, shown: Sequence[PinnedRead])
         }
     )
     of_label = F.broadcast(spark.createDataFrame(numbers).withColumnRenamed(TIMELABEL, "wc_label"))
-    return rows.join(of_label, rows[TIMELABEL] == of_label["wc_label"]).select(*map(quoted, rows.columns), WINDOW)
+    return rows.join(of_label, rows[TIMELABEL] == of_label["wc_label"]).select(*map(quote_name, rows.columns), WINDOW)
 
 
 def are_alike(shown: Sequence[PinnedRead]) -> bool:

@@ -36,7 +36,7 @@ _ORDERED = frozenset(
 )  # and decimals
 
 
-def comparing(table: Table) -> tuple[Rule, ...]:
+def list_comparison_rules(table: Table) -> tuple[Rule, ...]:
     """Return the batch rules that compare it with earlier batches."""
     return tuple(rule for rule in table.rules if rule.scope is Scope.BATCH and rule.comparison is not None)
 
@@ -49,7 +49,7 @@ def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Col
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
     asked = {measure.name: measure.expression for measure in table.measures}
-    asked |= {of: of for rule in comparing(table) if rule.comparison for of in rule.comparison.aggregates}
+    asked |= {of: of for rule in list_comparison_rules(table) if rule.comparison for of in rule.comparison.aggregates}
     found = [
         pair
         for name, text in ((name, in_sparks_words(said)) for name, said in asked.items())
@@ -79,7 +79,7 @@ def _profile(schema: StructType) -> Iterator[tuple[str, Column]]:
             yield f"{_PROFILE}{kind}:{each.name}.{which}", F.expr(text)
 
 
-def measured(found: Mapping[str, Any], rows: int, *, is_profiled: bool) -> dict[str, Measured]:
+def parse_measured_values(found: Mapping[str, Any], rows: int, *, is_profiled: bool) -> dict[str, Measured]:
     """Return the measured values by name, from all values observed of a label."""
     values = {
         key.removeprefix(_VALUE): Measured(value, found[_TYPE + key.removeprefix(_VALUE)])
@@ -95,7 +95,7 @@ def measured(found: Mapping[str, Any], rows: int, *, is_profiled: bool) -> dict[
     return values
 
 
-def kept_of(values: Mapping[str, Measured], passed_over: Sequence[str]) -> dict[str, Any]:
+def build_measure_entries(values: Mapping[str, Measured], passed_over: Sequence[str]) -> dict[str, Any]:
     """Return the entries that the ledger records among a revision's measures."""
     kept: dict[str, Any] = {MEASURED: {name: value.as_json() for name, value in values.items()}} if values else {}
     return kept | ({PASSED_OVER: list(passed_over)} if passed_over else {})
@@ -151,7 +151,7 @@ class MeasureHistory:
 
 def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> MeasureHistory | None:
     """Read the values that a table's rules compare a group with, by one statement. None if no rule compares."""
-    compared = [value for rule in comparing(table) if rule.comparison for value in rule.comparison.values]
+    compared = [value for rule in list_comparison_rules(table) if rule.comparison for value in rule.comparison.values]
     asked = {value.source for value in compared}
     if not asked or not labels:
         return None
@@ -162,7 +162,7 @@ def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> Mea
         is_long = table.cadence.next(first) - first > LONGER
         back = max(MOST_BACK, LEAST_SEASONS + timedelta(days=max(value.days for value in compared)))
         low, most = (BEGINNING, between + MOST_OF_LONG) if is_long else (first - back, between + MOST_VALUES)
-    found = work.ledger.reads.measured_before(table.name, last, low=low, most=most)
+    found = work.ledger.reads.measures_before(table.name, last, low=low, most=most)
     return MeasureHistory(table, {label: (each.rows, each.measured) for label, each in found.items()})
 
 
@@ -179,7 +179,7 @@ class Judging:
     @property
     def is_needed(self) -> bool:
         """Whether the table measures or compares anything."""
-        return bool(self.table.measures or self.table.is_profiled or comparing(self.table))
+        return bool(self.table.measures or self.table.is_profiled or list_comparison_rules(self.table))
 
     def of(
         self, spark: SparkSession, folder: str, manifest: Manifest, found: Mapping[str, Any]
@@ -192,15 +192,15 @@ class Judging:
             found = row.asDict() if row else found
         if not self.is_read:
             self.history, self.is_read = history_of(self.work, self.table, self.labels), True
-        values = measured(found, manifest.rows, is_profiled=self.table.is_profiled)
+        values = parse_measured_values(found, manifest.rows, is_profiled=self.table.is_profiled)
         if self.history is None:
-            return [], kept_of(values, ())
-        broken, passed = compared(spark, manifest.label, values, self.history)
+            return [], build_measure_entries(values, ())
+        broken, passed = evaluate_comparisons(spark, manifest.label, values, self.history)
         self.history.add(manifest.label, manifest.rows, values)
-        return broken, kept_of(values, passed)
+        return broken, build_measure_entries(values, passed)
 
 
-def compared(
+def evaluate_comparisons(
     spark: SparkSession, label: datetime, own: Mapping[str, Measured], history: MeasureHistory
 ) -> tuple[list[tuple[Action, str]], list[str]]:
     """Evaluate the rules that compare a label with earlier ones. Return the findings and the skipped rules.
@@ -212,23 +212,23 @@ def compared(
     passed: list[str] = []
     bound: dict[str, str | None] = {}
     told: dict[str, str] = {}
-    for rule in comparing(history.table):
+    for rule in list_comparison_rules(history.table):
         if rule.comparison is None:
             continue
         texts, lacks = {}, ""
         for value in dict.fromkeys(rule.comparison.values):
-            found = _known(label, value, own, history)
+            found = _find_value(label, value, own, history)
             if found is None or (value.source is not ComparedSource.OWN and found.value is None):
                 lacks = f"{rule.name}: {_LACKS[value.source]} for {value}"
                 break
             name = f"v{len(bound)}"
             bound[name] = found.value
             texts[value] = f"CAST(:{name} AS {found.type})"
-            told[rule.name] = "; ".join(filter(None, (told.get(rule.name), f"{value} is {_shown(found)}")))
+            told[rule.name] = "; ".join(filter(None, (told.get(rule.name), f"{value} is {_format_value(found)}")))
         if lacks:
             passed.append(lacks)
         else:
-            asked.append((rule, rule.comparison.rendered(texts)))
+            asked.append((rule, rule.comparison.render(texts)))
     if not asked:
         return [], passed
     answers = _answers(spark, asked, bound)
@@ -264,7 +264,7 @@ def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapp
     return list(row)
 
 
-def _shown(found: Measured) -> str:
+def _format_value(found: Measured) -> str:
     if found.value is None:
         return "NULL"
     return f"{float(found.value):.6g}" if found.type == "double" else found.value
@@ -278,7 +278,9 @@ _LACKS = {
 }
 
 
-def _known(label: datetime, asked: Compared, own: Mapping[str, Measured], history: MeasureHistory) -> Measured | None:
+def _find_value(
+    label: datetime, asked: Compared, own: Mapping[str, Measured], history: MeasureHistory
+) -> Measured | None:
     if asked.source is ComparedSource.OWN:
         return own.get(asked.aggregate)
     if asked.source is ComparedSource.LAST_GOOD:

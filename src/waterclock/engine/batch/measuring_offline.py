@@ -21,7 +21,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.measures import Measured, Offline
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_of_slices, no_rows
-from waterclock.storage.types import widened
+from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import TIMELABEL, instant_of, label_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def look_at(
         return
     begun, error, spans = time.perf_counter(), None, list[SpanFound]()
     try:
-        spans = _measured(work, table, [current[label] for label in labels], claims) if labels else []
+        spans = _measure_labels(work, table, [current[label] for label in labels], claims) if labels else []
     except Exception as raised:  # noqa: BLE001 - any failure is reported, and fails no batch
         error = to_error(raised, where=table.name)
     newest = max((cadence_of(table).floor(label) for label in current), default=None)
@@ -62,12 +62,12 @@ def look_at(
         error=None if error is None else f"{error.code} {error.what}",
     )
     if error is not None:
-        work.listener.said(f"{table.name}: what is measured offline failed: {error.code} {error.what}")
+        work.listener.on_message(f"{table.name}: what is measured offline failed: {error.code} {error.what}")
     elif labels:
-        work.listener.said(f"{table.name}: {len(labels)} label{'' if len(labels) == 1 else 's'} measured offline")
+        work.listener.on_message(f"{table.name}: {len(labels)} label{'' if len(labels) == 1 else 's'} measured offline")
 
 
-def _measured(
+def _measure_labels(
     work: Workplace, table: Table, pieces: Sequence[Slice], claims: Mapping[datetime, int]
 ) -> list[SpanFound]:
     """Measure labels, by a job for some hundred of their files, and return the spans that contain them."""
@@ -79,7 +79,7 @@ def _measured(
         for manifests, gone in _shares(work.folder(table), pieces):
             rows = _rows(spark, work.folder(table), manifests) if manifests else None
             own = [] if rows is None else counts_of(_offline(table), rows, is_merging=merges(table))
-            found = [*_of_labels(spark, manifests, rows, own, claims), *_nothing_of(gone)]
+            found = [*_of_labels(spark, manifests, rows, own, claims), *_build_empty_results(gone)]
             work.ledger.offline.keep_found(table.name, _offline(table).code, found)
             counts = counts or own
         return list(_spans(work, spark, table, counts, [it.label for it in pieces], claims)) if merges(table) else []
@@ -110,7 +110,7 @@ def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> Da
     newest, *others = sorted(manifests, key=lambda each: each.label, reverse=True)
     schema = newest.schema
     for other in others:
-        schema = widened(schema, other.schema) or schema
+        schema = widen_schema(schema, other.schema) or schema
     return frame_of_slices(spark, folder, manifests, schema)
 
 
@@ -140,7 +140,7 @@ def _values(counts: Iterable[Count], row: Mapping[str, Any]) -> dict[str, Measur
     return {count.name: Measured(row[f"v{at}"], row[f"t{at}"]) for at, count in enumerate(counts)}
 
 
-def _nothing_of(gone: Iterable[Slice]) -> Iterator[LabelFound]:
+def _build_empty_results(gone: Iterable[Slice]) -> Iterator[LabelFound]:
     """Yield empty results for labels whose rows are gone, so that they are not tried again."""
     return (LabelFound(piece.label, piece.claim, {}) for piece in gone)
 

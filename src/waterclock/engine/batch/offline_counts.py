@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.aggregates import in_sparks_words
-from waterclock.dpl.query.merging import Parted, WindowCall, parted
+from waterclock.dpl.query.merging import Parted, WindowCall, split_at_aggregates
 from waterclock.flow.measures import Offline
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -52,21 +52,21 @@ class OfflineState:
         if by == "mean":
             return f"CAST(sum({self._of}) AS STRING)", f"CAST(count({self._of}) AS STRING)"
         if by == "hll":
-            return (f"base64({self._sketched})",)
+            return (f"base64({self._sketch_sql})",)
         if by == "kll":
-            return (f"CASE WHEN count({self._of}) > 0 THEN base64({self._sketched}) END",)
+            return (f"CASE WHEN count({self._of}) > 0 THEN base64({self._sketch_sql}) END",)
         return (f"CAST({text} AS STRING)",)
 
     @property
     def own(self) -> str:
         """The SQL of the value of one label."""
         if self.call.merges_by == "hll":
-            return f"hll_sketch_estimate({self._sketched})"
+            return f"hll_sketch_estimate({self._sketch_sql})"
         if self.call.merges_by == "kll":
-            return f"CASE WHEN count({self._of}) > 0 THEN {self._quantile(self._sketched)} END"
+            return f"CASE WHEN count({self._of}) > 0 THEN {self._quantile(self._sketch_sql)} END"
         return self.call.text
 
-    def merged(self, names: Sequence[str]) -> str:
+    def merged_sql(self, names: Sequence[str]) -> str:
         """The SQL of the value of all labels together, from the columns that store their states."""
         by, first = self.call.merges_by, names[0]
         if by == "mean":
@@ -92,7 +92,7 @@ class OfflineState:
         return "double" if self.of in {"float", "double"} or self.of.startswith("decimal") else ""
 
     @property
-    def _sketched(self) -> str:
+    def _sketch_sql(self) -> str:
         if self.call.merges_by == "hll":
             return f"hll_sketch_agg(CAST(({self._of}) AS STRING), {self.sketch})"
         return f"kll_sketch_agg_{self._kll}(CAST(({self._of}) AS {self._kll}), {_QUANTILES})"
@@ -128,17 +128,17 @@ class Count:
         """The SQL of the value of one label."""
         if self.parts is None:
             return in_sparks_words(self.text)
-        return self.parts.rendered(lambda at: f"({self.states[at].own})")
+        return self.parts.render(lambda at: f"({self.states[at].own})")
 
-    def merged(self, names: Sequence[str]) -> str:
+    def merged_sql(self, names: Sequence[str]) -> str:
         """The SQL of the value of all labels together. `names` are the columns of their states, as in `columns`."""
         if self.parts is None:
             raise AssertionError(f"{self.name} cannot be merged")
         texts, at = [], 0
         for state in self.states:
-            texts.append(state.merged(names[at : at + len(state.columns)]))
+            texts.append(state.merged_sql(names[at : at + len(state.columns)]))
             at += len(state.columns)
-        return self.parts.rendered(lambda number: f"({texts[number]})")
+        return self.parts.render(lambda number: f"({texts[number]})")
 
 
 def counts_of(offline: Offline, rows: DataFrame, *, is_merging: bool) -> list[Count]:
@@ -167,7 +167,7 @@ def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
     found: list[Column] = []
     for at, count in counts.items():
         found += _value(
-            f"v{at}", count.merged([f"s{at}_{number}" for number in range(len(count.columns))]), count.longest
+            f"v{at}", count.merged_sql([f"s{at}_{number}" for number in range(len(count.columns))]), count.longest
         )
     return found
 
@@ -191,7 +191,7 @@ def _value(name: str, text: str, longest: int) -> list[Column]:
 def _with_states(count: Count, rows: DataFrame) -> Count:
     from pyspark.sql import functions as F  # noqa: N812
 
-    found = count.parts or parted(count.text)
+    found = count.parts or split_at_aggregates(count.text)
     if found is None:
         return count
     types = [
@@ -216,7 +216,7 @@ def _profile(rows: DataFrame) -> Iterator[Count]:
     for field in rows.schema.fields:
         if field.name.lower() == TIMELABEL or field.name.startswith("_waterclock"):
             continue
-        name, kind = quoted(field.name), field.dataType.simpleString()
+        name, kind = quote_name(field.name), field.dataType.simpleString()
         yield Count(f"{field.name}.nulls", f"count_if({name} IS NULL)", LONGEST_OF_PROFILE)
         if kind not in _ORDERED and not kind.startswith("decimal"):
             continue

@@ -9,7 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from waterclock.engine.batch.many_windows import Pins
-from waterclock.engine.reads.pin import PinnedRead, labelled
+from waterclock.engine.reads.pin import PinnedRead, set_label
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Table
@@ -51,7 +51,7 @@ def _state(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Mak
             why=f"{WINDOW_LABEL} says of which window a row is, and {IS_CLOSED} in the view whether that is closed",
             fix="name it otherwise, or leave open_windows out",
         )
-    return labelled(rows.withColumn(WINDOW_LABEL, F.col(TIMELABEL)), batch.window.label)
+    return set_label(rows.withColumn(WINDOW_LABEL, F.col(TIMELABEL)), batch.window.label)
 
 
 def _of_window(bound: BoundRead, pinned: Sequence[PinnedRead]) -> PinnedRead:

@@ -19,4 +19,6 @@ def keep_manifest(work: Workplace, table: Table) -> None:
         symlinks.follow(work.folder(table))
     except Exception as raised:  # noqa: BLE001 - the rows are committed; the manifest is updated later
         said = to_error(raised, where=table.name).what
-        work.listener.said(f"{table.name}: its symlink manifest is behind till the next commit or `maintain`: {said}")
+        work.listener.on_message(
+            f"{table.name}: its symlink manifest is behind till the next commit or `maintain`: {said}"
+        )

@@ -88,7 +88,7 @@ class _Follower:
         while waiting:
             node, is_open = waiting.pop()
             if not is_open:
-                column_of = self._begins(node)
+                column_of = self._find_input(node)
                 if column_of is not None:
                     ready.append(self._read(node, column_of))
                     continue
@@ -115,22 +115,22 @@ class _Follower:
     def constant(self, node: PlanNode, _: Sequence[_Columns]) -> _Columns:
         return _output(node)
 
-    def projected(self, node: PlanNode, _: Sequence[_Columns]) -> _Columns:
-        return self._listed(node.expressions("projectList"))
+    def visit_project(self, node: PlanNode, _: Sequence[_Columns]) -> _Columns:
+        return self._resolve_columns(node.expressions("projectList"))
 
-    def aggregated(self, node: PlanNode, _: Sequence[_Columns]) -> _Columns:
-        return self._listed(node.expressions("aggregateExpressions"))
+    def visit_aggregate(self, node: PlanNode, _: Sequence[_Columns]) -> _Columns:
+        return self._resolve_columns(node.expressions("aggregateExpressions"))
 
-    def windowed(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
-        return (*children[0], *self._listed(node.expressions("windowExpressions")))
+    def visit_window(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
+        return (*children[0], *self._resolve_columns(node.expressions("windowExpressions")))
 
-    def generated(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
+    def visit_generate(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         output = _output(node, "generatorOutput")
-        values = [part for parts in node.expressions("generator") for part in _stacked(parts, len(output))]
-        made = [_together(map(self._value, each)).made(COMPUTED) for each in values]
+        values = [part for parts in node.expressions("generator") for part in _split_generator(parts, len(output))]
+        made = [_together(map(self._value, each)).derive(COMPUTED) for each in values]
         return (*children[0], *(replace(each, origin=one) for each, one in zip(output, made, strict=True)))
 
-    def united(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
+    def visit_union(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         """Return the columns of a UNION: those of the first query, with the origins of the same position in each."""
         if len({len(columns) for columns in children}) != 1:
             return self.unknown(node, children)
@@ -139,14 +139,14 @@ class _Follower:
             for columns in zip(*children, strict=True)
         )
 
-    def defined(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
+    def visit_cte_definition(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         self.ctes[node.fields.get("id", -1)] = children[0]
         return children[0]
 
     def with_cte(self, _: PlanNode, children: Sequence[_Columns]) -> _Columns:
         return children[-1]
 
-    def referred(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
+    def visit_cte_reference(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         output, told = _output(node), self.ctes.get(node.fields.get("cteId", -1), ())
         if len(output) != len(told):
             return self.unknown(node, children)
@@ -165,7 +165,7 @@ class _Follower:
         self.uses.setdefault(how, set()).update(origin.inputs)
         self.uses.setdefault(MAY_READ, set()).update(origin.maybe)
 
-    def _begins(self, node: PlanNode) -> Callable[[str], Input] | None:
+    def _find_input(self, node: PlanNode) -> Callable[[str], Input] | None:
         """Return the column function of an input if the node is its alias, or None."""
         identifier = node.fields.get("identifier") if node.kind == "SubqueryAlias" else None
         return self.sources.get(str(identifier.get("name"))) if isinstance(identifier, dict) else None
@@ -175,7 +175,7 @@ class _Follower:
         below = _Follower({}, self.everything).follow(node.children[0])
         return tuple(replace(each, origin=Origin(frozenset({column_of(each.name)}))) for each in below)
 
-    def _listed(self, expressions: Iterable[Parts]) -> _Columns:
+    def _resolve_columns(self, expressions: Iterable[Parts]) -> _Columns:
         return tuple(self._column(each) for each in expressions)
 
     def _column(self, parts: Parts) -> _Column:
@@ -184,7 +184,7 @@ class _Follower:
         rest = parts[1:] if is_alias else parts
         made = self._value(rest)
         if len(rest) > 1 or kind_of(rest[0]) != "AttributeReference":
-            made = made.made(AGGREGATED if any(map(_aggregates, rest)) else COMPUTED)
+            made = made.derive(AGGREGATED if any(map(_aggregates, rest)) else COMPUTED)
         return _Column(id_of(top), str(top.get("name", "")), made)
 
     def _value(self, parts: Parts) -> Origin:
@@ -195,13 +195,15 @@ class _Follower:
             part, origin = parts[at], None
             inner = [said for name, said in within(part) if name == "plan"]
             if inner:  # its children are outer columns that the subquery is only compared with
-                origin, at = self._queried(kind_of(part), inner[0]), behind(parts, at)
+                origin, at = self._follow_subquery(kind_of(part), inner[0]), behind(parts, at)
             else:
                 at += 1
                 if kind_of(part) == "AttributeReference":
-                    origin = self._known(id_of(part))
+                    origin = self._find_origin(id_of(part))
                 elif kind_of(part) == "OuterReference":
-                    origin = _together(self._known(id_of(e), self.outer) for _, said in within(part) for e in said)
+                    origin = _together(
+                        self._find_origin(id_of(e), self.outer) for _, said in within(part) for e in said
+                    )
                 else:
                     for _, said in within(part):
                         origin = self._value(said) if origin is None else origin | self._value(said)
@@ -209,13 +211,13 @@ class _Follower:
                 found = origin if found is None else found | origin
         return _NOTHING if found is None else found
 
-    def _known(self, id: int | None, first: Mapping[int | None, Origin] | None = None) -> Origin:  # noqa: A002 - Spark's term
+    def _find_origin(self, id: int | None, first: Mapping[int | None, Origin] | None = None) -> Origin:  # noqa: A002 - Spark's term
         for known in (first or {}, self._env, self.outer):
             if id is not None and id in known:
                 return known[id]
         return Origin(maybe=self.everything, how=COMPUTED, why=frozenset({"a column that its plan does not show"}))
 
-    def _queried(self, kind: str, plan: Parts) -> Origin:
+    def _follow_subquery(self, kind: str, plan: Parts) -> Origin:
         """Return the origin of the value of a subquery within an expression."""
         inner = _Follower(self.sources, self.everything, {**self.outer, **self._env}, self.ctes)
         columns = inner.follow(tree(plan))
@@ -227,7 +229,7 @@ class _Follower:
             return Origin(frozenset(sure), frozenset(maybe), COMPUTED)
         return _together(each.origin for each in (columns[:1] if kind == "ScalarSubquery" else columns))
 
-    def joined(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
+    def visit_join(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         kind = str(node.fields.get("joinType"))
         if any(word in kind for word in _LEFT_ALONE):
             return children[0]
@@ -242,7 +244,7 @@ class _Follower:
         inner = _Follower(self.sources, self.everything, {**self.outer, **self._env}, self.ctes, self.uses)
         return (*children[0], *inner.follow(tree(plans[0])))
 
-    def expanded(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
+    def visit_expand(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         """Return the columns of rows that are repeated: for each grouping set, or for each unpivoted column."""
         output = _output(node)
         said = node.fields.get("projections")
@@ -266,7 +268,7 @@ class _Follower:
         return tuple(replace(each, origin=each.origin | origin) for columns in children for each in columns)
 
 
-def _stacked(generator: Parts, count: int) -> list[list[Parts]]:
+def _split_generator(generator: Parts, count: int) -> list[list[Parts]]:
     """Return the expressions of each column of a generator. Those of a stack alternate between its columns."""
     if kind_of(generator[0]) != "Stack":
         return [[generator]] * count
@@ -314,15 +316,15 @@ _USES_ALL: Mapping[str, str] = {"Distinct": GROUP, "Except": FILTER, "Intersect"
 _GIVES: Mapping[str, Callable[[_Follower, PlanNode, Sequence[_Columns]], _Columns]] = {
     **dict.fromkeys(_SAME, _Follower.same),
     **dict.fromkeys(("LocalRelation", "OneRowRelation", "Range"), _Follower.constant),
-    "Aggregate": _Follower.aggregated,
-    "CTERelationDef": _Follower.defined,
-    "CTERelationRef": _Follower.referred,
-    "Expand": _Follower.expanded,
-    "Generate": _Follower.generated,
-    "Join": _Follower.joined,
+    "Aggregate": _Follower.visit_aggregate,
+    "CTERelationDef": _Follower.visit_cte_definition,
+    "CTERelationRef": _Follower.visit_cte_reference,
+    "Expand": _Follower.visit_expand,
+    "Generate": _Follower.visit_generate,
+    "Join": _Follower.visit_join,
     "LateralJoin": _Follower.lateral,
-    "Project": _Follower.projected,
-    "Union": _Follower.united,
-    "Window": _Follower.windowed,
+    "Project": _Follower.visit_project,
+    "Union": _Follower.visit_union,
+    "Window": _Follower.visit_window,
     "WithCTE": _Follower.with_cte,
 }

@@ -18,7 +18,7 @@ from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import never_null, surely_there
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
 from waterclock.engine.batch.returning_rows import ROW_LABEL, may_restore, with_restored
-from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
+from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at
@@ -112,9 +112,9 @@ def _one_label(
 ) -> tuple[DataFrame, bool]:
     rows = published_columns(table, frame_of(spark, work.lake, work.flow, pinned))
     if table.is_delivered_by_label:
-        return with_restored(work, spark, table, batch, labelled(rows, batch.window.label)), False
+        return with_restored(work, spark, table, batch, set_label(rows, batch.window.label)), False
     if table.mode is not Mode.MERGE:
-        return labelled(rows, batch.window.label), False
+        return set_label(rows, batch.window.label), False
     return changed_rows(work, spark, table, rows, pinned, batch)
 
 
@@ -192,7 +192,7 @@ def _places(work: Workplace, collected: Table, names: Collection[str]) -> Mappin
     """Return the current paths of a collect's items, archived or not, by name. Cost: a walk of both folders."""
     if collected.source is None:
         return {}
-    unit = work.connections.opened(collected.source.unit)
+    unit = work.connections.resolve_unit(collected.source.unit)
     collector = work.connections.collector(unit.connection)
     if not isinstance(collector, ArrivalCollector):
         return {}

@@ -10,7 +10,7 @@ from waterclock.batches.records import Input, Slice
 from waterclock.engine.batch.destinations import last_standing
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.hidden import without
-from waterclock.engine.reads.pin import PinnedRead, labelled
+from waterclock.engine.reads.pin import PinnedRead, set_label
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_there
@@ -18,7 +18,7 @@ from waterclock.flow.checks import asks_rows
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.fold import with_all_columns
 from waterclock.storage.log.delta_log import is_recreated
 from waterclock.storage.log.open_tables import is_readable
@@ -58,22 +58,22 @@ def changed_rows(
     from pyspark.sql import functions as F  # noqa: N812
 
     now = last_by_key(work, table, rows).drop(TIMELABEL)
-    read = _delivered_read(work, table, batch)
+    read = _find_delivered_input(work, table, batch)
     changes = None if read is None else _changes_since(work, spark, table, now, pinned, read)
     upserts, gone = changes or (now, now.limit(0))
     marked = upserts.withColumn(DELETED, F.expr("false")).unionByName(gone.withColumn(DELETED, F.expr("true")))
-    return labelled(marked, batch.window.label), changes is None
+    return set_label(marked, batch.window.label), changes is None
 
 
 def _changes_since(
     work: Workplace, spark: SparkSession, table: Table, now: DataFrame, pinned: PinnedRead, read: Input
 ) -> tuple[DataFrame, DataFrame] | None:
     """Return rows and keys that changed since the newest delivery. None if the state of that delivery is not kept."""
-    touching = _touching(work, table, pinned, read)
+    touching = _find_changed_slices(work, table, pinned, read)
     if touching is not None:
-        return _touched(work, spark, table, now, touching)
+        return _select_changed_rows(work, spark, table, now, touching)
     try:
-        return _compared(work, spark, table, now, read)
+        return _compare_states(work, spark, table, now, read)
     except WaterclockError as error:
         if error.code not in _NOT_KEPT:
             raise
@@ -96,17 +96,17 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
     there = {name.lower() for name in rows.columns}
     needed = (name for column in named if column.made_as for name in column.made_as.columns)
     lacking = {name.lower(): name for name in needed if name.lower() not in there}
-    rows = rows.selectExpr("*", *(f"NULL AS {quoted(name)}" for name in lacking.values()))
-    sent = [quoted(TIMELABEL)] if TIMELABEL in there else []
+    rows = rows.selectExpr("*", *(f"NULL AS {quote_name(name)}" for name in lacking.values()))
+    sent = [quote_name(TIMELABEL)] if TIMELABEL in there else []
     for column in named:
         if column.made_as is not None:
-            sent.append(f"({column.made_as.expression}) AS {quoted(column.name)}")
+            sent.append(f"({column.made_as.expression}) AS {quote_name(column.name)}")
         elif column.name.lower() in there:
-            sent.append(quoted(column.name))
+            sent.append(quote_name(column.name))
     return rows.selectExpr(*sent)
 
 
-def _delivered_read(work: Workplace, table: Table, batch: Batch) -> Input | None:
+def _find_delivered_input(work: Workplace, table: Table, batch: Batch) -> Input | None:
     """Return the input of the newest delivery, or None if everything must be delivered."""
     last = last_standing(work, table, batch)
     are_chosen = not table.columns.is_open or bool(table.columns.left_out)
@@ -132,11 +132,11 @@ def newest_by_key(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
-    by_key = Window.partitionBy(*(quoted(key) for key in keys)).orderBy(F.col(TIMELABEL).desc())
+    by_key = Window.partitionBy(*(quote_name(key) for key in keys)).orderBy(F.col(TIMELABEL).desc())
     return rows.withColumn(_PLACE, F.row_number().over(by_key)).where(f"{_PLACE} = 1").drop(_PLACE)
 
 
-def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) -> _Touching | None:
+def _find_changed_slices(work: Workplace, table: Table, pinned: PinnedRead, read: Input) -> _Touching | None:
     """Find the slices between two versions of the source's log. Each has the keys that its commit changed.
 
     A restated label counts with its old slice and its new one. A slice too many does no harm.
@@ -162,7 +162,7 @@ def _touching(work: Workplace, table: Table, pinned: PinnedRead, read: Input) ->
     return None if lost else _Touching(manifests, may_be_gone)
 
 
-def _touched(
+def _select_changed_rows(
     work: Workplace, spark: SparkSession, table: Table, now: DataFrame, touching: _Touching
 ) -> tuple[DataFrame, DataFrame]:
     from pyspark.sql import functions as F  # noqa: N812
@@ -186,7 +186,7 @@ def _touched(
     return upserts, missed.selectExpr(*columns)
 
 
-def _compared(
+def _compare_states(
     work: Workplace, spark: SparkSession, table: Table, now: DataFrame, read: Input
 ) -> tuple[DataFrame, DataFrame]:
     keys = list(table.keys)

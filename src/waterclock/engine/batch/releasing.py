@@ -42,7 +42,7 @@ def group_to_release(work: Workplace, table: Table, label: datetime, now: dateti
     plan = Planner(work.flow).plan(free, now, request)
     found = next((batch for batch in plan.batches if batch.table == table.name and batch.label == label), None)
     if found is None or found.status is not Status.READY:
-        raise _not_released(table, label, "it is not due any more" if found is None else found.reason)
+        raise _release_error(table, label, "it is not due any more" if found is None else found.reason)
     return Group(table.name, (replace(found, verb=RELEASE, reason=why),))
 
 
@@ -68,30 +68,30 @@ def find_held(work: Workplace, table: Table, group: Group, pins: Mapping[datetim
     [batch], label = group.batches, group.batches[0].label
     reads = pins[label]
     folder = work.folder(table)
-    audit, claim = work.ledger.past.audit(table.name, label), work.ledger.reads.held_at(table.name, label)
+    audit, claim = work.ledger.past.audit(table.name, label), work.ledger.reads.held_claim(table.name, label)
     is_asked = is_release(audit.cell.requested)
     if batch.reason == TO_BE_RELEASED and not is_asked:
-        raise _not_released(table, label, "nobody asks for that any more")
+        raise _release_error(table, label, "nobody asks for that any more")
     path = "" if claim is None else work.lake.slice_path(label, claim)
     record = read_claim_record(folder, path) if path else None
     if record is None or not is_sealed(folder, path):
-        raise _not_released(table, label, "what was sealed is gone")
+        raise _release_error(table, label, "what was sealed is gone")
     request, results = work.former.request(record[0], table.name, table.fingerprint), record[1]
     if reads and _read(request.inputs.get(label, ())) != _read([it.input for it in reads]):
-        raise _not_released(table, label, "what it had read has changed since")
-    said = _said(audit) if is_asked else {}
+        raise _release_error(table, label, "what it had read has changed since")
+    said = _read_request(audit) if is_asked else {}
     manifest = read_manifest(folder, path)
     manifest = replace(manifest, table=table.name, code=work.former.code(manifest.code, table.fingerprint))
     return HeldBatch(manifest, request, results[0], said)
 
 
-def _said(audit: Audit) -> dict[str, Any]:
+def _read_request(audit: Audit) -> dict[str, Any]:
     """Return who last requested the release of a batch, and why."""
     asked = next(each for each in reversed(audit.events) if each.kind == f"{RELEASE} requested")
     return {"by": asked.who, "why": asked.data.get("why", "") if asked.data else ""}
 
 
-def sealed_again(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -> Written:
+def seal_held_slice(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -> Written:
     """Seal a held slice under a new claim, by links to its files."""
     folder, manifest = work.folder(table), held.manifest
     linked = link_slice(
@@ -143,7 +143,7 @@ def _read(inputs: Sequence[Input]) -> list[tuple[object, ...]]:
     return [(it.table, it.read, it.low, it.high, it.content) for it in inputs]
 
 
-def _not_released(table: Table, label: datetime, why: str) -> WaterclockError:
+def _release_error(table: Table, label: datetime, why: str) -> WaterclockError:
     where = f"{table.name}@{label_of(label)}"
     fix = f"make it again: waterclock retry {table.name} {label_of(label)}"
     return WaterclockError("E756", f"{where} cannot be released", where=where, why=why, fix=fix)

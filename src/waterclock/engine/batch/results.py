@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.engine.collect.gathered import _nothing_after
+from waterclock.engine.collect.gathered import do_nothing_after
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from waterclock.storage.slices.sieve import Sifted, Through
 
 
-def _nothing_held() -> None:
+def _do_nothing() -> None:
     pass
 
 
-def _nothing_counted(label: datetime, rows: int) -> Mapping[str, int]:  # noqa: ARG001
+def _count_nothing(label: datetime, rows: int) -> Mapping[str, int]:  # noqa: ARG001
     return {}
 
 
@@ -40,14 +40,14 @@ class Notes:
 
     source: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
     set_aside: Callable[[], Mapping[str, int]] = dict
-    without_parent: Callable[[datetime, int], Mapping[str, int]] = _nothing_counted
+    without_parent: Callable[[datetime, int], Mapping[str, int]] = _count_nothing
     left_out: tuple[str, ...] = ()
-    after: Callable[[Workplace], None] = _nothing_after
-    close: Callable[[], None] = _nothing_held
-    require_unchanged: Callable[[], None] = _nothing_held
+    after: Callable[[Workplace], None] = do_nothing_after
+    close: Callable[[], None] = _do_nothing
+    require_unchanged: Callable[[], None] = _do_nothing
     holds: Mapping[datetime, str] = field(default_factory=dict)
 
-    def checked(self) -> Notes:
+    def check_unchanged(self) -> Notes:
         """Return the notes. Raises  the error of `require_unchanged`."""
         self.require_unchanged()
         return self

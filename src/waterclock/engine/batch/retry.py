@@ -40,13 +40,13 @@ def _in_parts(work: Workplace, group: Group, now: datetime) -> Iterator[GroupRep
     if report.error is None or _is_final(report) or count == 1:
         yield report
         return
-    parts, said = _parted(group, report.error, in_order=work.flow.tables[group.table].in_label_order)
-    work.listener.said(f"{group.table}: {said}")
+    parts, said = _split_group(group, report.error, in_order=work.flow.tables[group.table].in_label_order)
+    work.listener.on_message(f"{group.table}: {said}")
     for batches in parts:
         yield from _in_parts(work, dataclasses.replace(group, batches=batches), now)
 
 
-def _parted(group: Group, error: WaterclockError, *, in_order: bool) -> tuple[list[tuple[Batch, ...]], str]:
+def _split_group(group: Group, error: WaterclockError, *, in_order: bool) -> tuple[list[tuple[Batch, ...]], str]:
     """Split a failed group, and describe how: into halves, or into the labels that are not held and each held one.
 
     `in_order`: its labels wait for earlier ones, and halves keep their order.
@@ -89,7 +89,7 @@ def _say(work: Workplace, group: Group, state: RetryCallState) -> None:
     report = _last(state)
     wait = state.next_action.sleep if state.next_action else 0.0
     if report.error is not None:
-        work.listener.said(f"{group.table}: {_in_one_line(report.error)}; tried again in {wait:.0f} s")
+        work.listener.on_message(f"{group.table}: {_in_one_line(report.error)}; tried again in {wait:.0f} s")
 
 
 def _in_one_line(error: WaterclockError) -> str:

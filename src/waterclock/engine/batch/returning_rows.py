@@ -16,7 +16,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -51,16 +51,16 @@ def with_restored(work: Workplace, spark: SparkSession, table: Table, batch: Bat
     earlier = work.ledger.reads.slices(table.name, BEGINNING, batch.label)
     if not earlier:
         return rows
-    held = held_before(work, table, batch, earlier)
-    lacking = _staged(work, spark, table, held, rows).select(*map(quoted, keys)).distinct()
-    lacking = lacking.join(rows.select(*map(quoted, keys)), keys, "left_anti")
+    held = find_delivered_slices(work, table, batch, earlier)
+    lacking = _read_staged_rows(work, spark, table, held, rows).select(*map(quote_name, keys)).distinct()
+    lacking = lacking.join(rows.select(*map(quote_name, keys)), keys, "left_anti")
     if lacking.isEmpty():
         return rows
-    older = _staged(work, spark, table, earlier, rows).where(f"{ROW_LABEL} IS NULL").join(lacking, keys)
+    older = _read_staged_rows(work, spark, table, earlier, rows).where(f"{ROW_LABEL} IS NULL").join(lacking, keys)
     return rows.selectExpr("*", f"CAST(NULL AS STRING) AS {ROW_LABEL}").unionByName(_newest(older, table, earlier))
 
 
-def held_before(work: Workplace, table: Table, batch: Batch, earlier: Sequence[Slice]) -> Sequence[Slice]:
+def find_delivered_slices(work: Workplace, table: Table, batch: Batch, earlier: Sequence[Slice]) -> Sequence[Slice]:
     """Return the slices whose keys the destination may show with rows of this label, which the delivery removes.
 
     They are those of the label's newest delivery. If the destination does not have that, any key of an older label may
@@ -80,7 +80,9 @@ def _newest(older: DataFrame, table: Table, slices: Sequence[Slice]) -> DataFram
     return newest_by_key(older, table.keys).withColumn(ROW_LABEL, own)
 
 
-def _staged(work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice], rows: DataFrame) -> DataFrame:
+def _read_staged_rows(
+    work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice], rows: DataFrame
+) -> DataFrame:
     """Read staged deliveries, in the columns of `rows` and `ROW_LABEL`."""
     folder = work.folder(table)
     manifests = [read_manifest(folder, piece.slice_path) for piece in slices if piece.slice_path]

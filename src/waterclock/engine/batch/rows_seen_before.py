@@ -21,7 +21,7 @@ from waterclock.engine.collect.origins import with_origins
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Columns, Table
 from waterclock.planner.plan import Group
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.conform import Conformed, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
@@ -67,20 +67,21 @@ def with_rows_seen_before(
     read = [] if asked and other else [rows]
     if read and other:
         read = [replace(rows, frame=rows.frame.where(~F.col(TIMELABEL).isin([label_of(label) for label in other])))]
+    stored = [it for label, it in found.items() if label not in other or label in asked]
     kept = [
         conform(
             with_origins(table, frame), columns, rows.schema if read else None, table=table.name, may_lack=True,
             loose=loose_of(table), values=values,
         )
-        for frame in _kept(spark, folder, [it for label, it in found.items() if label not in other or label in asked])
+        for frame in _read_stored_rows(spark, folder, stored)
     ]  # fmt: skip
-    shapes = [_marked(it, is_new=True) for it in read] + [_marked(it, is_new=False) for it in kept]
+    shapes = [_mark_new(it, is_new=True) for it in read] + [_mark_new(it, is_new=False) for it in kept]
     frame, through = put_together(part.through, shapes)
     changing = tuple(label for label in part.labels if label not in other or label in asked)
     return replace(part, labels=changing, frame=_newest(table, frame), through=through, of_nothing=False)
 
 
-def _kept(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> list[DataFrame]:
+def _read_stored_rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> list[DataFrame]:
     """Return the rows of slices, and the quarantined rows of each."""
     if not manifests:
         return []
@@ -88,7 +89,7 @@ def _kept(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> li
     return [frame_of_slices(spark, folder, manifests), *aside]
 
 
-def _marked(rows: Conformed, *, is_new: bool) -> Conformed:
+def _mark_new(rows: Conformed, *, is_new: bool) -> Conformed:
     return replace(rows, frame=rows.frame.withColumn(_IS_NEW, F.lit(is_new)))
 
 
@@ -100,6 +101,6 @@ def _newest(table: Table, frame: DataFrame) -> DataFrame:
     at = [table.temporal.at] if table.temporal is not None and table.temporal.at else []
     there = {name.lower() for name in frame.columns}
     names = [name for name in (TIMELABEL, *fold.keys, *at, *fold.order_by) if name.lower() in there]
-    by = ", ".join(map(quoted, dict.fromkeys(names)))
+    by = ", ".join(map(quote_name, dict.fromkeys(names)))
     newest = frame.withColumn(f"{_IS_NEW}_of_all", F.expr(f"max({_IS_NEW}) OVER (PARTITION BY {by})"))
     return newest.where(f"{_IS_NEW} = {_IS_NEW}_of_all").drop(_IS_NEW, f"{_IS_NEW}_of_all")

@@ -14,10 +14,10 @@ from functools import reduce
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.query.splice import reads_of, splice
+from waterclock.dpl.query.splice import list_reads, splice
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Query, Read, Table, TableReference
-from waterclock.flow.shared import queries_in, readers_of_shared, rows_of_view, shared_in
+from waterclock.flow.shared import list_shared_references, queries_in, readers_of_shared, rows_of_view
 from waterclock.planner.plan import Batch
 
 if TYPE_CHECKING:
@@ -50,19 +50,19 @@ def shared_rows(
 
     `rows_of` makes the rows of one window. Views that fail, or cannot be written, are left out.
     """
-    references = dict.fromkeys(each for query in queries_in(table) for each in shared_in(query))
+    references = dict.fromkeys(each for query in queries_in(table) for each in list_shared_references(query))
     readers = readers_of_shared(work.flow) if references else {}
     found: dict[TableReference, SharedView] = {}
     for reference in references:
         others = [name for name in readers.get(reference.shared or "", ()) if name != table.name]
-        if any(_needs(work, other, batches) for other in others):
+        if any(_needs_windows(work, other, batches) for other in others):
             rows = _rows(work, spark, table, rows_of_view(reference), batches, pins, rows_of)
             if rows is not None:
                 found[reference] = SharedView(Read(f"{reference.shared}@{len(found)}"), rows)
     return found
 
 
-def _needs(work: Workplace, name: str, batches: Sequence[Batch]) -> bool:
+def _needs_windows(work: Workplace, name: str, batches: Sequence[Batch]) -> bool:
     """Return whether another reader also makes any of these windows, and has not made it yet."""
     cadence = work.flow.tables[name].cadence
     alike = [batch.label for batch in batches if cadence.window_of(batch.label) == batch.window]
@@ -85,7 +85,7 @@ def _rows(
 ) -> dict[datetime, DataFrame] | None:
     from pyspark.sql import functions as F  # noqa: N812
 
-    read = set(reads_of(query))
+    read = set(list_reads(query))
     own = {batch.label: tuple(each for each in pins[batch.label] if each.read in read) for batch in batches}
     view = replace(table, query=query, function=None, choices=(), fold=None, reads=tuple(read))
     by_key = {_key(work, query, batch, own[batch.label]): batch for batch in batches}
@@ -99,7 +99,7 @@ def _rows(
         rows.write.mode("overwrite").partitionBy(LABEL).parquet(folder)
         return rows.schema.json()
 
-    found = work.shared.found(tuple(by_key), make)
+    found = work.shared.find_or_make(tuple(by_key), make)
     if found is None:
         return None
     frames = {place: _frame(spark, *place) for place in dict.fromkeys(found)}

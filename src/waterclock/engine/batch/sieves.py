@@ -13,7 +13,7 @@ from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, key_sta
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import outcome
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.sieve import (
     DROPPED,
     HIDDEN,
@@ -44,7 +44,7 @@ def sieve_of(table: Table) -> Sieve | None:
     by_key = next((check for check in checks if check.demand is Demand.KEY), None)
     stays = key_stays(table)
     # the last row in this order comes first; a row with NULL in it stays only if all have NULL
-    order = tuple(f"{quoted(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
+    order = tuple(f"{quote_name(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
     meshes = tuple(_mesh(table, check) for check in checks)
     is_unique = not table.is_fold or table.is_snapshot
     if by_key is None:
@@ -70,7 +70,7 @@ def put_together(through: Through | None, shapes: Sequence[Conformed]) -> tuple[
         hidden = set((shaped.raw or {}).values()) - {UNREAD}
         shown = [name for name in shaped.frame.columns if not is_hidden(name) or name not in hidden]
         row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
-        frames.append(shaped.frame.selectExpr(*map(quoted, shown), row))
+        frames.append(shaped.frame.selectExpr(*map(quote_name, shown), row))
     schema = merged_schema([shaped.came for shaped in shapes])
     return reduce(_by_name, frames), Through(through.sieve, {}, schema, ROW_TEXT)
 
@@ -102,10 +102,10 @@ def orphan_marks(table: Table) -> dict[str, str]:
 
 def findings(table: Table, sifted: Sifted) -> Iterator[tuple[Action, str]]:
     """Yield the action for each check that rows broke. Dropped rows are not reported."""
-    return found_by(checks_of(table), sifted)
+    return find_actions(checks_of(table), sifted)
 
 
-def found_by(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> Iterator[tuple[Action, str]]:
+def find_actions(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> Iterator[tuple[Action, str]]:
     """Yield the actions for some checks. `of`: a description of the rows, if they are not the batch's own."""
     for check in checks:
         broken = sifted.broken.get(check.name, 0)
@@ -134,11 +134,11 @@ def _beyond(check: Check, action: Action) -> str:
 
 
 def _mesh(table: Table, check: Check) -> Mesh:
-    is_alone = check.demand is Demand.PARSED and check.takes_out is not None
-    return Mesh(check.name, _holds(table, check), FATES[check.takes_out], is_alone)
+    is_alone = check.demand is Demand.PARSED and check.row_action is not None
+    return Mesh(check.name, _condition_sql(table, check), FATES[check.row_action], is_alone)
 
 
-def _holds(table: Table, check: Check) -> str:
+def _condition_sql(table: Table, check: Check) -> str:
     if check.demand is Demand.PARSED:
         return f"{UNREAD} IS NULL"
     if check.demand is Demand.REFERENCE:
@@ -146,5 +146,5 @@ def _holds(table: Table, check: Check) -> str:
     if check.demand is Demand.EXPRESSION:
         return check.text
     if check.demand is Demand.TYPE:
-        return f"NOT {quoted(loose_columns(table)[check.columns[0].lower()])}"
-    return "" if check.demand in {Demand.KEY, Demand.PAST} else f"{quoted(check.columns[0])} IS NOT NULL"
+        return f"NOT {quote_name(loose_columns(table)[check.columns[0].lower()])}"
+    return "" if check.demand in {Demand.KEY, Demand.PAST} else f"{quote_name(check.columns[0])} IS NOT NULL"

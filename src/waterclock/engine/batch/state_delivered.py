@@ -17,7 +17,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
-from waterclock.storage.types import fields_of, widened
+from waterclock.storage.types import fields_of, widen_schema
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -42,17 +42,17 @@ def state_delivered(
             return frame_of_slices(spark, work.folder(table), sealed[-1:])
         rows = frame_of(spark, work.lake, work.flow, pinned[0])
         return last_by_key(work, table, published_columns(table, rows))
-    manifests = [*_staged(work, table, sealed), *sealed]
+    manifests = [*_read_staged_manifests(work, table, sealed), *sealed]
     schema = sealed[-1].schema
     for manifest in manifests:
-        schema = widened(schema, manifest.schema) or schema
+        schema = widen_schema(schema, manifest.schema) or schema
     rows = frame_of_slices(spark, work.folder(table), manifests, schema)
     if ROW_LABEL in fields_of(schema):
         rows = rows.where(f"{ROW_LABEL} IS NULL").drop(ROW_LABEL)  # the staged slice also has rows of older labels
     return newest_by_key(rows, table.keys) if table.mode is Mode.MERGE else rows
 
 
-def _staged(work: Workplace, table: Table, sealed: Sequence[Manifest]) -> list[Manifest]:
+def _read_staged_manifests(work: Workplace, table: Table, sealed: Sequence[Manifest]) -> list[Manifest]:
     """Return the staged slices of all delivered labels except those of some slices, oldest first."""
     folder, replaced = work.folder(table), {manifest.label for manifest in sealed}
     found = []
@@ -69,7 +69,7 @@ def _is_dropped(work: Workplace, table: Table, piece: Slice) -> bool:
     """Return whether RETAIN dropped a label behind the view of its destination."""
     if table.destination is None or not is_behind(table.destination):
         return False
-    before = work.ledger.keeping.dropped_before(table.reads[0].table, by=FOREVER)
+    before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
     return before is not None and piece.label < before
 
 

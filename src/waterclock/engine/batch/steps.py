@@ -12,7 +12,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import PythonFunction, Table
 from waterclock.flow.steps import AFTER, BEFORE, ROWS, STATE
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 
@@ -51,10 +51,10 @@ def step_rows(
         watermark=_mark(reads.get(BEFORE)),
         next_watermark=_mark(reads.get(AFTER)),
     )
-    columns = ", ".join(f"{quoted(column.name)} {column.type}" for column in table.columns.named)
+    columns = ", ".join(f"{quote_name(column.name)} {column.type}" for column in table.columns.named)
     schema = spark.createDataFrame([], columns).toArrow().schema
     call = _by_key(load_function(work.root, function), within, schema, table.name, is_state=step.is_state)
-    keys = [quoted(key) for key in step.keys]
+    keys = [quote_name(key) for key in step.keys]
     return state.groupBy(*keys).cogroup(rows.groupBy(*keys)).applyInArrow(call, columns)
 
 

@@ -73,7 +73,7 @@ def _with_slices(work: Workplace, spark: SparkSession, table: Table, sealed: Seq
     new = frame_of_slices(spark, folder, sealed if table.mode is Mode.APPEND else sealed[-1:])
     if table.mode is not Mode.APPEND or not table_exists(folder):
         return new
-    low = work.ledger.keeping.dropped_before(table.name, by=FOREVER) or BEGINNING
+    low = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
     kept = frame_at(spark, folder, head(folder), low=low, is_partitioned=table.is_partitioned)
     replaced = [label_of(manifest.label) for manifest in sealed]
     return kept.where(~F.col(TIMELABEL).isin(replaced)).unionByName(new, allowMissingColumns=True)

@@ -43,13 +43,13 @@ def take_over(work: Workplace, left: Sequence[Claim]) -> TakenOver:
             _take_over(work, table, claim)
             found.settled += 1
         except Exception as raised:  # noqa: BLE001 - a claim that cannot be settled does not block the others
-            error = _unsettled(table, claim, raised)
-            work.listener.said(error.what)
+            error = _unsettled_claim_error(table, claim, raised)
+            work.listener.on_message(error.what)
             found.unsettled.append(error)
     return found
 
 
-def _unsettled(table: Table, claim: Claim, raised: Exception) -> WaterclockError:
+def _unsettled_claim_error(table: Table, claim: Claim, raised: Exception) -> WaterclockError:
     """Build the error for a claim of unknown outcome, with the reason why the outcome could not be determined."""
     where = f"{table.name}@{label_of(claim.request.labels[0])}"
     said = to_error(raised, where=where)
@@ -73,7 +73,7 @@ def _take_over(work: Workplace, table: Table, claim: Claim) -> None:
     except ClaimClosed:
         return  # another runner has settled it in the meantime
     what = "had committed: recorded" if had_committed else f"was left behind by {left_by}: killed"
-    work.listener.said(f"claim {claim.number} of {table.name} {what}")
+    work.listener.on_message(f"claim {claim.number} of {table.name} {what}")
 
 
 def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
@@ -83,7 +83,7 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
     False, the caller closes the claim.
     """
     fault("settling")
-    committed = _committed(work, table, claim)
+    committed = _kill_or_find_commit(work, table, claim)
     if committed is None:
         return False
     version, labels = committed
@@ -97,7 +97,7 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
     return True
 
 
-def _committed(work: Workplace, table: Table, claim: Claim) -> tuple[int, Sequence[datetime]] | None:
+def _kill_or_find_commit(work: Workplace, table: Table, claim: Claim) -> tuple[int, Sequence[datetime]] | None:
     """Return version and labels of the claim's data commit, or None if the kill came first."""
     if table.kind is Kind.PUBLISH:
         return (-1, claim.request.labels) if kill_delivery(work, table, claim.number) else None
@@ -126,7 +126,7 @@ def _results(table: Table, folder: str, manifests: Sequence[Manifest], version: 
     known = {result.label: result for result in (left[1] if left else ())}
     return [
         replace(
-            known.get(manifest.label) or _told_by(table, manifest),
+            known.get(manifest.label) or _build_result(table, manifest),
             version=version,
             measures={
                 **(known[manifest.label].measures if manifest.label in known else aside_measure(manifest)),
@@ -137,7 +137,7 @@ def _results(table: Table, folder: str, manifests: Sequence[Manifest], version: 
     ]
 
 
-def _told_by(table: Table, manifest: Manifest) -> BatchResult:
+def _build_result(table: Table, manifest: Manifest) -> BatchResult:
     return BatchResult(
         label=manifest.label,
         end=table.cadence.window(label_of(manifest.label)).end,
@@ -146,7 +146,7 @@ def _told_by(table: Table, manifest: Manifest) -> BatchResult:
         bytes=manifest.bytes,
         digest=manifest.digest,
         slice_path=manifest.slice_path,
-        stands_from=stands_from(manifest),
+        stands_from=parse_snapshot_start(manifest),
         source=manifest.source,
     )
 
@@ -159,7 +159,7 @@ def _note_releases(work: Workplace, table: Table, claim: Claim, results: Sequenc
             work.ledger.past.add_event("released", who=said["by"], table=table.name, label=result.label, data=told)
 
 
-def stands_from(manifest: Manifest) -> datetime | None:
+def parse_snapshot_start(manifest: Manifest) -> datetime | None:
     """Return the instant from which a sealed snapshot stands, according to its manifest."""
     text = manifest.source.get("stands_from")
     return None if text is None else datetime.fromisoformat(str(text))

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.flat_alone import flat_alone
-from waterclock.dpl.query.splice import reads_of, splice
-from waterclock.engine.batch.code_lineage import named, note_lineage
+from waterclock.dpl.query.splice import list_reads, splice
+from waterclock.engine.batch.code_lineage import alias_inputs, note_lineage
 from waterclock.engine.batch.input_rules import seen_by_queries, seen_by_query
 from waterclock.engine.batch.late_rows import too_late
 from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
@@ -22,8 +22,8 @@ from waterclock.engine.reads.absent_parents import AbsentParents
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.hidden import without
-from waterclock.engine.reads.pin import PinnedRead, frame_of, labelled
-from waterclock.engine.spark.asking import asked
+from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
+from waterclock.engine.spark.asking import build_query_frame
 from waterclock.engine.spark.errors import to_error, user_code_error
 from waterclock.engine.spark.user_functions import load_function, register_functions
 from waterclock.engine.workplace import Workplace
@@ -73,7 +73,7 @@ def transform_parts(
         return open_parts(table, batches, pins, partial(transform_parts, work, spark, table))
     if table.choices:
         for choice, run in groupby(batches, key=lambda batch: table.choice_of(batch.window)):
-            parts += transform_parts(work, spark, table.made_by(choice), list(run), pins, absent)
+            parts += transform_parts(work, spark, table.with_choice(choice), list(run), pins, absent)
         return parts
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED
     # these read views by themselves: partial batches, open windows, and batches whose rules filter their inputs
@@ -117,7 +117,7 @@ def _window_by_window(
     for start in range(0, len(batches), MOST_WINDOWS_OF_A_UNION):
         share = batches[start : start + MOST_WINDOWS_OF_A_UNION]
         frames = [
-            labelled(_rows_of(work, spark, table, batch, pins[batch.label], shared, absent), batch.window.label)
+            set_label(_rows_of(work, spark, table, batch, pins[batch.label], shared, absent), batch.window.label)
             for batch in share
         ]
         parts.append((share, reduce(lambda left, right: left.unionByName(right), frames)))
@@ -134,7 +134,7 @@ def rows_over(
     is_partial: bool = False,
 ) -> DataFrame:
     """Return the rows of a transform's window. `frames` has the rows of its reads, including FLATs."""
-    table = table.made_by(table.choice_of(window))
+    table = table.with_choice(table.choice_of(window))
     if table.marks is not None:
         require_time(table, table.marks, frames)
     where, known = f"{table.name}@{window.label}", dict(frames)
@@ -183,17 +183,17 @@ def _rows_of(
         frames[pinned.read] = frames[pinned.read].unionByName(frame) if pinned.read in frames else frame
     for view in shared.values():
         frames[view.read] = view.rows[batch.label]
-    own = table.made_by(table.choice_of(batch.window))
+    own = table.with_choice(table.choice_of(batch.window))
     counted = None
     if absent is not None and own.query is not None and flat_alone(own.query) is not None:
-        counted = partial(absent.watched, batch.label)
+        counted = partial(absent.observe, batch.label)
     frames |= flat_frames(work, spark, _flats(own), reads, frames, counted)
     frames = seen_by_query(table, frames) if table.input_rules else frames
     if table.late_rows is not None:
         return too_late(work, table, table.late_rows, batch, frames[table.reads[0]])
     if table.function is None or table.function.step is not None:
         return rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
-    frames, sources = named(frames, [view.read for view in shared.values()])
+    frames, sources = alias_inputs(frames, [view.read for view in shared.values()])
     rows = rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
     note_lineage(work, table, rows, frames, sources)
     return rows
@@ -216,12 +216,12 @@ def _sql_rows(
         if flat not in frames:
             frames[flat] = flat_frame(work.flow, flat, frames)
     names = {read: f"wc_{of.window.label}_{index}" for index, read in enumerate(frames)}
-    for read in (*reads_of(query), *flats_of(query)):
+    for read in (*list_reads(query), *flats_of(query)):
         frames[read].createOrReplaceTempView(names[read])
     spliced = splice(query, names.__getitem__)
     register_functions(spark, work.root, work.flow, [spliced.text])
     try:
-        return asked(spark, spliced.text, _arguments(work, spliced.text, of))
+        return build_query_frame(spark, spliced.text, _arguments(work, spliced.text, of))
     except Exception as raised:
         raise to_error(raised, where=where, spliced=spliced) from raised
 

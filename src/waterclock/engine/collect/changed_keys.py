@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 from pyspark.sql.types import StructField, StructType
 
 from waterclock.flow.changes import LSN, MISSING, OP, SEQ
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -27,7 +27,7 @@ def with_moved(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], name
     """
     moved = rows.where(f"{OP} = 'insert' AND size({MISSING}) > 0").select(LSN, SEQ, MISSING)
     old = rows.where(f"{OP} = 'delete'").select(
-        LSN, (F.col(SEQ) + 1).alias(SEQ), *(F.col(quoted(key)).alias(f"{_WAS}{at}") for at, key in enumerate(keys))
+        LSN, (F.col(SEQ) + 1).alias(SEQ), *(F.col(quote_name(key)).alias(f"{_WAS}{at}") for at, key in enumerate(keys))
     )
     asked = {(row[LSN], row[SEQ]): row for row in moved.join(old, [LSN, SEQ]).collect()}
     if not asked:
@@ -37,7 +37,7 @@ def with_moved(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], name
     key_fields = [by_name[key.lower()] for key in keys]
     given_up = {_key(row, [f"{_WAS}{at}" for at, _ in enumerate(keys)]) for row in asked.values()}
     known = F.broadcast(spark.createDataFrame(list(given_up), StructType(key_fields)))
-    there = rows.join(known, list(keys), "left_semi").select(LSN, SEQ, OP, MISSING, *map(quoted, [*keys, *names]))
+    there = rows.join(known, list(keys), "left_semi").select(LSN, SEQ, OP, MISSING, *map(quote_name, [*keys, *names]))
     found = _values(asked, there.collect(), _own_values(own, known, keys, names), keys, names)
     fields = [by_name[LSN], by_name[SEQ], *(StructField(f"{_MOVED}{at}", by_name[name.lower()].dataType)
               for at, name in enumerate(names))]  # fmt: skip
@@ -47,11 +47,11 @@ def with_moved(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], name
     joined = rows.join(F.broadcast(values), [LSN, SEQ], "left")
     made = {
         name: f"CASE WHEN {_MOVED} AND array_contains({MISSING}, {sql_text(name)}) THEN {_MOVED}{at} "
-        f"ELSE {quoted(name)} END AS {quoted(name)}"
+        f"ELSE {quote_name(name)} END AS {quote_name(name)}"
         for at, name in enumerate(names)
     }
     made[MISSING] = f"CASE WHEN {_MOVED} THEN CAST(array() AS ARRAY<STRING>) ELSE {MISSING} END AS {MISSING}"
-    return joined.selectExpr(*(made.get(name, quoted(name)) for name in rows.columns))
+    return joined.selectExpr(*(made.get(name, quote_name(name)) for name in rows.columns))
 
 
 def _own_values(
@@ -61,7 +61,7 @@ def _own_values(
         return {}
     there = {name.lower(): name for name in own.columns}
     told = [name for name in names if name.lower() in there]
-    rows = own.join(known, list(keys), "left_semi").select(*map(quoted, [*keys, *told])).collect()
+    rows = own.join(known, list(keys), "left_semi").select(*map(quote_name, [*keys, *told])).collect()
     return {_key(row, keys): {name: row[there[name.lower()]] for name in told} for row in rows}
 
 

@@ -28,7 +28,7 @@ from waterclock.flow.declarations import Table, Unit
 from waterclock.flow.folds import RECORD
 from waterclock.ledger.read.kept_at_sources import KEPT, LET_GO
 from waterclock.planner.plan import Group
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.read import frame_of_version
 from waterclock.storage.slices.sieve import is_hidden
 
@@ -55,7 +55,7 @@ def gather_changes(
     try:
         for said in read.said:
             work.note_once(said)
-        rows = _settled(table, read, _own_rows(work, spark, table))
+        rows = _complete_rows(table, read, _own_rows(work, spark, table))
     except BaseException:
         read.collected.close()
         raise
@@ -66,12 +66,14 @@ def gather_changes(
         close=partial(_end, work, table, unit, collector, read),
     )
     source = {batch.label: {**read.collected.source, NOTED: dict(read.noted)}}
-    return Gathered(collected, source, partial(_confirmed, table, unit, collector, read))
+    return Gathered(collected, source, partial(_confirm_changes, table, unit, collector, read))
 
 
 def may_be_committed(work: Workplace, table: str) -> bool:
     """Return whether a batch of a table may still be committed: it is running, left open, or held."""
-    return bool(work.ledger.reads.held(table)) or any(it.request.table == table for it in work.ledger.claims.open())
+    return bool(work.ledger.reads.held_labels(table)) or any(
+        it.request.table == table for it in work.ledger.claims.open()
+    )
 
 
 def newest_noted(work: Workplace, table: Table) -> Mapping[str, Any] | None:
@@ -82,7 +84,7 @@ def newest_noted(work: Workplace, table: Table) -> Mapping[str, Any] | None:
     """
     most, copies = 16, list[Mapping[str, Any]]()
     for past in range(0, 1 << 20, most):
-        found = work.ledger.reads.noted(table.name, BEGINNING, FOREVER, most=most, past=past)
+        found = work.ledger.reads.source_notes(table.name, BEGINNING, FOREVER, most=most, past=past)
         for _, source in found:
             copies += [source[NOTED]] if NOTED in source else []
             if NOTED in source and not COPIED & source.keys():
@@ -116,7 +118,7 @@ def _own_rows(work: Workplace, spark: SparkSession, table: Table) -> DataFrame |
     return rows.where(RECORD[2]) if table.temporal is not None else rows
 
 
-def _confirmed(table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead, work: Workplace) -> None:
+def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead, work: Workplace) -> None:
     """Let the source discard the committed changes, and those kept under earlier names."""
     collector.confirm(unit, read.noted)
     names = [name for name in work.ledger.past.kept_at_sources(table.name) if name != read.name]
@@ -134,7 +136,7 @@ def _end(work: Workplace, table: Table, unit: Unit, collector: ChangeCollector, 
             work.ledger.past.add_event(LET_GO, who=work.settings.who, table=table.name, data={"name": gone})
 
 
-def _settled(table: Table, read: ChangesRead, own: DataFrame | None) -> DataFrame:
+def _complete_rows(table: Table, read: ChangesRead, own: DataFrame | None) -> DataFrame:
     """Return one complete row for each key and time of a change."""
     if table.fold is None:
         raise AssertionError("changes are folded")
@@ -149,7 +151,7 @@ def _settled(table: Table, read: ChangesRead, own: DataFrame | None) -> DataFram
             fix="put it on the list of columns",
         )
     if read.whole_at is not None:
-        gone = None if own is None else _gone(rows, own, keys, read.whole_at)
+        gone = None if own is None else _build_deletes(rows, own, keys, read.whole_at)
         return rows if gone is None else rows.unionByName(gone, allowMissingColumns=True)
     lacking = list(read.missing)
     if read.has_moved:
@@ -161,9 +163,9 @@ def _settled(table: Table, read: ChangesRead, own: DataFrame | None) -> DataFram
         attributes = [name for name in rows.columns if not is_hidden(name) and name.lower() not in beside]
         lacking += attributes if read.has_truncates else read.missing_of_deletes
     if lacking:
-        rows = _filled(rows, own, keys, list(dict.fromkeys(lacking)))
+        rows = _fill_missing(rows, own, keys, list(dict.fromkeys(lacking)))
     at = table.temporal.at if table.temporal else None
-    return _last_of(rows, [*map(quoted, keys), *([AT] if at else [])])
+    return _last_of(rows, [*map(quote_name, keys), *([AT] if at else [])])
 
 
 def is_asked_of_rows(table: Table) -> bool:
@@ -172,13 +174,13 @@ def is_asked_of_rows(table: Table) -> bool:
     return of_columns or any(rule.scope is Scope.ROW for rule in table.rules)
 
 
-def _gone(rows: DataFrame, own: DataFrame, keys: Sequence[str], whole_at: tuple[int, datetime]) -> DataFrame:
+def _build_deletes(rows: DataFrame, own: DataFrame, keys: Sequence[str], whole_at: tuple[int, datetime]) -> DataFrame:
     """Return deletes for the keys that the table has and a snapshot does not."""
     position, at = whole_at
-    gone = own.join(rows.select(*map(quoted, keys)), list(keys), "left_anti")
+    gone = own.join(rows.select(*map(quote_name, keys)), list(keys), "left_anti")
     there = {name.lower() for name in gone.columns}
     return gone.selectExpr(
-        *(quoted(name) for name in rows.columns if name.lower() in there),
+        *(quote_name(name) for name in rows.columns if name.lower() in there),
         f"'delete' AS {OP}",
         f"{position}L AS {LSN}",
         f"0L AS {SEQ}",
@@ -189,7 +191,7 @@ def _gone(rows: DataFrame, own: DataFrame, keys: Sequence[str], whole_at: tuple[
 
 def _with_truncated(rows: DataFrame, own: DataFrame | None, keys: Sequence[str]) -> DataFrame:
     """Replace each truncate by deletes of every key. A delete of a missing key does no harm."""
-    names = [quoted(key) for key in keys]
+    names = [quote_name(key) for key in keys]
     truncates = rows.where(f"{OP} = 'truncate'").select(*IN_ROWS.values(), SEQ)
     told = rows.where(f"{OP} <> 'truncate'")
     known = told.select(*names)
@@ -202,19 +204,19 @@ def _with_truncated(rows: DataFrame, own: DataFrame | None, keys: Sequence[str])
     return told.unionByName(deletes.withColumn(MISSING, F.expr(lists)), allowMissingColumns=True)
 
 
-def _filled(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], missing: Sequence[str]) -> DataFrame:
+def _fill_missing(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], missing: Sequence[str]) -> DataFrame:
     """Fill columns that are missing from a change with the value of the previous change, or else of the table.
 
     Cost: a window over the changes; a scan of the table if the previous change is not among them.
     """
     from pyspark.sql import Window
 
-    names = [quoted(key) for key in keys]
+    names = [quote_name(key) for key in keys]
     before = Window.partitionBy(*names).orderBy(LSN, SEQ).rowsBetween(Window.unboundedPreceding, -1)
     marks = {name: f"coalesce(array_contains({MISSING}, {sql_text(name)}), false)" for name in missing}
     carried = {
         f"{_CARRIED}{at}": F.last(
-            F.expr(f"CASE WHEN NOT {marks[name]} THEN struct({quoted(name)} AS v) END"), ignorenulls=True
+            F.expr(f"CASE WHEN NOT {marks[name]} THEN struct({quote_name(name)} AS v) END"), ignorenulls=True
         ).over(before)
         for at, name in enumerate(missing)
     }
@@ -224,20 +226,21 @@ def _filled(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], missing
     if own is not None and looked_up:
         lacks = [f"({marks[name]} AND {_CARRIED}{missing.index(name)} IS NULL)" for name in looked_up]
         asked = told.where(" OR ".join(lacks)).select(*names).distinct()
-        values = [F.col(quoted(there[name.lower()])).alias(alias) for name, alias in looked_up.items()]
+        values = [F.col(quote_name(there[name.lower()])).alias(alias) for name, alias in looked_up.items()]
         known = own.join(F.broadcast(asked), list(keys), "left_semi").select(*names, *values)
         told = told.join(known, list(keys), "left")
     made = {
-        name: f"CASE WHEN NOT {marks[name]} THEN {quoted(name)} WHEN {_CARRIED}{at} IS NOT NULL THEN {_CARRIED}{at}.v "
-        f"ELSE {looked_up.get(name, 'NULL')} END AS {quoted(name)}"
+        name: f"CASE WHEN NOT {marks[name]} THEN {quote_name(name)} "
+        f"WHEN {_CARRIED}{at} IS NOT NULL THEN {_CARRIED}{at}.v "
+        f"ELSE {looked_up.get(name, 'NULL')} END AS {quote_name(name)}"
         for at, name in enumerate(missing)
     }
-    return told.selectExpr(*(made.get(name, quoted(name)) for name in rows.columns))
+    return told.selectExpr(*(made.get(name, quote_name(name)) for name in rows.columns))
 
 
 def _last_of(rows: DataFrame, group: Sequence[str]) -> DataFrame:
     """Return the last change of each group in log order."""
-    every = F.struct(*(F.col(quoted(name)) for name in rows.columns))
+    every = F.struct(*(F.col(quote_name(name)) for name in rows.columns))
     last = F.max_by(every, F.struct(LSN, SEQ)).alias("_last")
     by = [F.col(name).alias(f"_by{at}") for at, name in enumerate(group)]
     return rows.groupBy(*by).agg(last).select("_last.*")

@@ -26,16 +26,16 @@ from waterclock.engine.collect.arrivals import assign
 from waterclock.engine.collect.changes import gather_changes
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.lookback import slack_of, windows_read
-from waterclock.engine.collect.positions import Owned, noted
+from waterclock.engine.collect.positions import Owned, range_to_dict
 from waterclock.engine.collect.reread import gather_again
 from waterclock.engine.collect.signs import require_signs
-from waterclock.engine.collect.source_clocks import arrived
+from waterclock.engine.collect.source_clocks import filter_arrived
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.checks import columns_as_asked, loose_types
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import RECOLLECT, Group
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def gather(
 
     `again` are done windows that a LOOKBACK reads again. `owned` are the ranges of a log that the labels own.
     """
-    gathered = _gathered(work, spark, table, group, again, now, owned)
+    gathered = _gather_rows(work, spark, table, group, again, now, owned)
     for note in gathered.collected.notes:
         work.note_once(f"{table.name}: {note}")
     return replace(gathered, collected=replace(gathered.collected, values=_values(work, table)))
@@ -66,18 +66,18 @@ def _values(work: Workplace, table: Table) -> dict[str, str]:
     loose = loose_types(table)
     if table.source is None or not loose:
         return {}
-    unit = work.connections.opened(table.source.unit)
+    unit = work.connections.resolve_unit(table.source.unit)
     collector = work.connections.collector(unit.connection)
     if not isinstance(collector, TextSource):
         return {}
     return {
-        column.name.lower(): collector.value_of_text(unit, quoted(column.name), column.type, table.cadence.zone)
+        column.name.lower(): collector.value_of_text(unit, quote_name(column.name), column.type, table.cadence.zone)
         for column in table.columns.named
         if column.type and column.name.lower() in loose
     }
 
 
-def _gathered(
+def _gather_rows(
     work: Workplace,
     spark: SparkSession,
     table: Table,
@@ -89,7 +89,7 @@ def _gathered(
     source = table.source
     if source is None:
         raise AssertionError(f"{table.name} collects from nowhere, which check refuses")
-    unit = work.connections.opened(source.unit)
+    unit = work.connections.resolve_unit(source.unit)
     collector = work.connections.collector(unit.connection)
     if group.is_made_of_kept:
         return gather_again(work, spark, table, group, unit, collector)
@@ -111,7 +111,7 @@ def explain(work: Workplace, table: Table, error: BaseException) -> BaseExceptio
     """Return the source's own error for one that was raised while its rows were evaluated, or else the error itself."""
     if table.source is None:
         return error
-    unit = work.connections.opened(table.source.unit)
+    unit = work.connections.resolve_unit(table.source.unit)
     collector: Collector = work.connections.collector(unit.connection)
     return collector.explain(unit, columns_as_asked(table), error) or error
 
@@ -157,17 +157,18 @@ def _arrivals(
     listing = collector.arrivals(unit, work.ledger.reads.taken_items(table.name))
     for report in listing.reports:
         work.note_once(f"{table.name}: {report.path} left alone: {report.problem}; {report.detail}")
-    present = arrived(listing, now).items
+    present = filter_arrived(listing, now).items
     # Before the query of taken items: all items of a sealed window are recorded by then. So no two runners take one
     # late item (its rows would be duplicated before E414 could refuse it).
-    sealed = work.ledger.reads.covered(table.name)
+    sealed = work.ledger.reads.covered_windows(table.name)
     taken = work.ledger.reads.taken_items(table.name, [item.name for item in present])
     free = [item for item in present if item.name not in taken]
     windows = [batch.window for batch in group.batches]
     by_label = assign(free, windows, sealed, others_open=_older_open(work, table, windows))
     collected = collector.read_items(spark, unit, by_label, columns_as_asked(table), table.cadence.zone)
     source = {
-        label: {**collected.source, "items": [_noted(item) for item in items]} for label, items in by_label.items()
+        label: {**collected.source, "items": [_item_to_dict(item) for item in items]}
+        for label, items in by_label.items()
     }
     # items whose runner died before it could archive them are archived now
     left_behind = [item for item in present if item.name in taken and not item.is_archived]
@@ -181,7 +182,8 @@ def _ranges(
     by_label = {batch.label: owned.get(batch.label, ()) for batch in group.batches}
     collected = collector.read_items(spark, unit, by_label, columns_as_asked(table), table.cadence.zone)
     source = {
-        label: {**collected.source, "items": [noted(item) for item in items]} for label, items in by_label.items()
+        label: {**collected.source, "items": [range_to_dict(item) for item in items]}
+        for label, items in by_label.items()
     }
     taken = [item for items in by_label.values() for item in items]
     return Gathered(collected, source, partial(_archive, collector, unit, taken))
@@ -191,11 +193,11 @@ def _older_open(work: Workplace, table: Table, windows: Sequence[Window]) -> lis
     start = work.ledger.reads.table(table.name).start
     if start is None:
         return []
-    gap = work.ledger.reads.covered(table.name).first_gap(start, windows[0].start)
+    gap = work.ledger.reads.covered_windows(table.name).first_gap(start, windows[0].start)
     return [] if gap is None else [table.cadence.window_of(gap[0])]
 
 
-def _noted(item: Item) -> dict[str, Any]:
+def _item_to_dict(item: Item) -> dict[str, Any]:
     return {"name": item.name, "size": item.size, "stamp": item.stamp.isoformat()}
 
 

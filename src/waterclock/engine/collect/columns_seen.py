@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.schemas import SCHEMA, SchemaVersion, Side, change_at, known_as
+from waterclock.batches.schemas import SCHEMA, SchemaVersion, Side, change_at, find_matching_version
 from waterclock.connectors.interface import Collected
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Table
 from waterclock.flow.schema_changes import OnSchemaChange, SchemaChange
-from waterclock.spark_sql import column_name, quoted
+from waterclock.spark_sql import column_name, quote_name
 from waterclock.storage.slices.sieve import is_hidden
 from waterclock.storage.types import sql_type
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -43,12 +43,12 @@ class Noticed:
     holds: Mapping[datetime, str]
 
 
-def noticed(work: Workplace, table: Table, collected: Collected, labels: Sequence[datetime]) -> Noticed:
+def find_source_changes(work: Workplace, table: Table, collected: Collected, labels: Sequence[datetime]) -> Noticed:
     """Find columns of the source that are in no version, and report changes.
 
     Raises  E770 where ON SCHEMA CHANGE says FAIL, naming the first label with a change
     """
-    seen = {label: columns for label, columns in _seen(collected, labels).items() if columns}
+    seen = {label: columns for label, columns in _list_seen_columns(collected, labels).items() if columns}
     if not seen:
         return Noticed({}, {})
     versions = list(work.schemas_of(table.name))
@@ -56,7 +56,7 @@ def noticed(work: Workplace, table: Table, collected: Collected, labels: Sequenc
     new: dict[datetime, dict[str, Any]] = {}
     holds: dict[datetime, str] = {}
     for label, columns in sorted(seen.items()):
-        if known_as(versions, Side.SOURCE, label, columns) is not None:
+        if find_matching_version(versions, Side.SOURCE, label, columns) is not None:
             continue
         change = change_at(versions, Side.SOURCE, label, columns)
         if change is not None:
@@ -80,7 +80,7 @@ def with_noted(
     return noted
 
 
-def fitted(table: Table, collected: Collected, known: StructType | None) -> Fitted:
+def fit_columns(table: Table, collected: Collected, known: StructType | None) -> Fitted:
     """Remove new columns, and fill missing ones with NULL, as ON SCHEMA CHANGE declares.
 
     Columns that are optional in the source are filled in any case.
@@ -99,7 +99,7 @@ def fitted(table: Table, collected: Collected, known: StructType | None) -> Fitt
     if columns.is_open:
         gone |= {field.name: None for name, field in stored.items() if name not in there | said}
     _refuse_needed(table, gone)
-    left_out = _uncalled_for(frame, columns, (stored.keys() or _first_seen(collected)) | said)
+    left_out = _find_ignored_columns(frame, columns, (stored.keys() or _first_seen(collected)) | said)
     if left_out:
         frame = frame.drop(*left_out)
     if table.is_fold:
@@ -110,12 +110,12 @@ def fitted(table: Table, collected: Collected, known: StructType | None) -> Fitt
             name: sql_type(stored[name.lower()].dataType.jsonValue()) if name.lower() in stored else kind or "STRING"
             for name, kind in gone.items()
         }
-        filled = (f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types.items())
-        frame = frame.selectExpr(*map(quoted, frame.columns), *filled)
+        filled = (f"CAST(NULL AS {kind}) AS {quote_name(name)}" for name, kind in types.items())
+        frame = frame.selectExpr(*map(quote_name, frame.columns), *filled)
     return Fitted(frame, columns, left_out)
 
 
-def _uncalled_for(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -> tuple[str, ...]:
+def _find_ignored_columns(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -> tuple[str, ...]:
     """Return the new columns that an open list would add to a table that already has columns, if they are ignored."""
     if columns.on_change is not OnSchemaChange.IGNORE or not columns.is_open or not known:
         return ()
@@ -146,7 +146,7 @@ def _refuse_needed(table: Table, gone: Iterable[str]) -> None:
         )
 
 
-def _seen(collected: Collected, labels: Sequence[datetime]) -> Mapping[datetime, Mapping[str, str]]:
+def _list_seen_columns(collected: Collected, labels: Sequence[datetime]) -> Mapping[datetime, Mapping[str, str]]:
     if collected.seen_by_label:
         return collected.seen_by_label
     return {min(labels): collected.seen} if collected.seen and not collected.is_empty else {}

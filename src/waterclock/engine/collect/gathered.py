@@ -19,7 +19,7 @@ COPIED = frozenset({RECOMPUTED, RELEASED})
 """Entries of a batch's source that name the slice from which it was made, and whose other entries it has."""
 
 
-def _nothing_after(_: Workplace) -> None:
+def do_nothing_after(_: Workplace) -> None:
     """Leave the source unchanged."""
 
 
@@ -32,5 +32,5 @@ class Gathered:
 
     collected: Collected
     source: Mapping[datetime, Mapping[str, Any]]
-    after: Callable[[Workplace], None] = _nothing_after
+    after: Callable[[Workplace], None] = do_nothing_after
     aside: DataFrame | None = None

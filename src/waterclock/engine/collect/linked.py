@@ -35,15 +35,15 @@ def gather_linked(work: Workplace, spark: SparkSession, table: Table, pins: Sequ
     """Read the pinned versions. Nothing is evaluated yet."""
     if table.source is None:
         raise AssertionError(f"{table.name} collects from nowhere")
-    unit = work.connections.opened(table.source.unit)
+    unit = work.connections.resolve_unit(table.source.unit)
     collector = work.connections.collector(unit.connection)
     if not isinstance(collector, LinkedCollector):
         raise AssertionError(f"{unit} is no table of another project, which check refuses")  # noqa: TRY004
     collected = collector.read_pinned(spark, unit, pins, table.columns, by_label=is_by_label(table))
-    noted = {window.start: _noted(pin) for window, pin in pins}
+    noted = {window.start: _pin_to_dict(pin) for window, pin in pins}
     return Gathered(collected, noted)
 
 
-def _noted(pin: Pin) -> dict[str, object]:
+def _pin_to_dict(pin: Pin) -> dict[str, object]:
     """Return the table, version and batches from which the rows come."""
     return {"upstream": pin.table, "version": pin.version, "claims": sorted({piece.claim for piece in pin.slices})}

@@ -18,7 +18,7 @@ from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.window import Window
 
 
-def revisited(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
+def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
     """Return the done slices of the windows that are entirely within the LOOKBACK before the group, oldest first.
 
     A window that the start of the LOOKBACK cuts is not included: its other rows are not read.
@@ -44,7 +44,9 @@ def windows_read(group: Group, again: Sequence[Slice]) -> list[Window]:
     return sorted([Window(piece.label, piece.end) for piece in again] + [batch.window for batch in group.batches])
 
 
-def changed(manifests: Sequence[Manifest], again: Sequence[Slice], folder: str | None = None) -> tuple[Manifest, ...]:
+def filter_changed_slices(
+    manifests: Sequence[Manifest], again: Sequence[Slice], folder: str | None = None
+) -> tuple[Manifest, ...]:
     """Return the slices except those of windows read again whose digest is unchanged: they cost nothing more.
 
     If rows may be quarantined, the table's `folder` is given: a slice with other quarantined rows has changed as well.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.facts import BEGINNING
 from waterclock.batches.records import Slice
 from waterclock.connectors.interface import ChangedWindows, Looking, LookRequest, Mark
-from waterclock.engine.collect.lookback import revisited, slack_of
+from waterclock.engine.collect.lookback import find_revisited_slices, slack_of
 from waterclock.flow.declarations import Source, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Group
@@ -45,11 +45,11 @@ class ChangeScan:
     is_exact: bool = False
 
     @property
-    def seen(self) -> Mapping[datetime, int]:
+    def seen_claims(self) -> Mapping[datetime, int]:
         """By label, its claim at the time of the scan, if no other runner may have changed it since."""
         return {piece.label: piece.claim for piece in self.again} if self.is_exact else {}
 
-    def noted_with(self, source: Mapping[datetime, Mapping[str, Any]]) -> Mapping[datetime, Mapping[str, Any]]:
+    def merge_notes(self, source: Mapping[datetime, Mapping[str, Any]]) -> Mapping[datetime, Mapping[str, Any]]:
         """Return the notes about the source, by label, with those of the scan."""
         return {label: {**noted, **self.notes.get(label, {})} for label, noted in source.items()}
 
@@ -68,35 +68,35 @@ class Noted:
 
 def look_back(work: Workplace, table: Table, group: Group, spark: Callable[[], SparkSession]) -> ChangeScan:
     """Return the done windows before the group to collect again: all within LOOKBACK, or those that changed."""
-    past = revisited(work.ledger, table, group)
+    past = find_revisited_slices(work.ledger, table, group)
     source = table.source
     if source is None or source.changed is None or group.is_made_of_kept:
         # a fold keeps the rows of these slices: its claim is refused if another runner has changed one since
         return ChangeScan(past, is_exact=table.is_fold)
     own = [batch.window for batch in group.batches]
-    by = told_by(table, source)
+    by = compute_scan_key(table, source)
     at = work.real_now()
     marks = known_marks(work.ledger, table, [Window(piece.label, piece.end) for piece in past], by)
     windows = sorted([*(Window(piece.label, piece.end) for piece in past), *own])
     column = source.changed.column
     request = LookRequest(source.time_column or "", column, windows, marks, slack_of(table, windows[-1].end))
-    looked = _asked(work, table, source, request, spark)
+    looked = _query_changes(work, table, source, request, spark)
     changed = {piece.label: NEVER for piece in past if piece.label not in marks} | dict(looked.changed)
     again = tuple(piece for piece in past if piece.label in changed)
     return ChangeScan(again, notes_of(looked, at, by, own, past, changed), is_exact=True)
 
 
-def _asked(
+def _query_changes(
     work: Workplace, table: Table, source: Source, request: LookRequest, spark: Callable[[], SparkSession]
 ) -> ChangedWindows:
-    unit = work.connections.opened(source.unit)
+    unit = work.connections.resolve_unit(source.unit)
     collector = work.connections.collector(unit.connection)
     if isinstance(collector, Looking):
         return collector.look(spark, unit, request, table.columns, table.cadence.zone)
     raise AssertionError(f"{unit} cannot tell what changed, which check refuses")
 
 
-def told_by(table: Table, source: Source) -> str:
+def compute_scan_key(table: Table, source: Source) -> str:
     """Return a key that differs if an earlier scan does not apply to the source as it is now declared."""
     options = sorted((name, str(value)) for name, value in source.unit.options.items())
     said = f"{source.unit} {source.unit.query} {options} {source.time_column} {source.changed} {table.cadence}"
@@ -112,7 +112,7 @@ def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str
     high = table.source.lookback.after(last, table.cadence.zone) + (last - windows[-1].start)
     noted: list[Noted] = []
     while True:
-        page = ledger.reads.noted(table.name, low, high, most=_PAGE, past=len(noted))
+        page = ledger.reads.source_notes(table.name, low, high, most=_PAGE, past=len(noted))
         noted += [read_note(label, source, by) for label, source in page]
         marks = marks_of(windows, noted)
         if len(page) < _PAGE or len(marks) == len(windows):

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from waterclock.flow.changes import IN_ROWS as CHANGE_IN_ROWS
 from waterclock.flow.changes import TYPES as CHANGE_TYPES
-from waterclock.flow.changes import tells
+from waterclock.flow.changes import format_change_mark
 from waterclock.flow.declarations import Table
 from waterclock.flow.origins import IN_ROWS, TYPES
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 _TOLD = {what: (IN_ROWS[what], kind) for what, kind in TYPES.items()} | {
-    tells(what): (CHANGE_IN_ROWS[what], kind) for what, kind in CHANGE_TYPES.items()
+    format_change_mark(what): (CHANGE_IN_ROWS[what], kind) for what, kind in CHANGE_TYPES.items()
 }
 
 
@@ -32,14 +32,14 @@ def with_origins(table: Table, frame: DataFrame) -> DataFrame:
             continue
         in_rows, type_name = _TOLD[column.tells]
         if in_rows in frame.columns:
-            kept = f", {quoted(there[column.name.lower()])}" if column.name.lower() in there else ""
-            values[column.name] = f"coalesce({quoted(in_rows)}{kept})"
+            kept = f", {quote_name(there[column.name.lower()])}" if column.name.lower() in there else ""
+            values[column.name] = f"coalesce({quote_name(in_rows)}{kept})"
         elif column.name.lower() in there:
-            values[in_rows] = f"CAST({quoted(there[column.name.lower()])} AS {type_name})"
+            values[in_rows] = f"CAST({quote_name(there[column.name.lower()])} AS {type_name})"
         else:
             values[column.name] = f"CAST(NULL AS {type_name})"
     if not values:
         return frame
     made = {name.lower() for name in values}
-    others = [quoted(name) for name in frame.columns if name.lower() not in made]
-    return frame.selectExpr(*others, *(f"{value} AS {quoted(name)}" for name, value in values.items()))
+    others = [quote_name(name) for name in frame.columns if name.lower() not in made]
+    return frame.selectExpr(*others, *(f"{value} AS {quote_name(name)}" for name, value in values.items()))

@@ -49,7 +49,7 @@ def ranges_of(work: Workplace, table: Table, group: Group) -> Owned:
     if free is None:
         return owned
     reached = None if last is None else Positions.of_dict(last[1]["positions"])
-    came = collector.next_range(work.connections.opened(source.unit), reached, labels[0])
+    came = collector.next_range(work.connections.resolve_unit(source.unit), reached, labels[0])
     if came is None:
         return owned
     require_contiguous(reached, came, where=f"{table.name}@{label_of(free)}")
@@ -79,10 +79,10 @@ def require_contiguous(reached: Positions | None, came: Positions, *, where: str
 
 def owned_by_labels(owned: Owned) -> dict[datetime, tuple[Mapping[str, Any], ...]]:
     """Return the ranges of labels in the form in which they are stored."""
-    return {label: tuple(noted(item) for item in items) for label, items in owned.items() if items}
+    return {label: tuple(range_to_dict(item) for item in items) for label, items in owned.items() if items}
 
 
-def noted(item: Item) -> dict[str, Any]:
+def range_to_dict(item: Item) -> dict[str, Any]:
     """Return the form in which a manifest stores a range."""
     if item.positions is None:
         raise AssertionError(f"{item.name} is no range of a log")

@@ -51,7 +51,7 @@ def gather_again(
         sources = {label: _source_of(work, table, piece) for label, piece in pieces.items()}
         items = items_of(sources)
         if isinstance(collector, ArrivalCollector):
-            items = _found(table, unit, collector, sources)
+            items = _find_items(table, unit, collector, sources)
         collected = collector.read_items(spark, unit, items, columns_as_asked(table), table.cadence.zone)
     else:
         kept = {label: read_manifest(folder, piece.slice_path) for label, piece in pieces.items()}
@@ -99,7 +99,7 @@ def _is_by_arrival(table: Table) -> bool:
     return table.source is not None and table.source.batching is Batching.ARRIVAL_TIME
 
 
-def _found(
+def _find_items(
     table: Table, unit: Unit, collector: ArrivalCollector, sources: Mapping[datetime, Mapping[str, Any]]
 ) -> dict[datetime, Sequence[Item]]:
     names = {label: [str(item["name"]) for item in of.get("items", ())] for label, of in sources.items()}

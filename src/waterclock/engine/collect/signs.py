@@ -22,7 +22,7 @@ def has_sign(work: Workplace, table: Table, window: Window) -> bool:
     """Return whether the sign that a table awaits for a window has come."""
     if table.source is None or table.source.awaits is None:
         return True
-    unit = work.connections.opened(table.source.unit)
+    unit = work.connections.resolve_unit(table.source.unit)
     collector = work.connections.collector(unit.connection)
     if isinstance(collector, Awaited):
         return collector.has_sign(unit, table.source.awaits, window, table.cadence.zone)

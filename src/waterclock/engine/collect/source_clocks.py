@@ -62,10 +62,10 @@ class SourceClocks:
         table = self._work.flow.tables[group.table]
         awaits = None if group.is_made_of_kept or table.source is None else table.source.awaits
         if awaits is None or awaits.sign is Sign.NEXT:
-            group = self._passed(table, group)
-        return group if awaits is None or not group.batches else self._signed(table, awaits, group)
+            group = self._keep_passed(table, group)
+        return group if awaits is None or not group.batches else self._keep_signed(table, awaits, group)
 
-    def _signed(self, table: Table, awaits: Awaits, group: Group) -> Group:
+    def _keep_signed(self, table: Table, awaits: Awaits, group: Group) -> Group:
         is_arrival = table.source is not None and table.source.batching is Batching.ARRIVAL_TIME
         is_ordered = table.in_label_order or is_arrival
         if is_ordered and table.name in self._stopped:
@@ -84,7 +84,7 @@ class SourceClocks:
             self._keep_oldest(HeldBack(table.name, waiting.window, None, awaits=awaits))
         return dataclasses.replace(group, batches=tuple(signed or given_up))
 
-    def _passed(self, table: Table, group: Group) -> Group:
+    def _keep_passed(self, table: Table, group: Group) -> Group:
         clock = None if group.is_made_of_kept else self.clock_of(table)
         if table.source is None or clock is None:
             return group
@@ -113,12 +113,12 @@ class SourceClocks:
     def _clock(self, declared: Unit) -> datetime | None:
         key = str(declared)
         if key not in self._clocks:
-            unit = self._work.connections.opened(declared)
+            unit = self._work.connections.resolve_unit(declared)
             collector = self._work.connections.collector(unit.connection)
-            self._clocks[key] = self._asked(collector, unit)
+            self._clocks[key] = self._read_clock(collector, unit)
         return self._clocks[key]
 
-    def _asked(self, collector: Collector, unit: Unit) -> datetime | None:
+    def _read_clock(self, collector: Collector, unit: Unit) -> datetime | None:
         if isinstance(collector, Sealing):
             # no later than the real clock: a sealed source accepts no more events, and `--now` may be far ahead
             return collector.seal(unit, min(self._now, self._work.real_now()))
@@ -130,10 +130,10 @@ class SourceClocks:
 
 def _clock_at(now: datetime, listing: Listing) -> datetime:
     """Return the clock that a source of stamped items had at `now`, in a replay of the past."""
-    stamps = [item.stamp for item in arrived(listing, now).items]
+    stamps = [item.stamp for item in filter_arrived(listing, now).items]
     return complete_until(max(stamps)) if stamps else BEGINNING
 
 
-def arrived(listing: Listing, now: datetime) -> Listing:
+def filter_arrived(listing: Listing, now: datetime) -> Listing:
     """Leave out items that had not arrived at `now`: a replay of the past does not see the future."""
     return dataclasses.replace(listing, items=tuple(item for item in listing.items if item.stamp < now))

@@ -13,7 +13,7 @@ from waterclock.dpl.adhoc import HELD
 from waterclock.engine.query.quarantine import rows_set_aside
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Flow, Table
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices, no_rows, table_schema
 from waterclock.storage.slices.sieve import ROW
@@ -40,7 +40,7 @@ def held_frame(work: Workplace, spark: SparkSession, table: Table) -> DataFrame:
     Raises  E623 where nothing is held and the table was never made
     """
     folder = work.folder(table)
-    held = work.ledger.reads.held(table.name)
+    held = work.ledger.reads.held_labels(table.name)
     found = [read_manifest(folder, work.lake.slice_path(label, claim)) for label, claim in held.items()]
     if not found:
         return _with_ours(no_rows(spark, table_schema(folder)))
@@ -81,6 +81,6 @@ def _of_one_type(frames: Sequence[DataFrame]) -> list[DataFrame]:
             types[name].add(of)
     mixed = {name for name, of in types.items() if len(of) > 1}
     return [
-        frame.withColumns({name: F.col(quoted(name)).cast("STRING") for name in frame.columns if name in mixed})
+        frame.withColumns({name: F.col(quote_name(name)).cast("STRING") for name in frame.columns if name in mixed})
         for frame in frames
     ]

@@ -14,7 +14,7 @@ from waterclock.engine.opening import open_workplace
 from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import AsOf, moment_of, reservations
 from waterclock.engine.query.view_rows import frame_at_moment
-from waterclock.engine.query.views import viewed, without_own_views
+from waterclock.engine.query.views import find_viewed_table, without_own_views
 from waterclock.engine.reads.hidden import without
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
@@ -84,15 +84,19 @@ def resolve(
     with open_workplace(loaded, sessions=sessions, is_question=True) as work:
         names = [without_own_views(work.flow, name) for name in names]
         for name in names:
-            require_log(work, require_table(work.flow, viewed(work.flow, name) or name).name)
+            require_log(work, require_table(work.flow, find_viewed_table(work.flow, name) or name).name)
         known = None if known_at is None else utc_of(known_at)
         moment = moment_of(work, names, AsOf(as_of, known, is_partial=partial))
         for said in reservations(moment):
             warnings.warn(said, stacklevel=2)
         spark = sessions.root()
-        frames = tuple(_shown(work, frame_at_moment(work, spark, name, moment), name, hidden) for name in names)
+        frames = tuple(
+            _select_columns(work, frame_at_moment(work, spark, name, moment), name, hidden) for name in names
+        )
     return frames[0] if isinstance(table, str) else frames
 
 
-def _shown(work: Workplace, rows: DataFrame, name: str, hidden: bool) -> DataFrame:  # noqa: FBT001 - as `resolve` passes it
-    return rows if hidden else without(rows, work.flow.tables[viewed(work.flow, name) or name].hidden)
+def _select_columns(work: Workplace, rows: DataFrame, name: str, hidden: bool) -> DataFrame:  # noqa: FBT001 - as `resolve` passes it
+    return (
+        rows if hidden else without(rows, work.flow.tables[find_viewed_table(work.flow, name) or name].hidden_columns)
+    )

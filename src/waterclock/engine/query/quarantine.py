@@ -13,7 +13,7 @@ from pyspark.sql.functions import broadcast
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
 from waterclock.engine.query.ticks import Moment
-from waterclock.engine.reads.as_of import resolved
+from waterclock.engine.reads.as_of import resolve_as_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
@@ -58,12 +58,12 @@ def rows_set_aside(spark: SparkSession, folder: str, manifests: Sequence[Manifes
 
 
 def _paths_now(work: Workplace, table: Table) -> list[str]:
-    dropped = work.ledger.keeping.dropped_before(table.name, by=FOREVER) or BEGINNING
+    dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
     pieces = [it for it in work.ledger.reads.slices_aside(table.name) if it.slice_path and it.label >= dropped]
-    return [piece.slice_path for piece in _kept(work, table, pieces)]
+    return [piece.slice_path for piece in _filter_retained(work, table, pieces)]
 
 
-def _kept(work: Workplace, table: Table, pieces: list[Slice]) -> list[Slice]:
+def _filter_retained(work: Workplace, table: Table, pieces: list[Slice]) -> list[Slice]:
     if table.mode is Mode.REPLACE:
         head = work.ledger.reads.table(table.name).head_label
         return [piece for piece in pieces if piece.label == head]
@@ -75,7 +75,7 @@ def _kept(work: Workplace, table: Table, pieces: list[Slice]) -> list[Slice]:
 
 
 def _paths_then(work: Workplace, table: Table, moment: Moment) -> list[str]:
-    found = resolved(work, table, moment.tick, known_at=moment.known_at)
+    found = resolve_as_of(work, table, moment.tick, known_at=moment.known_at)
     return [step.slice_path for step in found.steps if step.slice_path]
 
 

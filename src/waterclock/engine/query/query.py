@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.rebuilding import is_moving, is_of_one_set
 from waterclock.dpl.adhoc import adhoc_query, tables_of
-from waterclock.dpl.query.asked_of import AskedOf, asked_of
+from waterclock.dpl.query.asked_of import AskedOf, find_pushdown
 from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.engine.damage import require_log, telling_damage
 from waterclock.engine.query.held import held_frame, helds
 from waterclock.engine.query.quarantine import quarantine_frame, quarantines
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
-from waterclock.engine.query.view_rows import frame_at_moment, frame_of_view, shown_now
-from waterclock.engine.query.views import viewed
+from waterclock.engine.query.view_rows import find_shown_windows, frame_at_moment, frame_of_view
+from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.hidden import with_hidden, without
-from waterclock.engine.reads.pin import nothing_of
-from waterclock.engine.spark.asking import asked
+from waterclock.engine.reads.pin import build_empty_frame
+from waterclock.engine.spark.asking import build_query_frame
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
@@ -69,10 +69,10 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
     tables = _tables(work.flow, asked)
     spark = work.sessions.own()
     for _ in range(_MOST_LOOKS):
-        before = work.ledger.keeping.rebuilding()
+        before = work.ledger.keeping.current_rebuilding()
         moment = moment_of(work, tables, as_of) if as_of is not None and tables else None
-        spliced = _bound(work, spark, asked, moment, _heads(work) if is_moving(before) else {})
-        if is_of_one_set(before, work.ledger.keeping.rebuilding()):
+        spliced = _bind_tables(work, spark, asked, moment, _heads(work) if is_moving(before) else {})
+        if is_of_one_set(before, work.ledger.keeping.current_rebuilding()):
             break
     return replace(_answer(work, spark, spliced, limit), moment=moment)
 
@@ -82,7 +82,7 @@ def _heads(work: Workplace) -> Mapping[str, int]:
     return {record.name: record.head_version for record in work.ledger.reads.tables()}
 
 
-def _bound(
+def _bind_tables(
     work: Workplace, spark: SparkSession, asked: Query, moment: Moment | None, heads: Mapping[str, int]
 ) -> Spliced:
     """Bind each table of a query to its rows, as views of a session."""
@@ -96,12 +96,12 @@ def _bound(
             of_status = STATUS_TABLES.get(read.table)
             set_aside, held = (of(work.flow).get(read.table) for of in (quarantines, helds))
             if of_status is not None:
-                frame = _status_frame(work, spark, read.table, asked_of(asked, read.table, of_status))
+                frame = _status_frame(work, spark, read.table, find_pushdown(asked, read.table, of_status))
             elif set_aside is not None:
                 frame = quarantine_frame(work, spark, work.flow.tables[set_aside], moment)
             elif held is not None:
                 frame = with_hidden(held_frame(work, spark, work.flow.tables[held]), work.flow.tables[held])
-            elif viewed(work.flow, read.table) is not None:
+            elif find_viewed_table(work.flow, read.table) is not None:
                 frame = _frame_of_view(work, spark, read.table, moment, heads)
             else:
                 frame = _frame(work, spark, read.table, moment, heads.get(read.table))
@@ -129,7 +129,7 @@ def _tables(flow: Flow, asked: Query) -> list[str]:
     asked_of_lake = [name for name in tables_of(asked) if name not in STATUS_TABLES]
     bases = [beside[name] for name in asked_of_lake if name in beside]
     others = [name for name in asked_of_lake if name not in beside]
-    named = [name if viewed(flow, name) else require_table(flow, name).name for name in others]
+    named = [name if find_viewed_table(flow, name) else require_table(flow, name).name for name in others]
     return list(dict.fromkeys([*named, *(name for name in bases if flow.tables[name].kind is not Kind.PUBLISH)]))
 
 
@@ -137,23 +137,23 @@ def _tables(flow: Flow, asked: Query) -> list[str]:
 def preview(work: Workplace, table: str, *, limit: int) -> AnsweredQuery:
     """Return some rows of a table's newest label, without HIDDEN columns."""
     require_table(work.flow, table)
-    frame = without(_frame(work, work.sessions.own(), table), work.flow.tables[table].hidden)
+    frame = without(_frame(work, work.sessions.own(), table), work.flow.tables[table].hidden_columns)
     newest = work.ledger.reads.newest(table)
     if newest is not None and work.flow.tables[table].is_partitioned:
         frame = frame.where(f"timelabel = '{label_of(newest.label)}'")
-    return _collected(frame, limit)
+    return _collect_answer(frame, limit)
 
 
 def _answer(work: Workplace, spark: SparkSession, spliced: Spliced, limit: int) -> AnsweredQuery:
     register_functions(spark, work.root, work.flow, [spliced.text])
     arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
     try:
-        return _collected(asked(spark, spliced.text, arguments), limit)
+        return _collect_answer(build_query_frame(spark, spliced.text, arguments), limit)
     except Exception as raised:
         raise to_error(raised, where="query", spliced=spliced) from raised
 
 
-def _collected(frame: DataFrame, limit: int) -> AnsweredQuery:
+def _collect_answer(frame: DataFrame, limit: int) -> AnsweredQuery:
     columns = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
     rows = rows_of(frame, limit + 1)
     return AnsweredQuery(columns, tuple(rows[:limit]), len(rows) > limit)
@@ -162,11 +162,11 @@ def _collected(frame: DataFrame, limit: int) -> AnsweredQuery:
 def _frame_of_view(
     work: Workplace, spark: SparkSession, name: str, moment: Moment | None, heads: Mapping[str, int]
 ) -> DataFrame:
-    table = viewed(work.flow, name) or name
+    table = find_viewed_table(work.flow, name) or name
     require_log(work, table)
     if moment is not None:
         return frame_at_moment(work, spark, name, moment)
-    shown = shown_now(work.flow, work.ledger, work.real_now(), table)
+    shown = find_shown_windows(work.flow, work.ledger, work.real_now(), table)
     return frame_of_view(work, spark, table, lambda: _frame(work, spark, table, version=heads.get(table)), shown=shown)
 
 
@@ -179,13 +179,13 @@ def _frame(
     folder = work.lake.folder(name)
     table = work.flow.tables[name]
     if not has_columns(folder):
-        return with_hidden(nothing_of(spark, work.lake, table), table)
+        return with_hidden(build_empty_frame(spark, work.lake, table), table)
     at = head(folder) if version is None or version < 0 else version
-    rows = frame_at(spark, folder, at, low=_kept_from(work, table), is_partitioned=table.is_partitioned)
+    rows = frame_at(spark, folder, at, low=_find_retained_start(work, table), is_partitioned=table.is_partitioned)
     return with_hidden(rows, table)
 
 
-def _kept_from(work: Workplace, table: Table) -> datetime | None:
+def _find_retained_start(work: Workplace, table: Table) -> datetime | None:
     """Return the first window that a table keeps under RETAIN, whether or not older ones are still on disk."""
     newest = work.ledger.reads.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
     if newest is None or table.retain is None:

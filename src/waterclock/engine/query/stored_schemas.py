@@ -9,7 +9,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.folds import RECORD
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.log.open_tables import is_bare, opened
+from waterclock.storage.log.open_tables import is_bare, open_table
 from waterclock.storage.slices.inventory import newest_sealed
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.types import fields_of
@@ -27,7 +27,7 @@ def stored_columns(lake: Lake, table: str) -> dict[str, str]:
     if not table_exists(folder):
         return {}
     try:
-        with opened(folder) as found:
+        with open_table(folder) as found:
             fields = [] if is_bare(found) else json.loads(found.schema)["fields"]
     except WaterclockError:
         return {}

@@ -13,7 +13,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import Ticks, read_tick
-from waterclock.planner.unanswered import may_lack, never_agreed, not_known, not_made
+from waterclock.planner.unanswered import may_lack, never_agreed, unknown_windows_error, unmade_windows_error
 from waterclock.planner.worlds import Conflict, Worlds, past_now
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
@@ -119,7 +119,7 @@ class Questions:
             worlds = Worlds(ticks.graph, snapshot, past_now(snapshot, modes, self.now))
             tick = said or ticks.latest(tables, is_partial=asked.is_partial)
             if said is None:
-                return replace(search.moment(tick, worlds), awaited=search.awaited())
+                return replace(search.moment(tick, worlds), awaited=search.find_awaited_gaps())
         return search.moment(tick, worlds)
 
 
@@ -140,18 +140,18 @@ class _Search:
 
     def moment(self, tick: datetime, worlds: Worlds) -> Moment:
         """Return the newest moment as of a tick, going back restatement by restatement."""
-        missing = self.ticks.missing(self.tables, tick)
+        missing = self.ticks.find_missing_windows(self.tables, tick)
         if any(not self._may_lack(name) for name in missing):
-            raise not_made(self.ticks, missing, tick, is_partial=self.asked.is_partial)
-        needs, at = self.ticks.kept(self.tables, tick), self.asked.known_at
-        left_out = worlds.missing(needs, at)
+            raise unmade_windows_error(self.ticks, missing, tick, is_partial=self.asked.is_partial)
+        needs, at = self.ticks.find_kept_intervals(self.tables, tick), self.asked.known_at
+        left_out = worlds.find_missing_windows(needs, at)
         self._refuse_unknown(left_out, tick, worlds)
         conflicts = first = worlds.conflicts(needs, at)
         while conflicts:
             at = worlds.before(conflicts, at)
             if at < worlds.history.since:
                 worlds = self.worlds(tick, self._further(at))
-            lacks = worlds.missing(needs, at)
+            lacks = worlds.find_missing_windows(needs, at)
             if lacks != left_out:
                 raise never_agreed(self.ticks, self._in_order(first), _more(lacks, left_out), tick)
             conflicts = worlds.conflicts(needs, at)
@@ -160,18 +160,18 @@ class _Search:
             at,
             is_rippling=bool(first),
             behind=_by_table(self._in_order(first)),
-            missing=self._gaps(_joined(missing, left_out)),
+            missing=self._gaps(_merge_spans(missing, left_out)),
             shown_open={
-                name: openings.shown_at(tick, worlds.covered(name, at), as_they_were=True)
+                name: openings.find_visible_windows(tick, worlds.find_covered_windows(name, at), as_they_were=True)
                 for name, openings in self.ticks.opened.items()
             },
         )
 
-    def awaited(self) -> tuple[Gap, ...]:
+    def find_awaited_gaps(self) -> tuple[Gap, ...]:
         """Return the labels that newer ticks wait for although later ones are made; no labels if gaps are left out."""
         if self.asked.is_partial:
             return ()
-        found = self.ticks.awaited(self.tables)
+        found = self.ticks.find_awaited_windows(self.tables)
         return self._gaps({name: IntervalSet.from_intervals([gap]) for name, gap in found.items()})
 
     def _refuse_unknown(self, left_out: Mapping[str, IntervalSet], tick: datetime, worlds: Worlds) -> None:
@@ -180,7 +180,7 @@ class _Search:
             if self.asked.known_at is not None and not self._may_lack(name):
                 node = self.ticks.graph.nodes[name]
                 first = worlds.first_made(name, node.table.cadence.floor(next(iter(gaps))[0]))
-                raise not_known(node, gaps, tick, self.asked.known_at, first)
+                raise unknown_windows_error(node, gaps, tick, self.asked.known_at, first)
 
     def _may_lack(self, name: str) -> bool:
         return self.asked.is_partial and may_lack(self.ticks.graph.nodes[name])
@@ -215,5 +215,5 @@ def _by_table(conflicts: Collection[Conflict]) -> dict[str, tuple[datetime, ...]
     return {name: tuple(labels) for name, labels in found.items()}
 
 
-def _joined(some: Mapping[str, IntervalSet], others: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
+def _merge_spans(some: Mapping[str, IntervalSet], others: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
     return {name: some.get(name, IntervalSet()) | others.get(name, IntervalSet()) for name in (*some, *others)}

@@ -12,8 +12,8 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from waterclock.engine.query.ticks import Moment
-from waterclock.engine.query.views import openings_of, viewed
-from waterclock.engine.reads.as_of import commit_records, frame_as_of, resolved
+from waterclock.engine.query.views import find_viewed_table, openings_of
+from waterclock.engine.reads.as_of import commit_records, frame_as_of, resolve_as_of
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def shown_now(flow: Flow, ledger: Ledger, now: datetime, table: str) -> VisibleWindows:
+def find_shown_windows(flow: Flow, ledger: Ledger, now: datetime, table: str) -> VisibleWindows:
     """Return the open windows that a view shows now. All windows closed before its boundary are done in the table.
 
     The result is of one moment of the ledger. Cost: a snapshot, and a row for each window that was closed since the
@@ -47,7 +47,7 @@ def shown_now(flow: Flow, ledger: Ledger, now: datetime, table: str) -> VisibleW
     limit, records = min(undone, default=None), commit_records(ledger, beside.name)
     for boundary in _newest_first(beside, made, limit):
         if resolve(beside, boundary, records).steps:  # a skipped state has no steps
-            return openings.shown_at(boundary, done, as_they_were=False)
+            return openings.find_visible_windows(boundary, done, as_they_were=False)
     return VisibleWindows(None)
 
 
@@ -71,7 +71,7 @@ def frame_of_view(
     labels = [window.label for window in shown.windows]
     beside = open_beside(work.flow, table)
     if labels and beside is not None and shown.boundary is not None:
-        if not resolved(work, beside, shown.boundary, known_at=known_at).steps:
+        if not resolve_as_of(work, beside, shown.boundary, known_at=known_at).steps:
             raise _not_there(beside, shown.boundary)
         rows = frame_as_of(work, spark, beside, shown.boundary, known_at=known_at)
         is_ended = F.col(TIMELABEL).isin([window.label for window in shown.windows if window.start in shown.ended])
@@ -87,15 +87,15 @@ def frame_of_view(
 
 def frame_at_moment(work: Workplace, spark: SparkSession, name: str, moment: Moment) -> DataFrame:
     """Return the rows of a table, or of a view, as of a moment."""
-    table = viewed(work.flow, name)
+    table = find_viewed_table(work.flow, name)
     own = work.flow.tables[table or name]
 
-    def closed() -> DataFrame:
+    def read_closed() -> DataFrame:
         return frame_as_of(work, spark, own, moment.tick, known_at=moment.known_at)
 
     if table is None:
-        return closed()
-    return frame_of_view(work, spark, table, closed, shown=moment.shown_open[table], known_at=moment.known_at)
+        return read_closed()
+    return frame_of_view(work, spark, table, read_closed, shown=moment.shown_open[table], known_at=moment.known_at)
 
 
 def _newest_first(

@@ -16,7 +16,7 @@ from waterclock.planner.open_windows import Openings
 from waterclock.planner.ticks import Ticks
 
 
-def viewed(flow: Flow, name: str) -> str | None:
+def find_viewed_table(flow: Flow, name: str) -> str | None:
     """Return the table whose view, including open windows, a name is. None for any other name."""
     table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
     return table if table is not None and open_beside(flow, table) is not None else None
@@ -36,7 +36,7 @@ def with_views(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str])
     tables: dict[str, None] = {}
     opened: dict[str, Openings] = {}
     for name in names:
-        table = viewed(flow, name)
+        table = find_viewed_table(flow, name)
         beside = None if table is None else open_beside(flow, table)
         if table is None or beside is None:
             tables[without_own_views(flow, name)] = None

@@ -24,7 +24,7 @@ class AbsentParents:
 
     seen: dict[datetime, tuple[Observation, Mapping[str, str]]] = field(default_factory=dict)
 
-    def watched(self, label: datetime, frame: DataFrame, alone: Mapping[str, str]) -> DataFrame:
+    def observe(self, label: datetime, frame: DataFrame, alone: Mapping[str, str]) -> DataFrame:
         """Return a FLAT's rows without the columns `alone` (see `flat_frame`), which are counted during the write.
 
         Cost: no pass of its own. Spark does not push filters below the count, so use it for queries without filters.

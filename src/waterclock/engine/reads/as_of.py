@@ -23,7 +23,7 @@ def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
 
     Their times are those of the ledger's clock. Cost: some 10 µs for each slice that was ever committed.
     """
-    rows, recuts = ledger.reads.committed(table), ledger.keeping.recuts_of(table)
+    rows, recuts = ledger.reads.committed_slices(table), ledger.keeping.recuts_of(table)
     told = {row.version for row in rows}
     # a recut after which no rows remain
     records = [CommitRecord(version, at, {}, begins_anew=True) for version, at in recuts.items() if version not in told]
@@ -41,7 +41,7 @@ def steps_before(ledger: Ledger, table: str, high: datetime) -> tuple[LogStep, .
     return tuple(LogStep(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)
 
 
-def resolved(work: Workplace, table: Table, tick: datetime, *, known_at: datetime | None = None) -> Resolved:
+def resolve_as_of(work: Workplace, table: Table, tick: datetime, *, known_at: datetime | None = None) -> Resolved:
     """Resolve the content of a table as of a tick, as far as it was known at `known_at`."""
     return resolve(table, tick, commit_records(work.ledger, table.name), known_at=known_at)
 
@@ -55,5 +55,5 @@ def frame_as_of(
         WaterclockError: E705 where the table does not exist yet and declares no types, E640 where its content at that
             time is not kept any more.
     """
-    rows = frame_of_resolved(spark, work.lake, table, resolved(work, table, tick, known_at=known_at))
+    rows = frame_of_resolved(spark, work.lake, table, resolve_as_of(work, table, tick, known_at=known_at))
     return with_hidden(rows, table)

@@ -48,7 +48,7 @@ def flat_frame(
         return follower.split(flat)
     rows = frames[flat.read]
     reached = _Reached(flat, {name: name for name in rows.columns}, _EFFECTIVE if flat.is_temporal else None)
-    return follower.followed(reached, rows)
+    return follower.follow(reached, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class _JoinFollower:
     numbers: Mapping[Read, Numbers]
     alone: MutableMapping[str, str] | None = None
 
-    def followed(self, reached: _Reached, rows: DataFrame) -> DataFrame:
+    def follow(self, reached: _Reached, rows: DataFrame) -> DataFrame:
         """Follow the references of a table, and those of its parents. Joins look rows up and never multiply them."""
         for join in reached.flat.joins:
             parent, suffix = (
@@ -93,7 +93,7 @@ class _JoinFollower:
             rows = held.onto(rows, parent.selectExpr("*", f"true AS {mark}"), at)
             there = f"{mark}{suffix}"
             if self.alone is not None:
-                rows = _told_alone(rows, join, columns, suffix, there, self.alone)
+                rows = _mark_orphans(rows, join, columns, suffix, there, self.alone)
             if not join.parent.joins:
                 rows = rows.drop(there)
                 continue
@@ -104,7 +104,7 @@ class _JoinFollower:
             names = {name: f"{name}{suffix}" for name in parent.columns}
             names |= dict(zip(join.parent_columns, keys, strict=True))
             further = _Reached(join.parent, names, at, suffix, reached.depth + 1)
-            rows = self.followed(further, rows).drop(there, *keys)
+            rows = self.follow(further, rows).drop(there, *keys)
         return rows
 
     def split(self, flat: Flat) -> DataFrame:
@@ -123,12 +123,12 @@ class _JoinFollower:
                 continue
             keys = join.columns, join.parent_columns
             parent = self.split(join.parent).drop(TIMELABEL, *join.left_out)
-            with held.told():
+            with held.locate_errors():
                 rows = denorm_temporal(rows, keys[0], parent, keys[1], join.role, exact=True, numbers=numbers)
         return rows
 
 
-def _told_alone(
+def _mark_orphans(
     rows: DataFrame, join: FlatJoin, columns: Sequence[str], suffix: str, there: str, alone: MutableMapping[str, str]
 ) -> DataFrame:
     """Add a column that is TRUE for a row whose parent is not `there`. A key with a NULL refers to no parent."""
@@ -157,7 +157,7 @@ class _Join:
         """Add the parent's attributes to each row: its version at the row's time, or the one row of its key."""
         from waterclock.temporal import denorm_transactional
 
-        with self.told():
+        with self.locate_errors():
             if not self.is_temporal:
                 return self._by_key(rows, parent)
             if at is None:
@@ -182,7 +182,7 @@ class _Join:
         return rows.join(there, same, "left").drop(*held)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def locate_errors(self) -> Iterator[None]:
         """Add the reference to an error."""
         try:
             yield

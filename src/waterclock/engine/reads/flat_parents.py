@@ -19,7 +19,7 @@ from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flat, Read
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.version_counts import version_counts
 from waterclock.storage.log.open_tables import live_bytes
 
@@ -52,9 +52,11 @@ def flat_frames(
     few = {pinned.read for pinned in reads if _are_few(work, pinned)}
     made = {}
     for flat in flats:
-        near = _narrowed(work, flat, frames) if flat.read in few else {}
+        near = _narrow_parents(work, flat, frames) if flat.read in few else {}
         numbers = dict(
-            _counted(work, spark, [each for each in reads if each.read in flat.reads[1:] and each.read not in near])
+            _count_versions(
+                work, spark, [each for each in reads if each.read in flat.reads[1:] and each.read not in near]
+            )
         )
         alone: dict[str, str] | None = {} if counted else None
         rows = flat_frame(work.flow, flat, ChainMap(near, dict(frames)), numbers, alone)
@@ -69,7 +71,7 @@ def _are_few(work: Workplace, pinned: PinnedRead) -> bool:
     return is_slices and sum(piece.rows for piece in pinned.slices) <= _MOST_ROWS
 
 
-def _narrowed(work: Workplace, flat: Flat, frames: Mapping[Read, DataFrame]) -> dict[Read, DataFrame]:
+def _narrow_parents(work: Workplace, flat: Flat, frames: Mapping[Read, DataFrame]) -> dict[Read, DataFrame]:
     """Return only the referenced rows of large parents."""
     near: dict[Read, DataFrame] = {}
     asked: dict[Read, list[DataFrame]] = {}
@@ -77,17 +79,21 @@ def _narrowed(work: Workplace, flat: Flat, frames: Mapping[Read, DataFrame]) -> 
         keys = work.flow.tables[each.read.table].keys
         if each.read in asked and live_bytes(work.lake.folder(each.read.table)) >= LEAST_BYTES:
             wanted = reduce(lambda left, right: left.unionByName(right), asked[each.read]).distinct()
-            same = " AND ".join(f"{quoted(name)} = _waterclock_key{at}" for at, name in enumerate(keys))
+            same = " AND ".join(f"{quote_name(name)} = _waterclock_key{at}" for at, name in enumerate(keys))
             near[each.read] = frames[each.read].join(F.broadcast(wanted), F.expr(same), "left_semi")
         rows = near.get(each.read, frames[each.read])
         for join in each.joins:
             places = map(work.flow.tables[join.parent.read.table].keys.index, join.parent_columns)
-            named = (f"{quoted(name)} AS _waterclock_key{at}" for name, at in zip(join.columns, places, strict=True))
+            named = (
+                f"{quote_name(name)} AS _waterclock_key{at}" for name, at in zip(join.columns, places, strict=True)
+            )
             asked.setdefault(join.parent.read, []).append(rows.selectExpr(*named))
     return near
 
 
-def _counted(work: Workplace, spark: SparkSession, reads: Sequence[PinnedRead]) -> Iterator[tuple[Read, Numbers]]:
+def _count_versions(
+    work: Workplace, spark: SparkSession, reads: Sequence[PinnedRead]
+) -> Iterator[tuple[Read, Numbers]]:
     """Yield the version counts of each TEMPORAL table that is read from a Delta version, by its keys."""
     for pinned in reads:
         table = work.flow.tables[pinned.read.table]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from waterclock.flow.changes import TYPES as OF_CHANGES
-from waterclock.flow.changes import tells
+from waterclock.flow.changes import format_change_mark
 from waterclock.flow.declarations import Column, Table
 from waterclock.flow.origins import TYPES as OF_SOURCES
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,11 +20,13 @@ def with_hidden(rows: DataFrame, table: Table) -> DataFrame:
 
     Cost: nothing if the table has none; no job otherwise.
     """
-    if not table.hidden:
+    if not table.hidden_columns:
         return rows
     there = {name.lower() for name in rows.columns}
-    lacking = [each for each in table.columns.named if each.name in table.hidden and each.name.lower() not in there]
-    casts = (f"CAST(NULL AS {_type(column)}) AS {quoted(column.name)}" for column in lacking)
+    lacking = [
+        each for each in table.columns.named if each.name in table.hidden_columns and each.name.lower() not in there
+    ]
+    casts = (f"CAST(NULL AS {_type(column)}) AS {quote_name(column.name)}" for column in lacking)
     return rows.selectExpr("*", *casts) if lacking else rows
 
 
@@ -34,5 +36,5 @@ def without(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def _type(column: Column) -> str:
-    told = {**OF_SOURCES, **{tells(what): kind for what, kind in OF_CHANGES.items()}}
+    told = {**OF_SOURCES, **{format_change_mark(what): kind for what, kind in OF_CHANGES.items()}}
     return column.type or told.get(column.tells or "", "STRING")

@@ -62,11 +62,12 @@ def pin(ledger: Ledger, lake: Lake, flow: Flow, batches: Sequence[Batch]) -> dic
     bounds = [bound for batch in batches for bound in batch.reads]
     pins = iter(ledger.reads.pins([(bound.read.table, bound.low, bound.high) for bound in bounds]))
     return {
-        batch.label: tuple(_pinned(ledger, lake, flow, bound, next(pins)) for bound in batch.reads) for batch in batches
+        batch.label: tuple(_pin_read(ledger, lake, flow, bound, next(pins)) for bound in batch.reads)
+        for batch in batches
     }
 
 
-def _pinned(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> PinnedRead:
+def _pin_read(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> PinnedRead:
     return PinnedRead(
         bound,
         found.input(str(bound.read), bound.scope.value),
@@ -96,7 +97,7 @@ def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) ->
 def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRead) -> DataFrame:
     folder = lake.folder(table.name)
     if not pinned.slices:
-        return nothing_of(spark, lake, table)
+        return build_empty_frame(spark, lake, table)
     if pinned.steps:
         return state_of(spark, lake, table, pinned.steps)
     if table.is_fold:
@@ -120,7 +121,7 @@ def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRe
     )
 
 
-def nothing_of(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
+def build_empty_frame(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
     """Return an empty frame with a table's columns, or with the declared ones if it has none yet.
 
     Raises:
@@ -129,7 +130,7 @@ def nothing_of(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
     return no_rows(spark, empty_schema(lake.folder(table.name), table))
 
 
-def labelled(frame: DataFrame, label: str) -> DataFrame:
+def set_label(frame: DataFrame, label: str) -> DataFrame:
     """Set `timelabel` in every row to the batch's label, whatever the frame has under that name."""
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.spark_settings import PARTITIONS, shuffle_partitions
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def bytes_held(folder: str) -> int:
     """Return the bytes of a table's live files, 0 without a table. Cost: a read of its log, a step for each file."""
     if not table_exists(folder):
         return 0
-    with opened(folder) as table:
+    with open_table(folder) as table:
         return sum(file.size for file in table.files.values())
 
 

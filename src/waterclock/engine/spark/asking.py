@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def asked(spark: SparkSession, text: str, values: Mapping[str, Any]) -> DataFrame:
+def build_query_frame(spark: SparkSession, text: str, values: Mapping[str, Any]) -> DataFrame:
     """Return the rows of a query, after checking that it only reads. Nothing is executed here.
 
     Over Spark Connect the plan is not available: parentheses around the text exclude commands, and its reads are left

@@ -22,7 +22,7 @@ def mark_jobs(session: SparkSession, tag: str) -> None:
 def cancel_jobs(sessions: Sessions, tag: str) -> None:
     """Cancel the running jobs of a tag; at a server, all jobs in the sessions of batches and queries."""
     try:
-        for session in sessions.opened():
+        for session in sessions.open_sessions():
             if is_remote(session):
                 session.interruptAll()
             else:

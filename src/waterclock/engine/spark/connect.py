@@ -29,7 +29,7 @@ _HOW = (
 )
 
 
-def connected(settings: SparkSettings) -> SparkSession:
+def connect_session(settings: SparkSettings) -> SparkSession:
     """Open a session at the server that `settings` name, and check the server, which takes some 50 ms.
 
     Raises  E714 where the client is not installed, or the server does not answer or has settings that rows do not allow

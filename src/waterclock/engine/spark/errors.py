@@ -140,7 +140,7 @@ def lost_spark(error: WaterclockError | None) -> bool:
     return error is not None and error.code == _JVM_IS_GONE
 
 
-def placed(error: WaterclockError, table: str, where: str, declared: Place | None = None) -> WaterclockError:
+def add_batch_place(error: WaterclockError, table: str, where: str, declared: Place | None = None) -> WaterclockError:
     """Add the batch `where` to an error, next to the file or object that it names. It is added only once.
 
     An error of an API also gets the place of the table's declaration, which contains the request.

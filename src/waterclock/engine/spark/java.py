@@ -45,7 +45,7 @@ def find_java() -> str:
     command = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if command is None:
         raise WaterclockError(
-            "E701", "java is missing", where=_looked_at(), why=_why_missing(home), fix=how_to_get_one()
+            "E701", "java is missing", where=_describe_search_path(), why=_why_missing(home), fix=how_to_get_one()
         )
     return command
 
@@ -64,7 +64,7 @@ def require_java() -> str:
             "E703",
             "java does not start",
             where=f"{command} -version",
-            why=f"it said: {_shortened(said)}" if said.strip() else "it ended and said nothing",
+            why=f"it said: {_shorten(said)}" if said.strip() else "it ended and said nothing",
             fix=how_to_get_one(),
         )
     if int(found[1]) < OLDEST:
@@ -72,7 +72,7 @@ def require_java() -> str:
             "E703",
             f"Java {found[1]} is too old",
             where=command,
-            why=f"Spark runs on Java {OLDEST} or newer; looked at: {_looked_at()}",
+            why=f"Spark runs on Java {OLDEST} or newer; looked at: {_describe_search_path()}",
             fix=how_to_get_one(),
         )
     return command
@@ -110,7 +110,7 @@ def settings_of_java() -> dict[str, str]:
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
-def _looked_at() -> str:
+def _describe_search_path() -> str:
     home = os.environ.get("JAVA_HOME")
     return f"JAVA_HOME={home}" if home else f"PATH={os.environ.get('PATH', '')}, and JAVA_HOME is not set"
 
@@ -145,6 +145,6 @@ def _release(command: Path) -> str:
         return ""
 
 
-def _shortened(said: str) -> str:
+def _shorten(said: str) -> str:
     lines = "; ".join(line.strip() for line in said.splitlines() if line.strip())
     return lines if len(lines) <= _MOST_WORDS else lines[: _MOST_WORDS - 1] + "…"

@@ -46,7 +46,7 @@ class JvmLog:
                 lines = file.read().decode(errors="replace").splitlines()
         except OSError:
             return ""
-        return _telling(lines)
+        return _shorten_log(lines)
 
 
 def require_user() -> None:
@@ -90,11 +90,11 @@ def start_jvm(conf: SparkConf, log: JvmLog, confined: Confined | None = None, ja
             else:
                 start_confined(launch, confined, java=java, jars=jars)
     except (PySparkException, OSError) as error:
-        raise not_started(java, log, error) from error
+        raise jvm_start_error(java, log, error) from error
     SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm  # noqa: SLF001 - PySpark sets both as well
 
 
-def not_started(java: str, log: JvmLog, error: Exception) -> WaterclockError:
+def jvm_start_error(java: str, log: JvmLog, error: Exception) -> WaterclockError:
     """Build the error for a JVM that did not start: its Java and settings, and its last messages."""
     settings = "".join(f", {name}={value}" for name, value in settings_of_java().items())
     home = os.environ.get("SPARK_HOME")
@@ -124,10 +124,10 @@ def end_of(process: Any, log: JvmLog | None) -> str:
 def _refusal_of_java(java: str) -> str:
     """Return Java's error message if it cannot even print its version, or an empty text."""
     words = words_of(java)
-    return "" if "version" in words else _telling(words.splitlines())
+    return "" if "version" in words else _shorten_log(words.splitlines())
 
 
-def _telling(lines: Sequence[str]) -> str:
+def _shorten_log(lines: Sequence[str]) -> str:
     telling = [line.strip() for line in lines if line.strip() and not _NOISE.match(line)]
     words = "; ".join(telling[-_MOST_LINES:])
     return words if len(words) <= _MOST_WORDS else "…" + words[-_MOST_WORDS + 1 :]

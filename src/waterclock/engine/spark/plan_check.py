@@ -80,7 +80,7 @@ def refuse_command(spark: SparkSession, text: str) -> None:
         return
     for node in json.loads(str(plan.toJSON())):
         if node["class"] not in _PARSED:
-            raise _refused(node["class"])
+            raise _forbidden_node_error(node["class"])
 
 
 def check_plan(frame: DataFrame) -> None:
@@ -98,7 +98,7 @@ def check_plan(frame: DataFrame) -> None:
             f"{name.rpartition('.')[0]}." in _EXPRESSIONS and name not in _NO_EXPRESSIONS
         )
         if not is_expression and name not in _ANALYSED:
-            raise _refused(name)
+            raise _forbidden_node_error(name)
 
 
 def _classes(tree: list[Any]) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _classes_within(values: Any) -> Iterator[str]:
                 yield from _classes_within(value)
 
 
-def _refused(name: str) -> WaterclockError:
+def _forbidden_node_error(name: str) -> WaterclockError:
     return WaterclockError(
         "E733",
         f"Spark's plan contains {name.rpartition('.')[2].removesuffix('$')}, which a query may not",

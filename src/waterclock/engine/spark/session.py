@@ -19,7 +19,7 @@ from waterclock.engine.spark.class_archive import archive_options
 from waterclock.engine.spark.confined_jvm import CONFS, OPTIONS, Confined
 from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.java import find_java
-from waterclock.engine.spark.jvm import JvmLog, end_of, not_started, require_user, start_jvm
+from waterclock.engine.spark.jvm import JvmLog, end_of, jvm_start_error, require_user, start_jvm
 from waterclock.engine.spark.settings import SparkSettings
 from waterclock.engine.spark.user_defined_types import refuse_foreign_types
 from waterclock.errors import WaterclockError
@@ -131,16 +131,18 @@ class Sessions:
             return there
         try:
             if self._settings.connect:
-                return connect.connected(self._settings)
+                return connect.connect_session(self._settings)
             if self._settings.master.startswith("spark://") and "," not in self._settings.master:
                 connect.require_reachable(self._settings.master, "the Spark master")
-            session, self._log = _opened(self._settings, self._work, lasts=self._lasts, confined=self._confined())
+            session, self._log = _start_session(
+                self._settings, self._work, lasts=self._lasts, confined=self._choose_confinement()
+            )
         except WaterclockError as refusal:
             self._refusal = refusal
             raise
         return session
 
-    def _confined(self) -> Confined | None:
+    def _choose_confinement(self) -> Confined | None:
         said = self._settings
         if self._readable is None or not said.is_local or said.packages:
             return None
@@ -163,7 +165,7 @@ class Sessions:
         self._opened.add(session)
         return session
 
-    def opened(self) -> list[SparkSession]:
+    def open_sessions(self) -> list[SparkSession]:
         """Return the sessions of `own` that are still in use."""
         return list(self._opened)
 
@@ -283,10 +285,10 @@ def open_session(
 
     Raises  E701 to E704 where Java, Delta's jars or the JVM are not available, with the places searched
     """
-    return _opened(SparkSettings(master=master, confs=confs, schemes=tuple(schemes)), work_folder, lasts=True)[0]
+    return _start_session(SparkSettings(master=master, confs=confs, schemes=tuple(schemes)), work_folder, lasts=True)[0]
 
 
-def _opened(
+def _start_session(
     said: SparkSettings, work_folder: Path, *, lasts: bool, confined: Confined | None = None
 ) -> tuple[SparkSession, JvmLog]:
     from py4j.protocol import Py4JError
@@ -343,7 +345,7 @@ def _opened(
     try:
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:
-        refusal = not_started(find_java(), log, error)
+        refusal = jvm_start_error(find_java(), log, error)
         _end_jvm()
         raise refusal from error
     session.sparkContext.setLogLevel("OFF")

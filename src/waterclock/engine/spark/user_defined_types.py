@@ -23,10 +23,10 @@ def refuse_foreign_types() -> None:
     """
     from pyspark.sql.types import UserDefinedType
 
-    UserDefinedType.fromJson = classmethod(_loaded)  # type: ignore[method-assign, assignment]
+    UserDefinedType.fromJson = classmethod(_load_known_type)  # type: ignore[method-assign, assignment]
 
 
-def _loaded(_: Any, said: dict[str, Any]) -> Any:
+def _load_known_type(_: Any, said: dict[str, Any]) -> Any:
     from pyspark.sql.types import UserDefinedType
 
     module, _, name = str(said.get("pyClass")).rpartition(".")

@@ -70,13 +70,13 @@ def _send_by_value(root: Path, path: Path) -> None:
 def register_functions(spark: SparkSession, root: Path, flow: Flow, texts: Iterable[str]) -> None:
     """Register the declared and built-in functions that `texts` call, and those that they call in turn."""
     functions = {**FUNCTIONS, **flow.functions}
-    needed = _called(functions, list(texts))
+    needed = _find_called_functions(functions, list(texts))
     for function in functions.values():
         if function.name in needed:
             _register(spark, root, function)
 
 
-def _called(functions: Mapping[str, Function], texts: list[str]) -> set[str]:
+def _find_called_functions(functions: Mapping[str, Function], texts: list[str]) -> set[str]:
     needed: set[str] = set()
     while texts:
         text = texts.pop()

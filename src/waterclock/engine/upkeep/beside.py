@@ -17,7 +17,7 @@ from waterclock.batches.records import ClaimRequest, Input
 from waterclock.engine.runner import Runner
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
-from waterclock.engine.upkeep.seal_again import sealed_again
+from waterclock.engine.upkeep.seal_again import seal_linked_slices
 from waterclock.engine.workplace import Workplace
 from waterclock.filesystem import at
 from waterclock.flow.choices import Kind, Mode
@@ -38,7 +38,7 @@ from waterclock.storage.folds.versions import table_schema_of
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.types import widened
+from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import label_of
 
 # below the storage: everything that a rebuild stores before its tables are moved in
@@ -80,7 +80,7 @@ class Cut:
         return tuple(name for name in self.flow.order if self.flow.tables[name].kind is Kind.TRANSFORM)
 
     @property
-    def brought(self) -> tuple[str, ...]:
+    def recut_collects(self) -> tuple[str, ...]:
         """The collected tables whose slices now mean other rows."""
         return tuple(name for name in self.collected if name in self.differing)
 
@@ -110,7 +110,7 @@ def cut_of(work: Workplace, now: datetime) -> Cut:
 
 def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
     """Return a workplace for the second set. Its ledger has the collected slices, and nothing made from them."""
-    lives_on = frozenset(cut.collected) - set(cut.brought)
+    lives_on = frozenset(cut.collected) - set(cut.recut_collects)
     lake = SetLake(str(at(live.lake.root, PLACE)), live.lake, lives_on)
     work = Workplace(
         replace(live.project, flow=cut.flow),
@@ -134,29 +134,29 @@ def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
     for name in cut.flow.order:
         if not cut.is_recut(name):
             dropped = snapshot.of(name).dropped_before
-            ledger.keeping.seed_past(name, dropped_before=dropped, skipped=live.ledger.keeping.skipped_of(name))
+            ledger.keeping.seed_past(name, dropped_before=dropped, skipped=live.ledger.keeping.skipped_windows(name))
             if cut.flow.tables[name].closes is not None:  # new ticks would lose rows or duplicate them
-                ledger.decisions.close_books(name, _closed(live, cut.flow.tables[name]), who=live.settings.who)
+                ledger.decisions.close_books(name, _read_closings(live, cut.flow.tables[name]), who=live.settings.who)
     for name in lives_on:
         record = live.ledger.reads.table(name)
-        found = committed(work, cut.flow.tables[name], cut.collected[name])
+        found = build_commit_record(work, cut.flow.tables[name], cut.collected[name])
         states = None if cut.flow.tables[name].mode is Mode.APPEND else live.ledger.reads.versions(name)
         ledger.keeping.seed([found], head_version=record.head_version, states=states)
     return work
 
 
-def _closed(live: Workplace, table: Table) -> list[tuple[datetime, Closing]]:
+def _read_closings(live: Workplace, table: Table) -> list[tuple[datetime, Closing]]:
     """Return the closing ticks of the live set, oldest first. Old windows have them only in their inputs."""
     names = {str(read) for read in until_reads(table)}
     found: dict[datetime, Closing] = {}
-    for label, reads in live.ledger.keeping.reads_of(table.name).items():
+    for label, reads in live.ledger.keeping.inputs_by_label(table.name).items():
         ends = [read.high for read in reads if read.read in names]
         found |= {label: Closing(max(ends))} if ends else {}
     found |= {label: it for label, it in live.ledger.reads.closings(table.name).items() if it.tick is not None}
     return sorted(found.items(), key=itemgetter(0))
 
 
-def committed(work: Workplace, table: Table, current: Sequence[Current]) -> CommitRecord:
+def build_commit_record(work: Workplace, table: Table, current: Sequence[Current]) -> CommitRecord:
     """Convert current revisions of a table into one claim of the second set. Their sizes are unchanged."""
     results = tuple(
         replace(
@@ -197,14 +197,14 @@ def look_ahead(live: Workplace, cut: Cut, work: Workplace, brought: Mapping[str,
     """Return the plan of everything to make, as if all collected slices existed. `brought` are cut into new windows."""
     for name, current in brought.items():
         if current:
-            work.ledger.keeping.seed([committed(work, cut.flow.tables[name], current)], head_version=0)
-    runner = _SetRunner(work, cut, _picked(live, cut))
+            work.ledger.keeping.seed([build_commit_record(work, cut.flow.tables[name], current)], head_version=0)
+    runner = _SetRunner(work, cut, _find_latest_ticks(live, cut))
     return runner.plan(cut.now)
 
 
 def keep_what_cannot_be_made(live: Workplace, cut: Cut, work: Workplace) -> None:
     """Link the labels with inputs that RETAIN has dropped into the new set: they cannot be made again."""
-    plan = _SetRunner(work, cut, _picked(live, cut)).plan(cut.now)
+    plan = _SetRunner(work, cut, _find_latest_ticks(live, cut)).plan(cut.now)
     expired: dict[str, set[datetime]] = {}
     for batch in plan.batches:
         if batch.status is Status.EXPIRED:
@@ -223,7 +223,7 @@ def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Curre
     try:
         register_functions(spark, work.root, work.flow, table.expressions)
         claim = work.ledger.keeping.draw_claim()
-        manifests = sealed_again(
+        manifests = seal_linked_slices(
             spark, table, [read_manifest(source, each.result.slice_path) for each in pieces], claim, source, work.lake
         )
         put_first(work, table, pieces, manifests, claim, elsewhere_of(live, table))
@@ -233,7 +233,7 @@ def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Curre
 
 def elsewhere_of(live: Workplace, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
     """Return by label the inputs of a linked table from another project. They show later restatements there."""
-    return {} if upstream_of(table) is None else live.ledger.keeping.reads_of(table.name)
+    return {} if upstream_of(table) is None else live.ledger.keeping.inputs_by_label(table.name)
 
 
 def put_first(
@@ -279,7 +279,7 @@ def raw_schema_of(manifests: Sequence[Manifest]) -> str:
     """Return the columns that any of some slices has."""
     schema = manifests[0].schema
     for manifest in manifests[1:]:
-        schema = widened(schema, manifest.schema) or schema
+        schema = widen_schema(schema, manifest.schema) or schema
     return schema
 
 
@@ -305,7 +305,7 @@ class _SetRunner(Runner):
 
 def runner_beside(live: Workplace, cut: Cut, work: Workplace) -> Runner:
     """Return the runner that makes the second set."""
-    return _SetRunner(work, cut, _picked(live, cut))
+    return _SetRunner(work, cut, _find_latest_ticks(live, cut))
 
 
 def _stored_states(cut: Cut) -> Mapping[str, frozenset[datetime]]:
@@ -317,13 +317,13 @@ def _stored_states(cut: Cut) -> Mapping[str, frozenset[datetime]]:
     }
 
 
-def _picked(live: Workplace, cut: Cut) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
+def _find_latest_ticks(live: Workplace, cut: Cut) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
     """Return by table and label the ticks that LATEST has chosen, if they are still boundaries."""
     found: dict[str, dict[datetime, dict[str, datetime]]] = {}
     for name, table in cut.flow.tables.items():
         if cut.is_recut(name) or not any(str(read).startswith(_LATEST) for read in table.reads):
             continue
-        for label, reads in live.ledger.keeping.reads_of(name).items():
+        for label, reads in live.ledger.keeping.inputs_by_label(name).items():
             for read in reads:
                 if read.read.startswith(_LATEST) and _is_boundary(cut.flow.tables, read.table, read.high):
                     found.setdefault(name, {}).setdefault(label, {})[read.table] = read.high

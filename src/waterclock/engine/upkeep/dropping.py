@@ -43,29 +43,31 @@ def look(work: Workplace, table: Table, said: Labels, now: datetime) -> Droppabl
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
         kind = "a destination" if table.kind is Kind.PUBLISH else f"a {table.mode.name} table"
         why = f"it is {kind}, no union of windows"
-        raise _refused(table, "has no windows to drop", why, "`skip` leaves batches out; `recompute` makes them again")
+        raise _drop_error(
+            table, "has no windows to drop", why, "`skip` leaves batches out; `recompute` makes them again"
+        )
     if any(claim.request.table == table.name for claim in work.ledger.claims.open()):
-        raise _refused(table, "is at work", "a batch of it is running", "drop its windows once it has ended")
+        raise _drop_error(table, "is at work", "a batch of it is running", "drop its windows once it has ended")
     low, high = said.bounds(table.cadence)
     record = work.ledger.reads.table(table.name)
     pieces = work.ledger.reads.slices(
-        table.name, work.ledger.keeping.dropped_before(table.name, by=FOREVER) or BEGINNING, FOREVER
+        table.name, work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING, FOREVER
     )
     first = pieces[0].label if pieces else None
     if first is None or high is None or record.head_label is None or high > record.head_label:
         newest = f"its newest label is {label_of(record.head_label)}" if record.head_label else "it holds none"
         fix = "name the last label that goes, as in ..2020-01-31" if first else "nothing is to be dropped"
-        raise _refused(table, "keeps its newest label", newest, fix)
+        raise _drop_error(table, "keeps its newest label", newest, fix)
     if low is not None and low > first:
-        raise _refused(
+        raise _drop_error(
             table,
             f"is dropped from its oldest label on, {label_of(first)}",
             "what lies in the middle would look as if it had never been",
             f"say ..{label_of(table.cadence.previous(high))}; `skip` leaves single batches out",
         )
-    needed = _needed(work, table, now)
+    needed = _find_oldest_needed(work, table, now)
     if high > needed:
-        raise _refused(
+        raise _drop_error(
             table,
             f"is still read from {label_of(needed)} on",
             "a batch that is due, or the next one of a reader, needs the windows there",
@@ -99,12 +101,12 @@ def drop(work: Workplace, found: Droppable, *, why: str) -> int:
     return count
 
 
-def _needed(work: Workplace, table: Table, now: datetime) -> datetime:
+def _find_oldest_needed(work: Workplace, table: Table, now: datetime) -> datetime:
     """Return the oldest window that a due batch, or the next batch of any reader, may read."""
     later = max(each.cadence.next(each.cadence.next(now)) for each in work.flow.tables.values())
     planner, snapshot = Planner(work.flow), work.ledger.reads.snapshot(work.flow)
     return table.cadence.floor(planner.oldest_needed(snapshot, later).get(table.name, FOREVER))
 
 
-def _refused(table: Table, what: str, why: str, fix: str) -> WaterclockError:
+def _drop_error(table: Table, what: str, why: str, fix: str) -> WaterclockError:
     return WaterclockError("E436", f"{table.name} {what}", where=table.name, why=why, fix=fix)

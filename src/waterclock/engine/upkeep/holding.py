@@ -13,10 +13,10 @@ def refuse_beside_rebuild(work: Workplace, *, is_looking: bool = False) -> None:
     nothing is changed.
     Raises  E644 where the lock is held
     """
-    known = work.ledger.keeping.rebuilding()
+    known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done:
         return
-    if known.holds(work.real_now()):
+    if known.is_blocking(work.real_now()):
         raise at_work(known)
     if is_looking:
         return

@@ -8,7 +8,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ledger_there, nothing_to_export
-from waterclock.ledger.store.places import place_of, shown
+from waterclock.ledger.store.places import place_of, redact_url_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,20 @@ def move_ledger(project: Project, to: str, *, who: str) -> MovedLedger:
     old = ledger_url(project)
     ledger = open_ledger(project, even_moved=True)
     if ledger is None:
-        raise nothing_to_export(shown(old))
+        raise nothing_to_export(redact_url_text(old))
     place = place_of(to)
     with ledger:
         if place.is_taken():
             raise ledger_there(place.name, may_force=False)
-        ledger.keeping.close_for(shown(to), who=who)
+        ledger.keeping.close_for(redact_url_text(to), who=who)
         try:
             with Ledger.open(place.empty_draft()) as made:
                 count = made.keeping.load([ledger.keeping.export_lines()])
             # a move that failed in the meantime may have reopened it: the copy would miss later writes
-            ledger.keeping.require_closed_for(shown(to))
+            ledger.keeping.require_closed_for(redact_url_text(to))
             place.put_draft(ledger.now(), replaces=False)
         except BaseException:
             if not place.is_taken():
                 ledger.keeping.open_again()
             raise
-    return MovedLedger(shown(old), shown(to), count)
+    return MovedLedger(redact_url_text(old), redact_url_text(to), count)

@@ -69,13 +69,13 @@ def rebuild_ledger(
         raise ledger_elsewhere(place.name, project.name, others)
     made = Ledger.open(place.empty_draft())
     with open_workplace(project, settings=settings, ledger=made) as work:
-        rebuilt = _filled(work, export)
+        rebuilt = _fill_ledger(work, export)
         clock = work.real_now()
     rebuilt.aside = place.put_draft(clock, replaces=True)
     return rebuilt
 
 
-def _filled(work: Workplace, export: str | None) -> Rebuilt:
+def _fill_ledger(work: Workplace, export: str | None) -> Rebuilt:
     root, keeping = work.lake.root, work.ledger.keeping
     newest = export or next((name for name, _ in heads(root)), None)
     if newest is not None:
@@ -173,14 +173,14 @@ def _step(
     if identity.outcome != "data" or not identity.slices or known.get(identity.claim, "open") != "open":
         return None
     path = str(identity.slices[0])
-    found = _committed(work, record, folder, identity.claim, path, commit.version, commit.at)
+    found = _read_commit_record(work, record, folder, identity.claim, path, commit.version, commit.at)
     if found is None:
         rebuilt.unknown.append(identity.claim)
         return None
     return _Step(record.name, commit.at, commit.version, found)
 
 
-def _committed(
+def _read_commit_record(
     work: Workplace, record: TableRecord, folder: str, claim: int, slice_path: str, version: int, at: datetime
 ) -> CommitRecord | None:
     said = read_claim_record(folder, slice_path)
@@ -201,7 +201,7 @@ def _deliveries(work: Workplace, record: TableRecord, known: dict[int, str]) -> 
     for leaf in leaves(folder):
         if not leaf.is_sealed or known.get(leaf.claim, "open") != "open":
             continue
-        found = _committed(work, record, folder, leaf.claim, leaf.path, -1, _sealed_at(folder, leaf))
+        found = _read_commit_record(work, record, folder, leaf.claim, leaf.path, -1, _read_sealing_time(folder, leaf))
         if found is None:
             continue  # another label's leaf has the claim's record, or it was never audited
         if find_delivery(work, table, leaf.claim):
@@ -228,5 +228,5 @@ def _folder(work: Workplace, record: TableRecord) -> str:
     return work.lake.folder(f"publish/{record.name}" if record.kind == Kind.PUBLISH else record.name)
 
 
-def _sealed_at(folder: str, leaf: Leaf) -> datetime:
+def _read_sealing_time(folder: str, leaf: Leaf) -> datetime:
     return read_manifest(folder, leaf.path).sealed_at

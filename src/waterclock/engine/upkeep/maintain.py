@@ -19,12 +19,12 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.unneeded_slices import (
     RetentionFacts,
+    find_replacement_times,
+    find_retention_start,
     inputs_of,
     is_held_or_claimed,
     is_read,
-    kept_since,
     may_go,
-    replaced_at,
 )
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -35,8 +35,8 @@ from waterclock.planner.planning import Planner
 from waterclock.storage import symlinks
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.open_tables import opened
-from waterclock.storage.slices.inventory import Leaf, OldState, leaves, made_again, remove, size_of
+from waterclock.storage.log.open_tables import open_table
+from waterclock.storage.slices.inventory import Leaf, OldState, leaves, list_old_states, remove, size_of
 from waterclock.storage.tidying import (
     Joinable,
     drop_windows,
@@ -92,7 +92,7 @@ class Upkeep:
     old_states: list[OldState] = field(default_factory=list)
 
     @property
-    def freed(self) -> int:
+    def freed_bytes(self) -> int:
         """The bytes that are freed, now or by the next maintenance."""
         return sum(each.bytes for each in (self.unneeded, self.slices, self.left_behind, self.states))
 
@@ -109,7 +109,7 @@ def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
     """Find the maintenance of each table at `now`. Changes nothing, and starts no JVM."""
     busy = {claim.request.table for claim in work.ledger.claims.open()}
     busy |= set(tables) if _is_rebuilding(work) else set()
-    needed = _needed(work, now)
+    needed = _find_oldest_needed(work, now)
     older = older_logs(work)
     return [
         Upkeep(name, failed=[f"{older[name].what}: {older[name].fix}"])
@@ -141,7 +141,9 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
         _try(found, "dropping labels behind the view", lambda: drop_behind(work, table, found.labels))
     still_open = work.ledger.claims.open()
     numbers, read = {claim.number for claim in still_open}, inputs_of(still_open, table.name)
-    held = frozenset(work.ledger.reads.held(table.name).values())  # after the claims: an ended one may now be held
+    held = frozenset(
+        work.ledger.reads.held_labels(table.name).values()
+    )  # after the claims: an ended one may now be held
     for leaf in found.leaves:
         if leaf.claim in numbers or is_held_or_claimed(leaf, held, still_open, table.name):
             continue
@@ -153,8 +155,8 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
 
 def _is_rebuilding(work: Workplace) -> bool:
     """Return whether all tables are being rebuilt from the existing files: none may be removed until then."""
-    known = work.ledger.keeping.rebuilding()
-    return known is not None and known.holds(work.real_now())
+    known = work.ledger.keeping.current_rebuilding()
+    return known is not None and known.is_blocking(work.real_now())
 
 
 def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_busy: bool) -> Upkeep:
@@ -173,9 +175,9 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
         found.manifests = _stale_manifests(table, folder)
         unneeded = unneeded_files(folder, _hours_kept(work, table, now))
         found.unneeded = Amount(len(unneeded), sum(file.size for file in unneeded))
-    found.old_states = made_again(work.lake.history(table.name), kept_since(table, now))
+    found.old_states = list_old_states(work.lake.history(table.name), find_retention_start(table, now))
     found.states = Amount(len(found.old_states), sum(state.bytes for state in found.old_states))
-    known = replace(_known(work, table, now), needed=needed)
+    known = replace(_collect_retention_facts(work, table, now), needed=needed)
     for leaf in leaves(folder):
         if may_go(table, leaf, known):
             found.leaves.append(leaf)
@@ -185,17 +187,17 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
     return found
 
 
-def _known(work: Workplace, table: Table, now: datetime) -> RetentionFacts:
-    folder, since = work.folder(table), kept_since(table, now)
-    committed = work.ledger.reads.committed(table.name)
+def _collect_retention_facts(work: Workplace, table: Table, now: datetime) -> RetentionFacts:
+    folder, since = work.folder(table), find_retention_start(table, now)
+    committed = work.ledger.reads.committed_slices(table.name)
     revisions = [(row.label, row.claim, row.recorded_at) for row in committed]
     if table.kind is Kind.PUBLISH:  # a publish has no versions that give the order of its revisions
         revisions.sort(key=lambda row: (row[2], row[1]))
     live: set[str] = set()
     if table.kind is not Kind.PUBLISH and table_exists(folder):
-        with opened(folder) as shown:
+        with open_table(folder) as shown:
             live = {path.rpartition("/")[0] for path in shown.files}
-    replaced = replaced_at(revisions)
+    replaced = find_replacement_times(revisions)
     if (reset := work.ledger.keeping.last_reset(table.name)) is not None:
         replaced = {(label, claim): reset for label, claim, at in revisions if at <= reset} | replaced
     return RetentionFacts(
@@ -205,9 +207,9 @@ def _known(work: Workplace, table: Table, now: datetime) -> RetentionFacts:
         now=now,
         replaced=replaced,
         made={(label, claim): at for label, claim, at in revisions},
-        dropped_before=work.ledger.keeping.dropped_before(table.name, by=since),
+        dropped_before=work.ledger.keeping.drop_boundary(table.name, by=since),
         live=live,
-        held=frozenset(work.ledger.reads.held(table.name).values()),
+        held=frozenset(work.ledger.reads.held_labels(table.name).values()),
     )
 
 
@@ -217,13 +219,13 @@ def _drop_before(work: Workplace, table: Table, now: datetime, needed: datetime)
     if table.retain is None or table.mode is not Mode.APPEND or record.head_label is None:
         return None
     zone = table.cadence.zone
-    tick = min(table.cadence.next(record.head_label), kept_since(table, now))
+    tick = min(table.cadence.next(record.head_label), find_retention_start(table, now))
     before = table.cadence.floor(min(table.retain.before(tick, zone), needed))
-    known = work.ledger.keeping.dropped_before(table.name, by=FOREVER)
+    known = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
     return before if known is None or before > known else None
 
 
-def _needed(work: Workplace, now: datetime) -> dict[str, datetime]:
+def _find_oldest_needed(work: Workplace, now: datetime) -> dict[str, datetime]:
     """Return, by table, the oldest instant that a batch which is not done yet may read."""
     if all(table.retain is None and table.keep_versions is None for table in work.flow.tables.values()):
         return {}
@@ -262,7 +264,7 @@ def _optimize(work: Workplace, table: Table, small: Joinable) -> None:
 
 def _vacuum(work: Workplace, table: Table, now: datetime) -> None:
     if table.is_fold:
-        oldest = oldest_readable(work.folder(table), kept_since(table, now))
+        oldest = oldest_readable(work.folder(table), find_retention_start(table, now))
         work.ledger.keeping.forget_versions(table.name, oldest)
     # queried after versions were forgotten: a batch that is bound from now on finds none of them
     read = {each.version for each in inputs_of(work.ledger.claims.open(), table.name)}
@@ -288,11 +290,11 @@ def _mend_manifest(table: Table, folder: str) -> None:
 
 def _look_behind(work: Workplace, table: Table, found: Upkeep) -> None:
     """Find the labels behind a destination's view that its table has dropped."""
-    before = work.ledger.keeping.dropped_before(table.reads[0].table, by=FOREVER)
+    before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
     if before is not None:
         found.labels = tuple(label for label in labels_behind(work, table) if label < label_of(before))
 
 
 def _hours_kept(work: Workplace, table: Table, now: datetime) -> int:
     """Return the hours of versions to keep by the real clock, as Delta measures the age of files."""
-    return max(0, math.ceil((work.real_now() - kept_since(table, now)) / timedelta(hours=1)))
+    return max(0, math.ceil((work.real_now() - find_retention_start(table, now)) / timedelta(hours=1)))

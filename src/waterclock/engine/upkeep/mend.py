@@ -10,7 +10,7 @@ from waterclock.batches.records import BatchResult, Slice
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.damage import damaged_file, slice_error, verb_of
 from waterclock.engine.left_claims import left_claims
-from waterclock.engine.reads.pin import nothing_of
+from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
@@ -21,7 +21,7 @@ from waterclock.storage.commit.rebuild import raise_versions, recreate, set_log_
 from waterclock.storage.folds.table_columns import brought_schema
 from waterclock.storage.folds.versions import table_schema_of
 from waterclock.storage.log.delta_log import head, is_older_than, is_unfinished, table_exists
-from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.damage import damage_of
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.reseal import Remembered, reseal
@@ -51,7 +51,7 @@ def find_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequ
         if damage_of(folder, piece.slice_path) is None:
             whole.append((piece, read_manifest(folder, piece.slice_path)))
             continue
-        manifest = _resealed(work, spark, table, piece)
+        manifest = _reseal_slice(work, spark, table, piece)
         if manifest is None:
             lost.append(piece)
         else:
@@ -110,7 +110,7 @@ def has_usable_log(work: Workplace, table: Table) -> bool:
     if not table_exists(folder) or is_older_than(folder, known) or is_unfinished(folder, known):
         return False
     try:
-        with opened(folder):
+        with open_table(folder):
             return True
     except WaterclockError as error:
         if error.code != "E643":
@@ -140,7 +140,7 @@ def _is_readable(folder: str) -> bool:
     if not table_exists(folder):
         return False
     try:
-        with opened(folder):
+        with open_table(folder):
             return True
     except WaterclockError:
         return False
@@ -149,12 +149,12 @@ def _is_readable(folder: str) -> bool:
 def _schema_of(work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> str:
     """Return the columns of a table without a log: those of its newest slice, or else the declared ones."""
     if not manifests:
-        return schema_text(nothing_of(spark, work.lake, table).schema)
+        return schema_text(build_empty_frame(spark, work.lake, table).schema)
     newest = manifests[-1].schema
     return newest if table.temporal is None else table_schema_of(newest, table.temporal)
 
 
-def _resealed(work: Workplace, spark: SparkSession, table: Table, piece: Slice) -> Manifest | None:
+def _reseal_slice(work: Workplace, spark: SparkSession, table: Table, piece: Slice) -> Manifest | None:
     made = work.ledger.past.audit(table.name, piece.label).current
     if made is None or made.revision is None:
         return None

@@ -30,7 +30,13 @@ from waterclock.ledger.write.emptying import RECUT, REMADE
 from waterclock.ledger.write.whole_set import Moved
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.rebuild import overwrite
-from waterclock.storage.commit.whole_set import Content, commit_content, content_brought, emptied, remove_brought
+from waterclock.storage.commit.whole_set import (
+    Content,
+    build_empty_content,
+    commit_content,
+    content_brought,
+    remove_brought,
+)
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.inventory import leaves
@@ -68,8 +74,8 @@ def prepare(live: Workplace, cut: Cut, work: Workplace, linked: list[tuple[str, 
     """
     moves = []
     for name in cut.flow.order:
-        if name in cut.brought or name in cut.transforms:
-            move = _prepared(live, cut, work, cut.flow.tables[name], linked)
+        if name in cut.recut_collects or name in cut.transforms:
+            move = _prepare_move(live, cut, work, cut.flow.tables[name], linked)
             moves += [move] if move is not None else []
             fault("rebuild.linked")
     return moves
@@ -85,7 +91,9 @@ def unlink(live: Workplace, linked: Iterable[tuple[str, int]]) -> None:
                 remove_folder(at(folder, leaf.path))
 
 
-def _prepared(live: Workplace, cut: Cut, work: Workplace, table: Table, linked: list[tuple[str, int]]) -> Move | None:
+def _prepare_move(
+    live: Workplace, cut: Cut, work: Workplace, table: Table, linked: list[tuple[str, int]]
+) -> Move | None:
     name, is_recut = table.name, cut.is_recut(table.name)
     made, folder = work.folder(table), live.folder(table)
     everything = work.ledger.keeping.current_of(name)
@@ -96,13 +104,13 @@ def _prepared(live: Workplace, cut: Cut, work: Workplace, table: Table, linked: 
     start = _text(work.ledger.reads.table(name).start)
     move = Move(name, signature_of(table), location_of(table), start, claim, None, None, is_recut)
     if not current:
-        content = emptied(folder, is_partitioned=table.is_partitioned) if table_exists(folder) else None
+        content = build_empty_content(folder, is_partitioned=table.is_partitioned) if table_exists(folder) else None
         identity = Identity(live.flow.project, name, REBUILT, (), "", claim, table.fingerprint)
         said = None if content is None else content.to_dict()
         return replace(move, identity=asdict(identity), content=said)
     linked.append((name, claim))
     manifests = [read_manifest(made, each.result.slice_path) for each in current]
-    pairs = [(manifest, _linked(live, table, manifest, made, claim)) for manifest in manifests]
+    pairs = [(manifest, _link_manifest(live, table, manifest, made, claim)) for manifest in manifests]
     content = content_brought(made, folder, pairs, claim)
     request = _request(
         live, table, [live.former.code(manifest.code, table.fingerprint) for manifest in manifests], is_recut=is_recut
@@ -110,7 +118,9 @@ def _prepared(live: Workplace, cut: Cut, work: Workplace, table: Table, linked: 
     request = replace(
         request,
         labels=tuple(each.result.label for each in current),
-        inputs={label: _placed(live, reads) for label, reads in work.ledger.keeping.reads_of(name).items()},
+        inputs={
+            label: _set_locations(live, reads) for label, reads in work.ledger.keeping.inputs_by_label(name).items()
+        },
     )
     results = [_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
     put_claim_record(folder, Claim(claim, request, request.now), results)
@@ -128,7 +138,7 @@ def _prepared(live: Workplace, cut: Cut, work: Workplace, table: Table, linked: 
     return replace(move, first=results[0].slice_path, made=made, identity=asdict(identity), content=content.to_dict())
 
 
-def _placed(live: Workplace, reads: Iterable[Input]) -> tuple[Input, ...]:
+def _set_locations(live: Workplace, reads: Iterable[Input]) -> tuple[Input, ...]:
     """Set the locations of the live tables that were read, some of which were renamed."""
     return tuple(
         replace(read, location=live.lake.location(read.table)) if read.table in live.lake.folders else read
@@ -136,7 +146,7 @@ def _placed(live: Workplace, reads: Iterable[Input]) -> tuple[Input, ...]:
     )
 
 
-def _linked(live: Workplace, table: Table, manifest: Manifest, made: str, claim: int) -> Manifest:
+def _link_manifest(live: Workplace, table: Table, manifest: Manifest, made: str, claim: int) -> Manifest:
     return link_slice(
         manifest,
         made,
@@ -211,13 +221,13 @@ def carry_on(live: Workplace) -> tuple[str, ...]:
     Raises  E645 where the recorded moves are missing
     """
     place = at(live.lake.root, PLACE)
-    known = live.ledger.keeping.rebuilding()
+    known = live.ledger.keeping.current_rebuilding()
     if known is None or not known.is_moving:
         return ()
     said = _written_down(live, known.token)
     moved = []
     for parts in said["tables"]:
-        moved.append(_moved(live, Move(**parts)))
+        moved.append(_apply_move(live, Move(**parts)))
         fault("rebuild.moved")
     again = tuple(said["asked_again"])
     live.ledger.keeping.record_set(known.token, moved, who=live.settings.who, asked_again=again, flow=said.get("flow"))
@@ -243,7 +253,7 @@ def _written_down(live: Workplace, token: str) -> Mapping[str, Any]:
     return said
 
 
-def _moved(live: Workplace, move: Move) -> Moved:
+def _apply_move(live: Workplace, move: Move) -> Moved:
     folder = live.lake.folder(move.name)
     version = -1
     if move.identity is not None and move.content is not None:
@@ -252,7 +262,7 @@ def _moved(live: Workplace, move: Move) -> Moved:
         version = _commit(live, move, folder, identity, Content.of_dict(move.content))
     found = None
     if move.first is not None:
-        request, results = _said_by(folder, move)
+        request, results = _read_claim(folder, move)
         found = CommitRecord(
             move.claim, request, tuple(replace(result, version=version) for result in results), live.real_now()
         )
@@ -275,7 +285,7 @@ def _commit(live: Workplace, move: Move, folder: str, identity: Identity, conten
         live.sessions.release(spark)
 
 
-def _said_by(folder: str, move: Move) -> tuple[ClaimRequest, tuple[BatchResult, ...]]:
+def _read_claim(folder: str, move: Move) -> tuple[ClaimRequest, tuple[BatchResult, ...]]:
     said = read_claim_record(folder, move.first or "")
     if said is None:
         raise WaterclockError(

@@ -29,7 +29,7 @@ from waterclock.engine.upkeep.mend import (
     refuse_unaskable,
     renew_log,
 )
-from waterclock.engine.upkeep.seal_again import sealed_again
+from waterclock.engine.upkeep.seal_again import seal_linked_slices
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind, Mode
@@ -72,12 +72,14 @@ def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Di
     Raises  E420 for changes that need a re-cut, E432 where slices have no column for a new key or time, E407 where a
             batch of one is running
     """
-    known = work.ledger.keeping.rebuilding()
-    if known is not None and known.holds(work.real_now()):
+    known = work.ledger.keeping.current_rebuilding()
+    if known is not None and known.is_blocking(work.real_now()):
         raise at_work(known)
     differing = work.ledger.keeping.differences(work.flow)
     tables = work.flow.tables
-    errors = [error for name in names if (error := _refused(work, tables[name], differing.get(name, ()))) is not None]
+    errors = [
+        error for name in names if (error := _find_refusal(work, tables[name], differing.get(name, ()))) is not None
+    ]
     raise_all(errors)
     for name in names:
         if not _may_be_settled_after(work, tables[name]):
@@ -113,7 +115,7 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
         renew_log(work, spark, table, manifests)
     found: CommitRecord | None = None
     if _means_other_rows(table, changed):
-        manifests = sealed_again(spark, table, manifests, claim, folder, work.lake)
+        manifests = seal_linked_slices(spark, table, manifests, claim, folder, work.lake)
         found = _as_claim(work, table, slices, manifests, claim)
         put_claim_record(folder, Claim(claim, found.request, found.at), found.results)
     identity = _identity(work, table, claim, manifests if found else ())
@@ -144,7 +146,7 @@ def _may_be_settled_after(work: Workplace, table: Table) -> bool:
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
-def _refused(work: Workplace, table: Table, differs: Sequence[Difference]) -> WaterclockError | None:
+def _find_refusal(work: Workplace, table: Table, differs: Sequence[Difference]) -> WaterclockError | None:
     cut = [difference for difference in differs if difference[0] not in _MAY_CHANGE]
     if cut:
         return cannot_recut(table.name, cut, str(table.place))
@@ -153,7 +155,7 @@ def _refused(work: Workplace, table: Table, differs: Sequence[Difference]) -> Wa
 
 def _current(work: Workplace, table: Table) -> list[Slice]:
     """Return the current slices of the table, oldest first, without windows that RETAIN has dropped."""
-    dropped = work.ledger.keeping.dropped_before(table.name, by=FOREVER)
+    dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
     return work.ledger.reads.slices(table.name, dropped or BEGINNING, FOREVER)
 
 

@@ -46,7 +46,7 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.read.whole_set import Current
-from waterclock.ledger.refusals import held
+from waterclock.ledger.refusals import already_claimed_error
 from waterclock.ledger.refused_rebuilds import cannot_follow, cannot_sort, not_whole
 from waterclock.ledger.write.rebuilding import at_work
 from waterclock.ownership import make_private_folder
@@ -104,8 +104,8 @@ def prospect(work: Workplace, now: datetime) -> Prospect:
 
 def refuse_at_work(work: Workplace) -> None:
     """Raise an error if another rebuild is running. Raises  E644."""
-    known = work.ledger.keeping.rebuilding()
-    if known is not None and not is_left(known) and known.holds(work.real_now()):
+    known = work.ledger.keeping.current_rebuilding()
+    if known is not None and not is_left(known) and known.is_blocking(work.real_now()):
         raise at_work(known)
 
 
@@ -119,19 +119,19 @@ def carry_on_left(work: Workplace) -> tuple[str, ...]:
 
     Returns the tables that were moved in. Cost: a ledger query if there is no such rebuild.
     """
-    known = work.ledger.keeping.rebuilding()
+    known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done or not (is_left(known) or known.until < work.real_now()):
         return ()
     if known.is_moving:
         try:
             return carry_on(work)
         except Exception:
-            now = work.ledger.keeping.rebuilding()
+            now = work.ledger.keeping.current_rebuilding()
             if now is not None and now.is_moving and now.token == known.token:
                 raise
             return ()  # another runner has finished it in the meantime
     if work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=f"{known.runner} has ended"):
-        work.listener.said(f"the rebuild of all tables by {known.runner} was given up: the old tables stand")
+        work.listener.on_message(f"the rebuild of all tables by {known.runner} was given up: the old tables stand")
     return ()
 
 
@@ -153,19 +153,19 @@ def rebuild_all(work: Workplace, now: datetime) -> RemadeAll:
     linked: list[tuple[str, int]] = []
     try:
         with _RebuildLock(work, token), Heartbeat(work):
-            return _made(work, token, now, linked)
+            return _remake_tables(work, token, now, linked)
     except Exception as raised:
         error = _no_room(work, raised)
-        if not _given_up(work, token, linked, why=str(raised)) and error is not None:
+        if not _give_up(work, token, linked, why=str(raised)) and error is not None:
             error.fix = "make room, then `waterclock rebuild --all` carries the move of the tables to its end"
         if error is not None:
             raise error from raised
         raise
 
 
-def _given_up(work: Workplace, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
+def _give_up(work: Workplace, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
     """Remove the files of this rebuild, and release its lock. False if it is in its move, or has lost the lock."""
-    known = work.ledger.keeping.rebuilding()
+    known = work.ledger.keeping.current_rebuilding()
     if known is None or known.token != token or known.is_moving or known.is_done:
         return False
     with suppress(Exception):  # the next rebuild removes leftovers
@@ -177,7 +177,7 @@ def _given_up(work: Workplace, token: str, linked: Sequence[tuple[str, int]], *,
     return True
 
 
-def _made(work: Workplace, token: str, now: datetime, linked: list[tuple[str, int]]) -> RemadeAll:
+def _remake_tables(work: Workplace, token: str, now: datetime, linked: list[tuple[str, int]]) -> RemadeAll:
     remove_leftovers(work)
     _await_quiet(work)
     cut = cut_of(work, now)
@@ -195,7 +195,7 @@ def _made(work: Workplace, token: str, now: datetime, linked: list[tuple[str, in
         moves = prepare(work, cut, other, linked)
     changed = work.ledger.keeping.differences(work.flow)
     moves += publishes_declared_anew(work, changed)
-    write_down(work, token, moves, _asked_again(work, cut))
+    write_down(work, token, moves, _list_changed_publishes(work, cut))
     work.ledger.keeping.begin_moving(token)
     fault("rebuild.moving")
     names = tuple(name for name in carry_on(work) if name in cut.flow.tables)
@@ -211,13 +211,13 @@ def _ahead(work: Workplace, cut: Cut) -> dict[str, Sequence[Current]]:
         name: results_of(pieces_of(work, tables[name], cut.collected[name]))
         if cut.has_other_windows(name)
         else cut.collected[name]
-        for name in cut.brought
+        for name in cut.recut_collects
     }
 
 
 def _bring_collected(work: Workplace, cut: Cut, other: Workplace) -> None:
     """Bring the collected slices of changed tables into the second set: by links, or cut into their new windows."""
-    for name in cut.brought:
+    for name in cut.recut_collects:
         table, current = cut.flow.tables[name], cut.collected[name]
         if cut.has_other_windows(name):
             recut(work, other, table, current)
@@ -253,12 +253,12 @@ def refuse_impossible(work: Workplace, cut: Cut) -> None:
     errors = [
         error
         for name, changes in work.ledger.keeping.differences(work.flow).items()
-        if (error := _refused(work, cut, work.flow.tables[name], changes)) is not None
+        if (error := _find_refusal(work, cut, work.flow.tables[name], changes)) is not None
     ]
     raise_all(errors)
 
 
-def _refused(work: Workplace, cut: Cut, table: Table, changes: Sequence[Difference]) -> WaterclockError | None:
+def _find_refusal(work: Workplace, cut: Cut, table: Table, changes: Sequence[Difference]) -> WaterclockError | None:
     parts, where = {what for what, _, _ in changes}, str(table.place)
     is_cut = bool(parts & {"cadence", "zone"})
     if "kind" in parts:
@@ -298,7 +298,7 @@ def refuse_incomplete(work: Workplace, cut: Cut, other: Workplace, outcome: RunO
 def _refuse_failed(work: Workplace, report: GroupReport) -> None:
     """Raise an error for a failed batch that is done in the live set. One that has failed there too stays failed."""
     name = report.group.table
-    covered = work.ledger.reads.covered(name)
+    covered = work.ledger.reads.covered_windows(name)
     spans = IntervalSet.from_windows([batch.window for batch in report.group.batches])
     if spans - covered != spans and report.error is not None:
         where = f"{name}@{label_of(report.group.batches[0].label)}"
@@ -317,7 +317,7 @@ def _incomplete(where: str, why: str, count: int) -> WaterclockError:
     return not_whole(f"{where}, and {count - 1} more" if count > 1 else where, why)
 
 
-def _asked_again(work: Workplace, cut: Cut) -> list[str]:
+def _list_changed_publishes(work: Workplace, cut: Cut) -> list[str]:
     """Return the publishes of tables whose slices now mean other rows."""
     return [
         name
@@ -340,7 +340,7 @@ def _await_quiet(work: Workplace) -> None:
             if claim.request.table in differing:
                 from waterclock.batches.facts import OpenClaim
 
-                raise held(
+                raise already_claimed_error(
                     claim.request.table,
                     claim.request.labels[0],
                     OpenClaim(claim.number, claim.request.labels, claim.request.runner, claim.lease_until),
@@ -399,4 +399,4 @@ class _RebuildLock:
                 self._work.ledger.keeping.renew_rebuilding(self._token, lease_seconds=lease)
             except WaterclockError as error:
                 if not self._done.is_set() and error.code != "E644":
-                    self._work.listener.said(f"the hold of the rebuild is not renewed: {error.what}")
+                    self._work.listener.on_message(f"the hold of the rebuild is not renewed: {error.what}")

@@ -23,7 +23,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.whole_set import Current
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.writer import write_slices
@@ -92,7 +92,7 @@ def pieces_of(live: Workplace, table: Table, current: Sequence[Current]) -> list
     if source.batching in {Batching.ARRIVAL_TIME, Batching.CHANGES, Batching.EACH}:
         windows = sorted({table.cadence.window_of(low) for low, _ in spans})
         return [_piece(window, current, spans) for window in windows]
-    spans += live.ledger.keeping.skipped_of(table.name)
+    spans += live.ledger.keeping.skipped_windows(table.name)
     if _time_type(live, table, current) in _LOCAL:
         zone = live.ledger.reads.table(table.name).zone
         spans = [(_there(low, zone, table.cadence.zone), _there(high, zone, table.cadence.zone)) for low, high in spans]
@@ -133,7 +133,7 @@ def recut(live: Workplace, work: Workplace, table: Table, current: Sequence[Curr
     made: list[Manifest] = []
     together = 1 if pieces[0].is_state else _TOGETHER
     for start in range(0, len(pieces), together):
-        made += _written(live, work, table, pieces[start : start + together], known, schema, claim)
+        made += _write_slices(live, work, table, pieces[start : start + together], known, schema, claim)
     results = [
         Current(
             BatchResult(
@@ -155,7 +155,7 @@ def recut(live: Workplace, work: Workplace, table: Table, current: Sequence[Curr
     put_first(work, table, results, made, claim, _inputs(live, table, pieces))
 
 
-def _written(
+def _write_slices(
     live: Workplace,
     work: Workplace,
     table: Table,
@@ -169,7 +169,7 @@ def _written(
         labels = sorted({each.result.label for piece in pieces for each in piece.of})
         manifests = [known[label] for label in labels]
         rows = frame_of_slices(spark, live.folder(table), manifests, StructType.fromJson(json.loads(schema)))
-        names = [quoted(name) for name in rows.columns if name != TIMELABEL]
+        names = [quote_name(name) for name in rows.columns if name != TIMELABEL]
         if pieces[0].is_state:
             labelled = rows.selectExpr(*names)
         else:
@@ -251,7 +251,7 @@ def _time_sql(live: Workplace, table: Table, manifests: Sequence[Manifest]) -> s
     is_by_label = source is not None and source.batching in _BY_LABEL
     if source is None or is_by_label or source.time_column is None:
         return f"to_timestamp({TIMELABEL}, 'yyyyMMddHHmmss')"
-    column = quoted(source.time_column)
+    column = quote_name(source.time_column)
     kind = _type_in(manifests, source.time_column)
     del live
     if kind in _LOCAL:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def sealed_again(
+def seal_linked_slices(
     spark: SparkSession, table: Table, manifests: Sequence[Manifest], claim: int, folder: str, lake: Lake
 ) -> list[Manifest]:
     """Seal slices of `folder` under a claim in a lake's folder of the table, by links.

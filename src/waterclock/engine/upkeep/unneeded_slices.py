@@ -47,13 +47,13 @@ class RetentionFacts:
     held: Collection[int] = frozenset()
 
 
-def kept_since(table: Table, now: datetime) -> datetime:
+def find_retention_start(table: Table, now: datetime) -> datetime:
     """Return the instant since which all versions of a table are kept."""
     kept: Duration = table.keep_versions or USUALLY_KEPT
     return kept.before(now, "UTC")
 
 
-def replaced_at(revisions: Sequence[tuple[datetime, int, datetime]]) -> dict[tuple[datetime, int], datetime]:
+def find_replacement_times(revisions: Sequence[tuple[datetime, int, datetime]]) -> dict[tuple[datetime, int], datetime]:
     """Return when each slice, given as (label, claim, committed at) from the oldest on, was replaced.
 
     Current ones are left out.

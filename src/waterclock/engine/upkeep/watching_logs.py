@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from waterclock.batches.kept_logs import RetainedLog, is_followed, kept_of, limit_of
+from waterclock.batches.kept_logs import RetainedLog, is_followed, limit_of, parse_retained_log
 from waterclock.connectors.change_collector import LogKeeper
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -39,24 +39,24 @@ def _watch(work: Workplace, followed: Sequence[Table]) -> None:
     past, now = work.ledger.past, work.real_now()
     gone = [record.name for record in work.ledger.reads.tables() if record.name not in work.flow.tables]
     collected = [name for name, table in work.flow.tables.items() if table.source is not None]
-    kept = past.kept_for([*collected, *gone])
+    kept = past.kept_for_tables([*collected, *gone])
     newest = {str(said["table"]): name for name, said in kept.items()}  # the next batch removes older ones
     seen = past.seen_at_sources(sorted(newest))
     for connection in dict.fromkeys(table.source.unit.connection for table in followed if table.source):
         of_it = {name: table for table, name in newest.items() if kept[name]["connection"] == connection}
-        for name, found in _asked(work, followed, connection, sorted(of_it)).items():
+        for name, found in _query_retained_logs(work, followed, connection, sorted(of_it)).items():
             table = of_it[name]
             if is_new(work.flow.tables.get(table), name, seen.get(table), found, now):
-                past.add_event(SEEN, who=work.settings.who, table=table, run=work.run, data=found.noted(name))
+                past.add_event(SEEN, who=work.settings.who, table=table, run=work.run, data=found.to_entry(name))
 
 
-def _asked(
+def _query_retained_logs(
     work: Workplace, followed: Sequence[Table], connection: str, names: Sequence[str]
 ) -> Mapping[str, RetainedLog]:
     unit = next(table.source.unit for table in followed if table.source and is_followed(table, connection))
     try:
         collector: Any = work.connections.collector(connection)
-        return collector.kept(unit, names) if names and isinstance(collector, LogKeeper) else {}
+        return collector.find_retained_logs(unit, names) if names and isinstance(collector, LogKeeper) else {}
     except WaterclockError:
         return {}
 
@@ -65,7 +65,7 @@ def is_new(table: Table | None, name: str, seen: SeenAtSource | None, kept: Reta
     """Return whether a measurement is worth recording. Pure function."""
     if seen is None or seen.data["name"] != name or now - seen.at >= _FRESH:
         return True
-    before = kept_of(seen.data)
+    before = parse_retained_log(seen.data)
     was_over, is_over = (each.held > limit_of(table, each.most) for each in (before, kept))
     if before.stands is not kept.stands or was_over != is_over:
         return True

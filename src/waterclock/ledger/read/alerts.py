@@ -67,7 +67,7 @@ def alerts_known(database: LedgerDatabase, *, finished: int = 0) -> tuple[Alert,
         return tuple(sorted(rows, key=lambda alert: alert.number))
 
 
-def outgoing(database: LedgerDatabase) -> tuple[Outgoing, ...]:
+def list_outgoing_messages(database: LedgerDatabase) -> tuple[Outgoing, ...]:
     """Return the messages that wait to be sent, oldest first."""
     with database.read() as connection:
         return tuple(map(outgoing_of_row, connection.execute(_UNSENT)))
@@ -84,10 +84,12 @@ def warned_since_look(database: LedgerDatabase, up_to: int, also: Collection[str
         at = database.clock() - LOOKED_BEFORE if seen is None else seen.at
         since = 0 if seen is None else seen.sequence
         said = {"at_": at - _OVERLAP, "after": since, "up_to": up_to}
-        recorded = tuple(map(_warned, connection.execute(_RECORDED, said)))
+        recorded = tuple(map(_build_warned, connection.execute(_RECORDED, said)))
         names = dict.fromkeys((*(warned.table for warned in recorded), *also))
         newest = [connection.execute(_NEWEST, {"of": name}).first() for name in names]
-        return WarnedSince(since, up_to, recorded, {row.table_name: _warned(row) for row in newest if row is not None})
+        return WarnedSince(
+            since, up_to, recorded, {row.table_name: _build_warned(row) for row in newest if row is not None}
+        )
 
 
 def alert_of_row(row: AnyRow) -> Alert:
@@ -112,5 +114,5 @@ def outgoing_of_row(row: AnyRow) -> Outgoing:
     return Outgoing(row.number, row.target, row.at, row.body, row.attempts, row.try_at, row.error or "")
 
 
-def _warned(row: AnyRow) -> Warned:
+def _build_warned(row: AnyRow) -> Warned:
     return Warned(row.table_name, row.label, warnings_of(row.measures))

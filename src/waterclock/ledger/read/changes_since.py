@@ -14,7 +14,7 @@ from waterclock.batches.facts import BEGINNING, FOREVER, History, InputFact, Rev
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.content import contents_of, weight
-from waterclock.ledger.read.ripple import Key, Span, resting_on
+from waterclock.ledger.read.ripple import Key, Span, find_dependent_batches
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import (
     IS_DONE,
@@ -95,7 +95,7 @@ def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime
         modes = {row.name: row.mode for row in connection.execute(_MODES)}
         wanted = _above(flow, asked)
         while True:
-            made = _made(connection, wanted, since)
+            made = _read_revisions(connection, wanted, since)
             read = _rows_read(connection, flow, wanted, made)
             others = {row.table_name for row in _flat(read)}.intersection(modes) - wanted.keys()
             if not others:  # otherwise older code read tables that today's flow does not read
@@ -121,7 +121,7 @@ def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
     return found
 
 
-def _made(connection: sa.Connection, bounds: Bounds, since: datetime) -> _Made:
+def _read_revisions(connection: sa.Connection, bounds: Bounds, since: datetime) -> _Made:
     changed: defaultdict[str, set[datetime]] = defaultdict(set)
     for name, label in connection.execute(_CHANGED, {"names": sorted(bounds), "since": since}):
         if label < bounds[name]:
@@ -129,12 +129,12 @@ def _made(connection: sa.Connection, bounds: Bounds, since: datetime) -> _Made:
     made = {name: _of_labels(connection, name, sorted(labels), since) for name, labels in changed.items()}
     for row in connection.execute(_RECUTS, {"names": sorted(bounds), "since": since}):
         if row.data.get("is_recut"):
-            retired = _retired(connection, row, bounds[row.table_name], since)
+            retired = _read_retired_labels(connection, row, bounds[row.table_name], since)
             made[row.table_name] = {**retired, **made.get(row.table_name, {})}
     return made
 
 
-def _retired(
+def _read_retired_labels(
     connection: sa.Connection, recut: AnyRow, bound: datetime, since: datetime
 ) -> Mapping[datetime, tuple[RevisionFact, ...]]:
     """Return the labels that a table had before it was recut, each with a final revision that covers nothing."""
@@ -190,7 +190,7 @@ def _rows_read(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Mad
         for name, of_table in made.items()
         for label, of_label in of_table.items()
     }
-    doubted = resting_on(connection, flow, seeds, within=bounds) if seeds else {}
+    doubted = find_dependent_batches(connection, flow, seeds, within=bounds) if seeds else {}
     return {name: _of_batches(connection, name, labels, made.get(name, {})) for name, labels in doubted.items()}
 
 

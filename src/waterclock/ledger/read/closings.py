@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.facts import BEGINNING, BatchStatus, ClosedSince, Closing
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.read.current import covered as covered_windows
+from waterclock.ledger.read.current import read_covered_windows as covered_windows
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, closings
 from waterclock.timelabel.intervals import IntervalSet
@@ -87,11 +87,11 @@ def closings_of(
         for label in last - {row.label for row in rows if row.tick is not None}:
             rows += connection.execute(_LAST_CLOSED, {"of": name, "high": label})
         for row in rows:
-            found[name][row.label] = _closing(row)
+            found[name][row.label] = _build_closing(row)
     return found
 
 
-def opened_since(
+def find_first_closing_ticks(
     flow: Flow, covered: Mapping[str, IntervalSet], *again: Mapping[str, Collection[datetime]]
 ) -> dict[str, datetime]:
     """Return, for tables whose open windows another table has, the tick from which on all closings are needed.
@@ -120,7 +120,7 @@ def closings_in(
     """Return by label the closings of a table's windows: of the given labels, or of all that were ever checked."""
     with database.read() as connection:
         rows = connection.execute(_OF_TABLE, {"of": table}) if labels is None else _of_labels(connection, table, labels)
-        return {row.label: _closing(row) for row in rows}
+        return {row.label: _build_closing(row) for row in rows}
 
 
 def _of_labels(connection: sa.Connection, table: str, labels: Collection[datetime]) -> Iterable[AnyRow]:
@@ -129,12 +129,12 @@ def _of_labels(connection: sa.Connection, table: str, labels: Collection[datetim
         yield from connection.execute(_OF_LABELS, {"of": table, "labels": wanted[start : start + _CHUNK]})
 
 
-def _closing(row: AnyRow) -> Closing:
+def _build_closing(row: AnyRow) -> Closing:
     texts = (row.behind or "", row.asked or "", row.who, row.why or "")
     return Closing(row.tick, row.looked, row.reason, *texts, at=row.at, first=row.first)
 
 
-def closed_since(database: LedgerDatabase, table: str, at: datetime, high: datetime) -> ClosedSince:
+def read_closed_since(database: LedgerDatabase, table: str, at: datetime, high: datetime) -> ClosedSince:
     """Return data that shows for each window before `high` whether it was closed by `at`, or by any later tick.
 
     Cost: a walk over the table's batches, three short queries, and one for each span before `high` that is not done.

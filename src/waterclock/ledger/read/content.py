@@ -154,13 +154,13 @@ def _few_standing(
         values: dict[str, Any] = {}
         for at, (name, low, _) in enumerate(some):
             values |= {f"of_{at}": name, f"low_{at}": low}
-        for row in connection.execute(_standing_for(len(some)), values):
+        for row in connection.execute(_select_covering_slices(len(some)), values):
             texts[some[row.place]] = content_text(row.hash_high, row.hash_low)
     return texts
 
 
 @cache
-def _standing_for(count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
+def _select_covering_slices(count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
     """Build the query for the slices that cover `count` windows."""
 
     def one(at: int) -> sa.Select[*tuple[Any, ...]]:
@@ -213,10 +213,12 @@ def _many_states(connection: sa.Connection, table: str, intervals: set[Interval]
 def _many_standing(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:
     rows = connection.execute(_STANDS, {"name": table, "low": min(low for low, _ in intervals)}).all()
     labels = [row.label for row in rows]
-    return {(low, high): _standing(rows, labels, low) if low < high else NOTHING for low, high in intervals}
+    return {
+        (low, high): _find_covering_content(rows, labels, low) if low < high else NOTHING for low, high in intervals
+    }
 
 
-def _standing(rows: Any, labels: list[datetime], low: datetime) -> str:
+def _find_covering_content(rows: Any, labels: list[datetime], low: datetime) -> str:
     for row in rows[bisect_left(labels, low) :]:
         if row.stands_from <= low:
             return content_text(row.hash_high, row.hash_low)

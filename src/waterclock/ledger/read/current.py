@@ -113,7 +113,7 @@ def all_tables(database: LedgerDatabase) -> list[TableRecord]:
         return [_record(row) for row in connection.execute(_TABLES)]
 
 
-def covered(database: LedgerDatabase, name: str) -> IntervalSet:
+def read_covered_windows(database: LedgerDatabase, name: str) -> IntervalSet:
     """Return the windows of a table that are done, skipped or covered by a snapshot, merged; empty if it is unknown."""
     with database.read() as connection:
         return IntervalSet.from_intervals((row.low, row.high) for row in connection.execute(_COVERED, {"of": name}))
@@ -173,7 +173,7 @@ def versions_of(database: LedgerDatabase, name: str) -> dict[datetime, int]:
         return {row.label: row.version for row in connection.execute(_VERSIONS, {"of": name})}
 
 
-def committed(database: LedgerDatabase, name: str) -> list[Committed]:
+def list_committed_slices(database: LedgerDatabase, name: str) -> list[Committed]:
     """Return every slice that was ever committed to a table, in the order of its versions. Cost: 5 µs a slice."""
     with database.read() as connection:
         return [Committed(*row) for row in connection.execute(_COMMITTED, {"of": name})]

@@ -68,7 +68,7 @@ _SENT = sa.select(lineage_sent)
 _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
-def happened_after(database: LedgerDatabase, after: int, most: int) -> Happened:
+def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> Happened:
     """Return what happened after an event, from at most `most` events.
 
     A label that a claim did not make, although it committed others, follows the last label that it made.
@@ -77,7 +77,7 @@ def happened_after(database: LedgerDatabase, after: int, most: int) -> Happened:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
         numbers = sorted({row.claim for row in rows if row.claim is not None})
         reads = _inputs_of(connection, numbers)
-        left = _left_of(connection, sorted({row.claim for row in rows if row.kind == What.DONE}))
+        left = _find_unmade_labels(connection, sorted({row.claim for row in rows if row.kind == What.DONE}))
     found = tuple(each for row in rows for each in _happenings(row, reads, left))
     return Happened(found, rows[-1].id if rows else after, len(rows) < most)
 
@@ -133,7 +133,9 @@ def _inputs_of(connection: sa.Connection, numbers: Sequence[int]) -> _Inputs:
     return found
 
 
-def _left_of(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, tuple[datetime, list[datetime]]]:
+def _find_unmade_labels(
+    connection: sa.Connection, numbers: Sequence[int]
+) -> dict[int, tuple[datetime, list[datetime]]]:
     """Return by claim the last label that it made, and the labels that it did not make."""
     last: dict[int, datetime] = {}
     left: dict[int, list[datetime]] = {}

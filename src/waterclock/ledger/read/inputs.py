@@ -48,7 +48,7 @@ def read_inputs(connection: sa.Connection, number: int) -> Mapping[datetime, tup
     return {label: tuple(reads) for label, reads in read.items()}
 
 
-def beginning_within(
+def find_reads_starting_within(
     database: LedgerDatabase, table: str, after: datetime, until: datetime
 ) -> dict[tuple[str, datetime], tuple[Input, ...]]:
     """Return the done batches whose read of `table` starts in `(after, until]`, each with all of its inputs."""
@@ -80,7 +80,7 @@ def any_readers() -> sa.ColumnElement[bool]:
     return sa.or_(short, sa.exists().where(*_OVERLAPS, IS_LONG))
 
 
-def overlapping(tables: Sequence[str], low: datetime, high: datetime) -> dict[str, Any]:
+def build_overlap_values(tables: Sequence[str], low: datetime, high: datetime) -> dict[str, Any]:
     """Return the values of a statement built by `with_readers`, for an interval of some tables."""
     longest = timedelta(microseconds=LONG)
     reach = high + longest if high < FOREVER - longest else FOREVER

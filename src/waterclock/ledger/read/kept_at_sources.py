@@ -49,13 +49,15 @@ def kept_at_sources(database: LedgerDatabase, name: str | None = None) -> Mappin
     Cost: the events of the table that belong to no batch; without a table, all events
     """
     with database.read() as connection:
-        return _kept(connection.execute(_ALL if name is None else _OF, {} if name is None else {"of": name}))
+        return _collect_kept_entries(
+            connection.execute(_ALL if name is None else _OF, {} if name is None else {"of": name})
+        )
 
 
-def kept_for(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
+def read_kept_for_tables(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
     """Return the same as `kept_at_sources` for some tables. Cost: one query of their events that belong to no batch."""
     with database.read() as connection:
-        return _kept(connection.execute(_OF_SOME, {"names": sorted(names)}))
+        return _collect_kept_entries(connection.execute(_OF_SOME, {"names": sorted(names)}))
 
 
 def seen_at_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
@@ -77,7 +79,7 @@ def _newest_seen(database: LedgerDatabase, names: Collection[str], kind: str) ->
         return {row.table_name: SeenAtSource(row.at, row.data or {}) for row in rows}
 
 
-def _kept(rows: Iterable[AnyRow]) -> Mapping[str, Mapping[str, Any]]:
+def _collect_kept_entries(rows: Iterable[AnyRow]) -> Mapping[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         if row.kind == KEPT:

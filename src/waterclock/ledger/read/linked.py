@@ -73,7 +73,7 @@ def read_elsewhere(database: LedgerDatabase, table: str, upstream: str) -> list[
         return [ReadElsewhere(*row) for row in rows]
 
 
-def declared(database: LedgerDatabase) -> Declarations:
+def read_declarations(database: LedgerDatabase) -> Declarations:
     """Return the last declarations of a project, including those of tables that it no longer declares."""
     with database.read() as connection:
         said = {row.table_name: str(row.data.get("statement", "")) for row in connection.execute(_STATEMENTS)}

@@ -24,7 +24,7 @@ _NOTED = (
 )
 
 
-def noted(
+def list_source_notes(
     database: LedgerDatabase, name: str, low: datetime, high: datetime, *, most: int, past: int = 0
 ) -> list[tuple[datetime, Mapping[str, Any]]]:
     """Return the source notes of a table's revisions of labels in `[low, high)`, current or not.

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import Counted
-from waterclock.flow.measures import GIVEN_UP, OFFLINE, Measured, measured_in
+from waterclock.flow.measures import GIVEN_UP, OFFLINE, Measured, read_measured_values
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, offline_measures, revisions
 
@@ -51,7 +51,7 @@ class Before:
     measured: Mapping[str, Measured]
 
 
-def measured_before(
+def read_measures_before(
     database: LedgerDatabase, table: str, before: datetime, *, low: datetime, most: int
 ) -> dict[datetime, Before]:
     """Return the newest labels in `[low, before)` that readers see, newest first, with the measures of each.
@@ -61,7 +61,7 @@ def measured_before(
     """
     with database.read() as connection:
         rows = connection.execute(_BEFORE, {"of": table, "before": before, "low": low, "most": most})
-        return {row.label: Before(row.rows, measured_in(_all(row))) for row in rows}
+        return {row.label: Before(row.rows, read_measured_values(_all(row))) for row in rows}
 
 
 def newest_counted(database: LedgerDatabase, table: str, most: int) -> tuple[Counted, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.offline import KeptLabel, OfflineRun, SpanFound
-from waterclock.flow.measures import OFFLINE, measured_in
+from waterclock.flow.measures import OFFLINE, read_measured_values
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import offline_looks, offline_measures, offline_spans
 
@@ -31,7 +31,7 @@ _SPANS = (
 )
 
 
-def looks(database: LedgerDatabase) -> dict[str, OfflineRun]:
+def read_offline_runs(database: LedgerDatabase) -> dict[str, OfflineRun]:
     """Return the newest measurement of each table that was ever measured offline. Cost: one statement."""
     with database.read() as connection:
         return {
@@ -60,4 +60,6 @@ def newest_spans(database: LedgerDatabase, table: str, most: int) -> tuple[SpanF
     """Return the results of the newest `most` spans of a table, newest first."""
     with database.read() as connection:
         rows = connection.execute(_SPANS, {"of": table, "most": most})
-        return tuple(SpanFound(row.low, row.high, row.labels, measured_in({OFFLINE: row.found})) for row in rows)
+        return tuple(
+            SpanFound(row.low, row.high, row.labels, read_measured_values({OFFLINE: row.found})) for row in rows
+        )

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from waterclock.batches.audit_trail import Link
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
-from waterclock.ledger.read.inputs import IS_CURRENT, overlapping, with_readers
+from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, with_readers
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, claims, inputs, revisions, tables
 
@@ -179,7 +179,7 @@ def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Itera
     readers: defaultdict[tuple[str, datetime, datetime], list[AnyRow]] = defaultdict(list)
     for (low, high), names in of_span.items():
         for start in range(0, len(names), _CHUNK):
-            for reader in connection.execute(_READERS, overlapping(names[start : start + _CHUNK], low, high)):
+            for reader in connection.execute(_READERS, build_overlap_values(names[start : start + _CHUNK], low, high)):
                 readers[reader.of_table, low, high].append(reader)
     for (name, label), is_replaced in edge.items():
         row = spans[name, label]

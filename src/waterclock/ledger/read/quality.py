@@ -33,14 +33,14 @@ _SLICES_ASIDE = (
 )
 
 
-def held(database: LedgerDatabase, table: str) -> dict[datetime, int]:
+def list_held_labels(database: LedgerDatabase, table: str) -> dict[datetime, int]:
     """Return the held labels of a table, oldest first, each with the claim that sealed its slice."""
     with database.read() as connection:
         rows = connection.execute(_HELD, {"of": table}).all()
         return {row.label: row.claim for row in sorted(rows, key=lambda row: row.label)}
 
 
-def held_at(database: LedgerDatabase, table: str, label: datetime) -> int | None:
+def find_held_claim(database: LedgerDatabase, table: str, label: datetime) -> int | None:
     """Return the claim that sealed the held slice of a label; None where the label is not held."""
     with database.read() as connection:
         row = connection.execute(_HELD_AT, {"of": table, "at": label}).first()

@@ -13,7 +13,7 @@ from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import circles_of, readers_of
 from waterclock.ledger import refusals
-from waterclock.ledger.read.inputs import IS_CURRENT, overlapping, with_readers
+from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, with_readers
 from waterclock.ledger.store.schema import AnyRow, batches, inputs
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -36,7 +36,7 @@ _LATER = sa.select(batches.c.table_name, batches.c.label, batches.c.end, batches
 )
 
 
-def resting_on(
+def find_dependent_batches(
     connection: sa.Connection,
     flow: Flow,
     seeds: Mapping[Key, Span],
@@ -63,7 +63,7 @@ def resting_on(
     while spans:
         reached: dict[str, list[Span]] = defaultdict(list)
         for name, of_table in spans.items():
-            for row in _resting(readers, name, of_table, circles.get(name, frozenset()), within):
+            for row in _find_direct_readers(readers, name, of_table, circles.get(name, frozenset()), within):
                 if row[1] not in found[row[0]]:
                     found[row[0]].add(row[1])
                     reached[row[0]].append((row[3] or row[1], row[2]))
@@ -99,7 +99,9 @@ class _Readers:
         names = self._all_below(name)
         rows: dict[str, list[AnyRow]] = {each: [] for each in names}
         for start in range(0, len(names), _CHUNK):
-            for row in self.connection.execute(_READERS, overlapping(names[start : start + _CHUNK], low, high)):
+            for row in self.connection.execute(
+                _READERS, build_overlap_values(names[start : start + _CHUNK], low, high)
+            ):
                 rows[row[6]].append(row)
         for each, of_table in rows.items():
             self._known[each].append(((low, high), of_table))
@@ -113,7 +115,7 @@ class _Readers:
         return sorted(found)
 
 
-def _resting(
+def _find_direct_readers(
     readers: _Readers,
     name: str,
     spans: Iterable[Span],

@@ -28,14 +28,14 @@ from waterclock.batches.facts import (
     OpenClaim,
     Pause,
     TableFacts,
-    missing_of,
+    parse_missing_inputs,
 )
 from waterclock.batches.rebuilding import read_rebuilding
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.read.closings import closings_of, opened_since
+from waterclock.ledger.read.closings import closings_of, find_first_closing_ticks
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import IS_CURRENT
-from waterclock.ledger.read.ripple import Key, resting_on
+from waterclock.ledger.read.ripple import Key, find_dependent_batches
 from waterclock.ledger.read.signatures import SIGNATURE, refused_among
 from waterclock.ledger.store.database import LedgerDatabase, pause_of
 from waterclock.ledger.store.schema import (
@@ -176,16 +176,18 @@ def snapshot(
         }
         claimed = _by_table(connection, _CLAIMS)
         partial = _by_table(connection, _PARTIAL)
-        requested = _requested(connection, asking)
-        doubted = _doubted(connection, flow, (*_flat(requested), *_flat(claimed), *_flat(partial)), most, besides)
-        reads = _reads(connection, doubted, wanted)
+        requested = _read_requested_rows(connection, asking)
+        doubted = _find_uncertain_batches(
+            connection, flow, (*_flat(requested), *_flat(claimed), *_flat(partial)), most, besides
+        )
+        reads = _read_inputs(connection, doubted, wanted)
         facts = _input_facts(connection, found, reads)
         released = {name: {it.label for it in rows if it.requested == RELEASE} for name, rows in requested.items()}
-        covered = {name: _covered(read["coverage"].get(name)) for name in found if name in wanted}
+        covered = {name: _merge_covered_windows(read["coverage"].get(name)) for name in found if name in wanted}
         asked = {name: labels for (_, name), labels in asking.items()}
         wanted_again = {name: [row.label for row in rows] for name, rows in requested.items()}
-        since = opened_since(flow, covered, doubted, asked, wanted_again)
-        reads_of_held = _reads_of_held(connection, read["troubles"])
+        since = find_first_closing_ticks(flow, covered, doubted, asked, wanted_again)
+        reads_of_held = _read_inputs_of_held(connection, read["troubles"])
         facts_of_held = _input_facts(connection, found, reads_of_held)
         latest = _latest(reads, reads_of_held)
         closings = closings_of(connection, flow, covered, doubted, reads, since)
@@ -210,9 +212,9 @@ def snapshot(
                 latest=latest.get(name, {}),
                 codes={it.code: it.labels for it in read["codes"].get(name, ())},
                 seconds_per_batch=row.seconds,
-                stands=_stands((*requested.get(name, ()), *claimed.get(name, ()))),
+                stands=_map_period_starts((*requested.get(name, ()), *claimed.get(name, ()))),
                 dropped_before=row.dropped_before,
-                partial={it.label: missing_of(json.loads(it.missing)) for it in partial.get(name, ())},
+                partial={it.label: parse_missing_inputs(json.loads(it.missing)) for it in partial.get(name, ())},
                 paused=pause_of(row),
                 closings=closings.get(name, {}),
                 closings_from=since.get(name),
@@ -227,7 +229,7 @@ def snapshot(
     )
 
 
-def _requested(connection: sa.Connection, asking: Asking) -> Rows:
+def _read_requested_rows(connection: sa.Connection, asking: Asking) -> Rows:
     """Return the rows that are requested, or may be. Of two requests for one batch the stronger one counts."""
     rows = defaultdict(list, _by_table(connection, _REQUESTED))
     for (verb, name), labels in asking.items():
@@ -253,10 +255,10 @@ def _by_table(
 def _held_back(row: AnyRow, database: LedgerDatabase) -> Pause | None:
     """Return a running `rebuild --all` as a pause, since nothing may be claimed while it runs."""
     found = read_rebuilding(row.rebuilding)
-    return found.pause() if found is not None and found.holds(database.clock()) else None
+    return found.pause() if found is not None and found.is_blocking(database.clock()) else None
 
 
-def _covered(rows: Collection[AnyRow] | None) -> IntervalSet:
+def _merge_covered_windows(rows: Collection[AnyRow] | None) -> IntervalSet:
     return IntervalSet.from_intervals((row.low, row.high) for row in rows) if rows else IntervalSet()
 
 
@@ -283,11 +285,11 @@ def _open_claims(rows: Collection[AnyRow]) -> tuple[OpenClaim, ...]:
     )
 
 
-def _stands(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:
+def _map_period_starts(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:
     return {row.label: row.stands_from for row in rows if row.stands_from is not None}
 
 
-def _doubted(
+def _find_uncertain_batches(
     connection: sa.Connection, flow: Flow, remade: Collection[AnyRow], most: int | None, besides: int
 ) -> Mapping[str, set[datetime]]:
     """Find the batches whose rows may change (suspect, partial, requested, made again) and all that rest on them."""
@@ -295,14 +297,14 @@ def _doubted(
     seeds: dict[Key, tuple[datetime, datetime]] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end) for row in rows
     }
-    return resting_on(connection, flow, seeds, most=most, besides=besides) if seeds else {}
+    return find_dependent_batches(connection, flow, seeds, most=most, besides=besides) if seeds else {}
 
 
 def _flat(rows: Rows) -> Collection[AnyRow]:
     return [row for of_table in rows.values() for row in of_table]
 
 
-def _reads(
+def _read_inputs(
     connection: sa.Connection, doubted: Mapping[str, set[datetime]], wanted: Collection[str]
 ) -> Mapping[str, list[AnyRow]]:
     alike: defaultdict[frozenset[datetime], list[str]] = defaultdict(list)  # names of tables by common labels
@@ -338,7 +340,7 @@ def _input_facts(
     return facts
 
 
-def _reads_of_held(connection: sa.Connection, troubles: Rows) -> Mapping[str, list[AnyRow]]:
+def _read_inputs_of_held(connection: sa.Connection, troubles: Rows) -> Mapping[str, list[AnyRow]]:
     """Return by table the inputs of held attempts, without a query where there are none."""
     found: defaultdict[str, list[AnyRow]] = defaultdict(list)
     if any(row.status == BatchStatus.HELD for of_table in troubles.values() for row in of_table):

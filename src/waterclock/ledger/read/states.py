@@ -38,7 +38,7 @@ def states_of(
     ]
     for key in gaps:
         found.pop(key, None)
-    found |= _first(connection, gaps, _standing_at)
+    found |= _first(connection, gaps, _select_covering_batch)
     heads = {row.name: row.head_version for row, _ in wanted if row.mode == Mode.APPEND}
     return {
         key: slice_of(found[key], heads.get(key[0], _version_of(found[key]))) if key in found else None for key in asked
@@ -84,7 +84,7 @@ def _newest_before(place: str) -> sa.Select[*tuple[Any, ...]]:
     return _current_of(place).where(batches.c.label < at).order_by(batches.c.label.desc())
 
 
-def _standing_at(place: str) -> sa.Select[*tuple[Any, ...]]:
+def _select_covering_batch(place: str) -> sa.Select[*tuple[Any, ...]]:
     at: sa.BindParameter[datetime] = sa.bindparam(f"at_{place}")
     return _current_of(place).where(batches.c.label >= at, batches.c.stands_from < at).order_by(batches.c.label)
 

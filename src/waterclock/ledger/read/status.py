@@ -178,7 +178,7 @@ def newest(
         return [_cell(row) for row in reversed(connection.execute(_NEWEST, values).all())]
 
 
-def made(
+def list_made_labels(
     database: LedgerDatabase, name: str, low: datetime, high: datetime, *, most: int | None = None
 ) -> list[tuple[datetime, str | None]]:
     """Return the labels in `[low, high)` that readers see, with the code that made each, oldest first.
@@ -206,7 +206,7 @@ def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
         return int(labels), int(rows)
 
 
-def settled(
+def read_settled_labels(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> Settled:
     """Return which labels in `[low, high)` are done, and the stored batches in other states.
@@ -230,7 +230,7 @@ def _labels(listed: str) -> tuple[datetime, ...]:
     return tuple(map(from_micros, sorted(map(int, listed.split(",")))))
 
 
-def warned(
+def read_row_warnings(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> dict[tuple[str, datetime], tuple[str, ...]]:
     """Return the warnings about rows that readers see, for batches with a label in `[low, high)` that have any."""
@@ -274,7 +274,9 @@ def status_columns(
     where = f" WHERE {' AND '.join(said)}" if said else ""
     listed = ", ".join(f'"{column}"' for column in columns) or "1"
     asked = sa.text(f"SELECT {listed} FROM waterclock_{name}{where} ORDER BY {_ORDER[name]}")
-    query = _said(asked.bindparams(*(sa.bindparam(it, type_=NAME) for it in bound if it.startswith("n"))), columns)
+    query = _type_name_columns(
+        asked.bindparams(*(sa.bindparam(it, type_=NAME) for it in bound if it.startswith("n"))), columns
+    )
     found: list[list[Any]] = [[] for _ in columns or ("",)]
     with database.read() as connection:
         for rows in connection.execution_options(yield_per=_PAGE).execute(query, bound).partitions():
@@ -297,7 +299,7 @@ def _condition(bound: dict[str, str | int], column: str, operator: str, values: 
     return f'"{column}" {operator} :{names[0]}'
 
 
-def _said(query: sa.TextClause, columns: Iterable[str]) -> sa.TextualSelect:
+def _type_name_columns(query: sa.TextClause, columns: Iterable[str]) -> sa.TextualSelect:
     """Set the type of name columns, as in the ledger's other queries."""
     return query.columns(**{column: NAME for column in columns if column in _NAMES_SAID})
 
@@ -309,7 +311,7 @@ def status_rows(database: LedgerDatabase, name: str) -> Iterator[dict[str, Any]]
     """
     types = STATUS_TABLES[name]
     with database.read() as connection:
-        query = _said(sa.text(f"SELECT * FROM waterclock_{name} ORDER BY {_ORDER[name]}"), types)
+        query = _type_name_columns(sa.text(f"SELECT * FROM waterclock_{name} ORDER BY {_ORDER[name]}"), types)
         with connection.execution_options(yield_per=_PAGE).execute(query) as rows:
             for row in rows.mappings():
                 yield {column: _public(row[column], kind) for column, kind in types.items()}

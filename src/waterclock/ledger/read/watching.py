@@ -151,7 +151,7 @@ def newest_made(database: LedgerDatabase, names: Collection[str], most: int) -> 
                 first[at] = row
     found: dict[str, list[MadeLabel]] = {}
     for name, label in sorted(first):
-        found.setdefault(name, []).append(_made(first[name, label]))
+        found.setdefault(name, []).append(_build_made_label(first[name, label]))
     return {name: tuple(labels) for name, labels in found.items()}
 
 
@@ -170,7 +170,7 @@ def empty_at_last(database: LedgerDatabase, names: Collection[str]) -> frozenset
         return frozenset(connection.execute(_EMPTY, {"names": sorted(names)}).scalars())
 
 
-def _made(row: AnyRow) -> MadeLabel:
+def _build_made_label(row: AnyRow) -> MadeLabel:
     put_forward = timedelta(0) if row.now is None else row.now - row.started_at
     if abs(put_forward) < _STARTING:
         put_forward = timedelta(0)

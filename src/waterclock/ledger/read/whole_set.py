@@ -62,7 +62,7 @@ def current_of(database: LedgerDatabase, name: str) -> list[Current]:
         return [Current(_result(row), row.claim, row.code or "") for row in connection.execute(_MADE, {"of": name})]
 
 
-def reads_of(database: LedgerDatabase, name: str) -> Mapping[datetime, tuple[Input, ...]]:
+def read_inputs_by_label(database: LedgerDatabase, name: str) -> Mapping[datetime, tuple[Input, ...]]:
     """Return the inputs of a table's current revisions, by label, in the order of their reads."""
     found: defaultdict[datetime, list[Input]] = defaultdict(list)
     with database.read() as connection:
@@ -71,7 +71,7 @@ def reads_of(database: LedgerDatabase, name: str) -> Mapping[datetime, tuple[Inp
     return {label: tuple(reads) for label, reads in found.items()}
 
 
-def skipped_of(database: LedgerDatabase, name: str) -> list[tuple[datetime, datetime]]:
+def list_skipped_windows(database: LedgerDatabase, name: str) -> list[tuple[datetime, datetime]]:
     """Return the windows of a table that a user skipped."""
     with database.read() as connection:
         return [(row.label, row.end) for row in connection.execute(_SKIPPED, {"of": name})]

@@ -93,7 +93,7 @@ def _is_plain(url: sa.URL) -> bool:
 
 
 @contextmanager
-def telling(url: sa.URL, *, may_repeat: bool = False) -> Iterator[None]:
+def translate_database_errors(url: sa.URL, *, may_repeat: bool = False) -> Iterator[None]:
     """Convert database errors into the ledger's errors.
 
     Raises  E415 where it is locked, E416 where it refuses the login or a statement, E422 where it is damaged, E423
@@ -106,12 +106,12 @@ def telling(url: sa.URL, *, may_repeat: bool = False) -> Iterator[None]:
             case Failure.AWAY:
                 raise refused_databases.away(url, error, may_repeat=may_repeat) from error
             case Failure.NOT_LET_IN:
-                raise refused_databases.not_let_in(url, error) from error
+                raise refused_databases.login_error(url, error) from error
             case Failure.NO_DATABASE:
                 raise refused_databases.no_database(url, error) from error
             case Failure.BUSY:
                 raise refused_databases.busy(url, error) from error
             case Failure.DAMAGED:
-                raise refusals.damaged(url, error) from error
+                raise refusals.damaged_ledger_error(url, error) from error
             case _:
-                raise refused_databases.failed(url, error) from error
+                raise refused_databases.refused_operation_error(url, error) from error

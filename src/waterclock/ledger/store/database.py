@@ -23,7 +23,7 @@ from waterclock.batches.rebuilding import Rebuilding, read_rebuilding
 from waterclock.ledger import refusals, refused_databases
 from waterclock.ledger.store import names as names_at_rest
 from waterclock.ledger.store import postgres, schema
-from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, telling
+from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, translate_database_errors
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
@@ -187,16 +187,16 @@ class LedgerDatabase:
 
     def exists(self) -> bool:
         """Return whether anything exists at the ledger's place."""
-        with telling(self.url):
+        with translate_database_errors(self.url):
             return self.backend.exists(self._engine, self.url)
 
     def make_room(self) -> None:
         """Create the place of a new ledger."""
         try:
-            with telling(self.url):
+            with translate_database_errors(self.url):
                 self.backend.make_room(self._engine, self.url)
         except OSError as error:
-            raise refused_databases.failed(self.url, error) from error
+            raise refused_databases.refused_operation_error(self.url, error) from error
 
     def bring_up_to_date(self) -> None:
         """Create the tables of a new ledger, or upgrade those of an older one; free where they are up to date.
@@ -247,7 +247,9 @@ class LedgerDatabase:
         with self._turn, self._transaction(writes=True, first=(raising, values)) as transaction:
             at, row = self.clock(), transaction.first
             if row is None:
-                raise refusals.moved(self.url, transaction.connection.execute(_MOVED).scalar() or "nowhere")
+                raise refusals.moved_ledger_error(
+                    self.url, transaction.connection.execute(_MOVED).scalar() or "nowhere"
+                )
             transaction.number = row.transaction
             self._look_for_renames(transaction.connection)
             if isinstance(self.clock, postgres.ServerClock):
@@ -281,8 +283,8 @@ class LedgerDatabase:
 
     @contextmanager
     def _transaction(self, *, writes: bool, first: Said | None = None) -> Iterator[_Transaction]:
-        with telling(self.url, may_repeat=self._was_reached), self._one_at_a_time:
-            connection, answer = self._begun(writes=writes, first=first)
+        with translate_database_errors(self.url, may_repeat=self._was_reached), self._one_at_a_time:
+            connection, answer = self._begin_or_wait(writes=writes, first=first)
             transaction = _Transaction(connection, self.backend, answer)
             try:
                 yield transaction
@@ -293,7 +295,7 @@ class LedgerDatabase:
             finally:
                 connection.close()
 
-    def _begun(self, *, writes: bool, first: Said | None = None) -> tuple[sa.Connection, Any]:
+    def _begin_or_wait(self, *, writes: bool, first: Said | None = None) -> tuple[sa.Connection, Any]:
         """Open a connection and begin a transaction; wait for a server that was reached before.
 
         It also waits for a server that refuses the login, since a changed password may follow here soon.
@@ -367,7 +369,7 @@ class LedgerDatabase:
 
     def _was_committed(self, number: int) -> bool:
         while True:
-            connection, _ = self._begun(writes=False)
+            connection, _ = self._begin_or_wait(writes=False)
             try:
                 outcome = self.backend.outcome_of(connection, number)
             finally:

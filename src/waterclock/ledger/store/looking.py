@@ -16,7 +16,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from waterclock.ledger.store.backend import parse_url, telling
+from waterclock.ledger.store.backend import parse_url, translate_database_errors
 from waterclock.ledger.store.database import NEWEST_SCHEMA, LedgerDatabase
 
 R = TypeVar("R")
@@ -40,7 +40,7 @@ def look(url: str, ask: Callable[[LedgerDatabase], R]) -> R | None:
     """
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
-        return _asked(LedgerDatabase(parsed), ask)
+        return _query_and_close(LedgerDatabase(parsed), ask)
     path = Path(str(parsed.database))
     for _ in range(_MOST_LOOKS):
         try:
@@ -50,11 +50,11 @@ def look(url: str, ask: Callable[[LedgerDatabase], R]) -> R | None:
         if not before.st_size:
             return None
         is_still = not _has_writer(path)
-        answer = _asked(_opened(parsed, path, is_still=is_still), ask)
+        answer = _query_and_close(_open_read_only(parsed, path, is_still=is_still), ask)
         after = path.stat()
         if not is_still or (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size):
             return answer
-    return _asked(_opened(parsed, path, is_still=False), ask)
+    return _query_and_close(_open_read_only(parsed, path, is_still=False), ask)
 
 
 def _has_writer(path: Path) -> bool:
@@ -65,7 +65,7 @@ def _has_writer(path: Path) -> bool:
         return False
 
 
-def _opened(url: sa.URL, path: Path, *, is_still: bool) -> LedgerDatabase:
+def _open_read_only(url: sa.URL, path: Path, *, is_still: bool) -> LedgerDatabase:
     database = LedgerDatabase(url)
     at = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if is_still else ''}"
 
@@ -77,9 +77,9 @@ def _opened(url: sa.URL, path: Path, *, is_still: bool) -> LedgerDatabase:
     return database
 
 
-def _asked(database: LedgerDatabase, ask: Callable[[LedgerDatabase], R]) -> R | None:
+def _query_and_close(database: LedgerDatabase, ask: Callable[[LedgerDatabase], R]) -> R | None:
     try:
-        with telling(database.url):
+        with translate_database_errors(database.url):
             if not database.exists():
                 return None
             found = database.found_schema()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from waterclock.errors import nearest
 from waterclock.ledger import refusals
 from waterclock.ledger.store import postgres
-from waterclock.ledger.store.backend import parse_url, telling
+from waterclock.ledger.store.backend import parse_url, translate_database_errors
 from waterclock.ownership import make_private_folder
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ def require_known(url: str) -> None:
         postgres.create_engine(parsed).dispose()
 
 
-def shown(url: str) -> str:
+def redact_url_text(url: str) -> str:
     """Return a ledger's URL for display, without its password."""
-    return url if url.startswith("sqlite:///") else refusals.shown(parse_url(url))
+    return url if url.startswith("sqlite:///") else refusals.redact_url(parse_url(url))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,28 +123,28 @@ class _Schema:
 
     @property
     def name(self) -> str:
-        return refusals.shown(self.url)
+        return refusals.redact_url(self.url)
 
     def is_taken(self) -> bool:
-        with opened(self.url) as engine:
+        with open_server(self.url) as engine:
             return postgres.exists(engine, self.url)
 
     def others(self, project: str) -> list[str]:
         own = postgres.schema_of(self.url)
-        with opened(self.url) as engine:
+        with open_server(self.url) as engine:
             found = postgres.schemas_of(engine, project)
         others = [name for name in found if name not in {own, self._draft} and not _ASIDE.search(name)]
         return list(dict.fromkeys([*nearest(own, others), *others]))
 
     def empty_draft(self) -> str:
-        with opened(self.url) as engine:
+        with open_server(self.url) as engine:
             postgres.drop(engine, self._draft)
-        return postgres.named(self.url, self._draft).render_as_string(hide_password=False)
+        return postgres.with_schema(self.url, self._draft).render_as_string(hide_password=False)
 
     def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
         schema = postgres.schema_of(self.url)
         aside = f"{schema}_{at:%Y%m%dT%H%M%SZ}".lower()
-        with opened(self.url) as engine:
+        with open_server(self.url) as engine:
             is_moved = postgres.put_in_place(engine, draft=self._draft, schema=schema, aside=aside, replaces=replaces)
         if is_moved is None:
             raise refusals.ledger_there(self.name, may_force=False)
@@ -156,11 +156,11 @@ class _Schema:
 
 
 @contextmanager
-def opened(url: sa.URL) -> Iterator[sa.Engine]:
+def open_server(url: sa.URL) -> Iterator[sa.Engine]:
     """Open a server for operations on a whole schema, and convert its errors into the ledger's errors."""
     engine = postgres.create_engine(url)
     try:
-        with telling(url):
+        with translate_database_errors(url):
             yield engine
     finally:
         engine.dispose()

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from waterclock.ledger import refusals
 from waterclock.ledger.store.failure import Failure
-from waterclock.ledger.store.postgres_messages import send, written
+from waterclock.ledger.store.postgres_messages import render_statement, send
 from waterclock.ledger.store.texts import written_json
 from waterclock.postgres_refusals import Refused, connect, refusal_of
 
@@ -83,9 +83,9 @@ def _require_options(url: sa.URL) -> None:
 
 def begin(connection: sa.Connection, url: sa.URL, *, writes: bool, first: tuple[sa.Executable, Any] | None) -> Any:
     """Begin a transaction in the ledger's schema and execute its first statement, in one message to the server."""
-    texts = [_WRITE if writes else _READ, f"SET LOCAL search_path = {_quoted(schema_of(url))}"]
+    texts = [_WRITE if writes else _READ, f"SET LOCAL search_path = {_quote_identifier(schema_of(url))}"]
     if first is not None:
-        texts.append(written(connection, *first))
+        texts.append(render_statement(connection, *first))
     return send(connection, texts, answers=first is not None)
 
 
@@ -99,7 +99,7 @@ def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False
             texts = []
             connection.execute(statement, rows)
         else:
-            texts += [written(connection, statement, row) for row in rows]
+            texts += [render_statement(connection, statement, row) for row in rows]
     send(connection, [*texts, "COMMIT"] if commits else texts)
 
 
@@ -109,7 +109,7 @@ def schema_of(url: sa.URL) -> str:
     return said if isinstance(said, str) else said[-1]
 
 
-def named(url: sa.URL, schema: str) -> sa.URL:
+def with_schema(url: sa.URL, schema: str) -> sa.URL:
     """Return the URL of a ledger in another schema of the same database."""
     return url.update_query_dict({"schema": schema})
 
@@ -145,7 +145,7 @@ def exists(engine: sa.Engine, url: sa.URL) -> bool:
     """Return whether the schema exists and is not empty."""
     with engine.connect() as connection:
         asked = sa.text("SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(:name))")
-        return bool(connection.execute(asked, {"name": _quoted(schema_of(url))}).scalar())
+        return bool(connection.execute(asked, {"name": _quote_identifier(schema_of(url))}).scalar())
 
 
 def schemas_of(engine: sa.Engine, project: str) -> list[str]:
@@ -160,7 +160,9 @@ def schemas_of(engine: sa.Engine, project: str) -> list[str]:
     with engine.connect() as connection:
         names = connection.execute(sa.text(asked)).scalars().all()
         told = {"project": project}
-        return [name for name in names if connection.execute(sa.text(whose.format(_quoted(name))), told).first()]
+        return [
+            name for name in names if connection.execute(sa.text(whose.format(_quote_identifier(name))), told).first()
+        ]
 
 
 def make_room(engine: sa.Engine, url: sa.URL) -> None:
@@ -168,7 +170,7 @@ def make_room(engine: sa.Engine, url: sa.URL) -> None:
     with engine.connect() as connection:
         connection.execute(sa.text("SELECT pg_advisory_lock(hashtext('waterclock'))"))
         try:
-            connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema_of(url))}"))
+            connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {_quote_identifier(schema_of(url))}"))
         finally:
             connection.execute(sa.text("SELECT pg_advisory_unlock(hashtext('waterclock'))"))
 
@@ -176,7 +178,7 @@ def make_room(engine: sa.Engine, url: sa.URL) -> None:
 def drop(engine: sa.Engine, schema: str) -> None:
     """Remove a schema with all of its contents."""
     with engine.connect() as connection:
-        connection.execute(sa.text(f"DROP SCHEMA IF EXISTS {_quoted(schema)} CASCADE"))
+        connection.execute(sa.text(f"DROP SCHEMA IF EXISTS {_quote_identifier(schema)} CASCADE"))
 
 
 def put_in_place(engine: sa.Engine, *, draft: str, schema: str, aside: str, replaces: bool) -> bool | None:
@@ -188,13 +190,15 @@ def put_in_place(engine: sa.Engine, *, draft: str, schema: str, aside: str, repl
         connection.exec_driver_sql("BEGIN", execution_options={"no_parameters": True})
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('waterclock'))"))
         asked = sa.text("SELECT to_regnamespace(:name) IS NOT NULL")
-        is_there = bool(connection.execute(asked, {"name": _quoted(schema)}).scalar())
+        is_there = bool(connection.execute(asked, {"name": _quote_identifier(schema)}).scalar())
         full = sa.text("SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(:name))")
-        if not replaces and connection.execute(full, {"name": _quoted(schema)}).scalar():
+        if not replaces and connection.execute(full, {"name": _quote_identifier(schema)}).scalar():
             return None
         if is_there:
-            connection.execute(sa.text(f"ALTER SCHEMA {_quoted(schema)} RENAME TO {_quoted(aside)}"))
-        connection.execute(sa.text(f"ALTER SCHEMA {_quoted(draft)} RENAME TO {_quoted(schema)}"))
+            connection.execute(
+                sa.text(f"ALTER SCHEMA {_quote_identifier(schema)} RENAME TO {_quote_identifier(aside)}")
+            )
+        connection.execute(sa.text(f"ALTER SCHEMA {_quote_identifier(draft)} RENAME TO {_quote_identifier(schema)}"))
         connection.commit()
         return is_there
 
@@ -262,5 +266,5 @@ def _text(column: str, form: str) -> str:
     return f"to_char(TIMESTAMP 'epoch' + {column} * INTERVAL '1 microsecond', '{form}') COLLATE \"C\""
 
 
-def _quoted(name: str) -> str:
+def _quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

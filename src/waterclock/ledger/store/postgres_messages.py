@@ -34,11 +34,11 @@ def send(connection: sa.Connection, texts: Sequence[str], *, answers: bool = Fal
         raise sa.exc.DBAPIError(None, None, error, connection_invalidated=driver.closed) from error
 
 
-def written(connection: sa.Connection, statement: sa.Executable, values: Mapping[str, Any]) -> str:
+def render_statement(connection: sa.Connection, statement: sa.Executable, values: Mapping[str, Any]) -> str:
     """Return a statement's text with its values, as the server parses it."""
     import psycopg
 
-    compiled, writers = _compiled(statement, tuple(values), connection.dialect)
+    compiled, writers = _compile_statement(statement, tuple(values), connection.dialect)
     said = compiled.construct_params(values)
     for name, write in writers.items():
         said[name] = write(said[name])
@@ -47,7 +47,7 @@ def written(connection: sa.Connection, statement: sa.Executable, values: Mapping
 
 
 @lru_cache(maxsize=256)
-def _compiled(statement: Any, names: tuple[str, ...], dialect: sa.Dialect) -> tuple[Any, Mapping[str, Any]]:
+def _compile_statement(statement: Any, names: tuple[str, ...], dialect: sa.Dialect) -> tuple[Any, Mapping[str, Any]]:
     """Return a statement compiled for the dialect, and the converters of those values that need one."""
     compiled = statement.compile(dialect=dialect, column_keys=names)
     writers = {

@@ -136,7 +136,7 @@ def drop_windows(
         )
 
 
-def dropped_before(database: LedgerDatabase, table: str, *, by: datetime) -> datetime | None:
+def find_drop_boundary(database: LedgerDatabase, table: str, *, by: datetime) -> datetime | None:
     """Return the instant before which RETAIN had dropped all windows of a table, as of `by`; None for nothing."""
     with database.read() as connection:
         row = connection.execute(_DROPPED, {"of": table, "by": by}).first()

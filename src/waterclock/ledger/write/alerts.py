@@ -76,7 +76,7 @@ def record_look(database: LedgerDatabase, decide: Decide, *, since: int, up_to: 
             connection.execute(_FIRST_TURN, {"id": 1, "sequence": 0, "at": now - LOOKED_BEFORE})
         if connection.execute(_SEEN).scalar_one() != since:
             return None
-        come = decide(_known(connection, now), now)
+        come = decide(_read_known_alerts(connection, now), now)
         for alert in come.changed:
             connection.execute(_DROP, {"which": alert.number})
             connection.execute(_PUT, _row(alert))
@@ -134,7 +134,7 @@ def note_lost(database: LedgerDatabase, number: int, error: str, again: timedelt
         connection.execute(_LOST, {"which": number, "said": error, "again": now + again})
 
 
-def _known(connection: sa.Connection, now: datetime) -> KnownAlerts:
+def _read_known_alerts(connection: sa.Connection, now: datetime) -> KnownAlerts:
     recent: dict[str, tuple[datetime, ...]] = {}
     for row in connection.execute(_NEWEST, {"since": now - _RECENT}):
         recent[row.target] = (*recent.get(row.target, ()), row.at)

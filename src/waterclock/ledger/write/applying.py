@@ -73,7 +73,7 @@ def apply(
     batches whose labels would change their meaning (E405) keeps its kind, mode, cadence and keys here.
     Raises  E404 for a ledger of another project, and as `rename_tables`
     """
-    found = applied(database)
+    found = read_applied_flow(database)
     if found is not None and found.fingerprint == flow.fingerprint:
         with database.read() as connection:
             row = connection.execute(_PROJECT).one()
@@ -125,7 +125,7 @@ def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
     raise_all(errors)
 
 
-def applied(database: LedgerDatabase) -> Applied | None:
+def read_applied_flow(database: LedgerDatabase) -> Applied | None:
     """Return the flow that claims must carry; None before the first."""
     with database.read() as connection:
         row = connection.execute(_NEWEST_FLOW).first()

@@ -60,7 +60,7 @@ def renew(database: LedgerDatabase, held: Claim) -> Claim:
     with database.write() as write:
         until = write.at + timedelta(seconds=held.request.lease_seconds)
         if write.execute(_RENEW, {"number_": held.number, "until": until}).rowcount == 0:
-            raise _closed(write, held.number)
+            raise _closed_claim_error(write, held.number)
     return replace(held, lease_until=until)
 
 
@@ -110,7 +110,7 @@ def close(write: Write, number: int, status: str, *, why: str | None = None, is_
     values = {"number_": number, "as_": status, "closed": write.at, "why": why, "transient": is_transient}
     row = write.execute(_CLOSE, values).first()
     if row is None:
-        raise _closed(write, number)
+        raise _closed_claim_error(write, number)
     return int(row.claimed_sequence)
 
 
@@ -128,8 +128,8 @@ def put_back(write: Write, number: int, labels: Iterable[datetime]) -> None:
         write.execute(_PUT_BACK, rows)
 
 
-def _closed(write: Write, number: int) -> refusals.ClaimClosed:
-    return refusals.closed(number, write.execute(_STATUS, {"number_": number}).scalar())
+def _closed_claim_error(write: Write, number: int) -> refusals.ClaimClosed:
+    return refusals.closed_claim_error(number, write.execute(_STATUS, {"number_": number}).scalar())
 
 
 def _log(write: Write, kind: str, held: Claim, data: Mapping[str, Any], *, who: str | None = None) -> None:

@@ -113,7 +113,7 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
-            raise refusals.not_applied(request.flow, write.flow)
+            raise refusals.unapplied_flow_error(request.flow, write.flow)
         known, before = _at_hand(write, request)
         # checked in the claiming transaction: a runner that planned before the pause claims nothing after it
         if pause := pause_of(known[request.table]) or write.paused:
@@ -179,7 +179,7 @@ def _refuse_second(write: Write, request: ClaimRequest, table_type: str) -> None
         if table_type == TableType.REGULAR or row.label in asked:
             labels = tuple(other.label for other in rows if other.number == row.number)
             holder = OpenClaim(row.number, labels, row.runner, row.lease_until)
-            raise refusals.held(request.table, row.label if row.label in asked else None, holder)
+            raise refusals.already_claimed_error(request.table, row.label if row.label in asked else None, holder)
 
 
 def _refuse_full(write: Write, request: ClaimRequest) -> None:
@@ -198,7 +198,7 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
         sealed = request.held.get(row.label)
         is_asked = request.restates is not None or is_release(row.requested)
         if sealed is not None and not (is_asked and (row.status, row.claim) == (BatchStatus.HELD.value, sealed)):
-            raise _not_held(request.table, row.label)
+            raise _unreleasable_batch_error(request.table, row.label)
         if request.seen.get(row.label, row.current_claim) != row.current_claim:
             raise refusals.read_since(request.table, row.label, row.current_claim)
         is_asked = row.requested is not None or row.is_suspect or row.missing is not None
@@ -207,7 +207,7 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
             raise refusals.already_done(request.table, row.label, row.current_claim)
 
 
-def _not_held(table: str, label: datetime) -> refusals.ClaimRefused:
+def _unreleasable_batch_error(table: str, label: datetime) -> refusals.ClaimRefused:
     """Build the error for a held batch that a user has released, made again or skipped meanwhile."""
     return refusals.ClaimRefused(
         "E756",
@@ -223,7 +223,7 @@ def _check_closings(write: Write, request: ClaimRequest) -> None:
         return
     known = write.execute(_TICKS, {"of": request.table, "labels": sorted(request.closed)})
     for label in (row.label for row in known if row.tick != request.closed[row.label]):
-        raise refusals.closing_changed(request.table, label)
+        raise refusals.reopened_window_error(request.table, label)
 
 
 def _check_inputs(write: Write, request: ClaimRequest, known: Mapping[str, AnyRow]) -> None:

@@ -16,7 +16,7 @@ from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.clock import compare_clock
 from waterclock.ledger.read.content import weight
-from waterclock.ledger.read.inputs import any_readers, overlapping
+from waterclock.ledger.read.inputs import any_readers, build_overlap_values
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import NAME, AnyRow, batches, inputs, items, ledger, revisions, tables, versions
 from waterclock.ledger.write.claim_endings import close, put_back
@@ -135,13 +135,13 @@ def record(
     row, before = _before(write, held, results)
     weights = {found.label: weight(found.label, found.digest, found.rows, held.number) for found in results}
     changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
-    moved = _moved(results, before, changed, row.mode)
+    moved = _find_changed_spans(results, before, changed, row.mode)
     cover(write.connection, table, IntervalSet.from_intervals(map(_span, results)))
     if write.last_recorded is None or at > write.last_recorded:
         write.last_recorded = at
         write.later(_MOVE_LAST_RECORDED, {"to": at})
     write.later(_ADD_REVISIONS, [_revision(write, at, held, found) for found in results])
-    finished = [_finished(at, held, found, weights[found.label]) for found in results]
+    finished = [_build_batch_values(at, held, found, weights[found.label]) for found in results]
     write.later(_FINISH, [values | {"claimed": claimed} for values in finished])
     put_back(write, held.number, set(held.request.labels) - before.keys())
     _map_versions(write, held, row, results)
@@ -183,7 +183,7 @@ def _before(write: Write, held: Claim, results: Sequence[BatchResult]) -> tuple[
     labels = [found.label for found in results]
     spans = [_span(found) for found in results]
     values = {"of": held.request.table, "labels": labels, "number_": held.number}
-    values |= overlapping([held.request.table], min(low for low, _ in spans), max(high for _, high in spans))
+    values |= build_overlap_values([held.request.table], min(low for low, _ in spans), max(high for _, high in spans))
     rows = write.execute(_BEFORE, values).all()
     before = {row.label: row for row in rows if row.label is not None}
     for label in labels:
@@ -218,7 +218,7 @@ def _revision(write: Write, at: datetime, held: Claim, found: BatchResult) -> di
     }
 
 
-def _finished(at: datetime, held: Claim, found: BatchResult, weighs: tuple[int, int]) -> dict[str, Any]:
+def _build_batch_values(at: datetime, held: Claim, found: BatchResult, weighs: tuple[int, int]) -> dict[str, Any]:
     return {
         "of": held.request.table,
         "at": found.label,
@@ -243,7 +243,7 @@ def _span(found: BatchResult) -> tuple[datetime, datetime]:
     return (found.label if found.stands_from is None else found.stands_from), found.end
 
 
-def _moved(
+def _find_changed_spans(
     results: Sequence[BatchResult], before: Mapping[datetime, AnyRow], changed: Sequence[datetime], mode: str
 ) -> IntervalSet:
     """Return the spans where readers may find other data now: those of changed slices, old and new.

@@ -41,7 +41,7 @@ def cover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
     for low, high in spans:
         if connection.execute(_LENGTHEN, {"name": table, "since": low, "until": high}).rowcount:
             continue
-        found = _touching(connection, table, low, high)
+        found = _read_touching_intervals(connection, table, low, high)
         if any(start <= low and high <= end for start, end in found):
             continue
         _put(connection, table, found, IntervalSet.from_intervals([*found, (low, high)]))
@@ -50,11 +50,11 @@ def cover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
 def uncover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
     """Remove spans from the covered ones."""
     for low, high in spans:
-        found = _touching(connection, table, low, high)
+        found = _read_touching_intervals(connection, table, low, high)
         _put(connection, table, found, IntervalSet.from_intervals(found) - IntervalSet.from_intervals([(low, high)]))
 
 
-def _touching(connection: sa.Connection, table: str, low: datetime, high: datetime) -> list[Interval]:
+def _read_touching_intervals(connection: sa.Connection, table: str, low: datetime, high: datetime) -> list[Interval]:
     rows = connection.execute(_TOUCHING, {"name": table, "since": low, "until": high})
     return [(row.low, row.high) for row in rows]
 

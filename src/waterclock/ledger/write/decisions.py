@@ -18,8 +18,8 @@ from waterclock.batches.facts import (
     STRENGTH,
     BatchStatus,
     before_release,
+    build_release_request,
     is_release,
-    releasing,
 )
 from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
@@ -74,7 +74,7 @@ def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Windo
     """
     with database.write() as write:
         _check_table(write, table)
-        known = _known(write, table, [window.start for window in windows])
+        known = _read_batches(write, table, [window.start for window in windows])
         for row in known.values():
             if row.current_claim is not None:
                 raise refusals.impossible(
@@ -113,7 +113,7 @@ def retry(
     """
     with database.write() as write:
         _check_table(write, table)
-        known = _known(write, table, labels)
+        known = _read_batches(write, table, labels)
         troubled = [row for row in known.values() if row.status in _UNDONE]
         for row in known.values():
             _refuse_running(table, row, "tried again")
@@ -160,7 +160,7 @@ def request_again(
     write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
 ) -> tuple[datetime, ...]:
     """Request the same as `request_restate`, as part of a larger transaction."""
-    known = _known(write, table, labels)
+    known = _read_batches(write, table, labels)
     for label in labels:
         if label not in known or known[label].current_claim is None:
             raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
@@ -184,7 +184,7 @@ def request_backfill(
     """
     with database.write() as write:
         _check_table(write, table)
-        known = _known(write, table, labels)
+        known = _read_batches(write, table, labels)
         old = [row.label for row in known.values() if (row.status, row.current_claim, row.requested) == (None,) * 3]
         new = sorted({*labels} - known.keys())
         told = {"of": table, "sequence": write.sequence, "verb": BACKFILL}
@@ -205,13 +205,13 @@ def request_release(
     """
     with database.write() as write:
         _check_table(write, table)
-        known = _known(write, table, labels)
+        known = _read_batches(write, table, labels)
         for label in labels:
             if label not in known or known[label].status != BatchStatus.HELD:
                 raise refusals.impossible(table, label, "cannot be released", why="it is not held")
         rows = [known[label] for label in sorted(labels)]
         told = {"of": table, "sequence": write.sequence}
-        _each(write, _REQUEST, [told | {"at": row.label, "verb": releasing(row.requested)} for row in rows])
+        _each(write, _REQUEST, [told | {"at": row.label, "verb": build_release_request(row.requested)} for row in rows])
         _log_each(write, f"{RELEASE} requested", table, rows, who, why)
         return tuple(row.label for row in rows)
 
@@ -222,7 +222,7 @@ def refuse_release(database: LedgerDatabase, table: str, label: datetime, *, who
     An earlier request for the batch, such as to recollect it, counts again when a user has it retried.
     """
     with database.write() as write:
-        asked = _end_releases(write, table, _known(write, table, [label]).values())
+        asked = _end_releases(write, table, _read_batches(write, table, [label]).values())
         if asked:
             _log_each(write, "release refused", table, asked, who, why)
 
@@ -231,11 +231,11 @@ def _end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyR
     """Restore the requests that batches had before their release request. Return the batches with such a request."""
     asked = [row for row in rows if is_release(row.requested)]
     told = {"of": table, "sequence": write.sequence}
-    _each(write, _REQUEST, [told | {"at": row.label, "verb": _asked_before(row)} for row in asked])
+    _each(write, _REQUEST, [told | {"at": row.label, "verb": _find_earlier_request(row)} for row in asked])
     return asked
 
 
-def _asked_before(row: AnyRow) -> str | None:
+def _find_earlier_request(row: AnyRow) -> str | None:
     before = before_release(row.requested)
     if before is None and row.current_claim is not None and not row.is_suspect and row.missing is None:
         return RECOMPUTE  # an older ledger did not store the earlier request
@@ -268,7 +268,7 @@ def withdraw(
     with database.write() as write:
         _check_table(write, table)
         # windows reopened by late rows must be made: the table of late rows no longer has these rows
-        asked = [row for row in _known(write, table, labels).values() if row.requested not in {None, REOPEN}]
+        asked = [row for row in _read_batches(write, table, labels).values() if row.requested not in {None, REOPEN}]
         for row in asked:
             _refuse_running(table, row, "taken back")
         held = _end_releases(write, table, asked)
@@ -288,7 +288,7 @@ def withdraw(
 def end_following(database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str) -> None:
     """Remove the request to follow from those of `labels` that have it, since none of their inputs has changed."""
     with database.write() as write:
-        asked = [row for row in _known(write, table, labels).values() if row.requested == FOLLOW]
+        asked = [row for row in _read_batches(write, table, labels).values() if row.requested == FOLLOW]
         told = {"of": table, "verb": None, "sequence": None}
         _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
         _log_each(write, "needs not follow", table, asked, who)
@@ -313,7 +313,7 @@ def _check_table(write: Write, table: str) -> None:
         raise refusals.unknown_table(table, names)
 
 
-def _known(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
+def _read_batches(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
     asked = sorted(set(labels))
     found: dict[datetime, AnyRow] = {}
     for start in range(0, len(asked), _CHUNK):

@@ -19,12 +19,12 @@ def refuse_moved(database: LedgerDatabase) -> None:
 
     Raises  E425
     """
-    to = _moved_to(database)
+    to = _read_new_location(database)
     if to is not None:
-        raise refusals.moved(database.url, to)
+        raise refusals.moved_ledger_error(database.url, to)
 
 
-def _moved_to(database: LedgerDatabase) -> str | None:
+def _read_new_location(database: LedgerDatabase) -> str | None:
     with database.read() as connection:
         found: str | None = connection.execute(_MOVED).scalar()
         return found
@@ -35,7 +35,7 @@ def close_for(database: LedgerDatabase, to: str, *, who: str) -> None:
 
     Raises  E425 where it was moved elsewhere, E426 where claims are open
     """
-    if _moved_to(database) == to:
+    if _read_new_location(database) == to:
         return
     with database.write() as write:
         # claims with an expired lease cannot be recorded here any more; they are taken over in the new ledger
@@ -55,8 +55,8 @@ def require_closed_for(database: LedgerDatabase, to: str) -> None:
 
     Raises  E426 where it was opened again
     """
-    if _moved_to(database) != to:
-        raise refusals.opened_again(database.url)
+    if _read_new_location(database) != to:
+        raise refusals.concurrent_move_error(database.url)
 
 
 def open_again(database: LedgerDatabase) -> None:

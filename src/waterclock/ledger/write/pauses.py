@@ -30,12 +30,12 @@ def pause_tables(database: LedgerDatabase, names: Collection[str], *, who: str, 
     Raises  E430 where each is paused already, E412 for an unknown table
     """
     with database.write() as write:
-        known = _known(write, names)
+        known = _check_known_tables(write, names)
         new = tuple(name for name in names if known[name].paused_at is None)
         if not new:
             raise _paused_already({name: pause_of(known[name]) for name in names})
         for name in new:
-            write.execute(_PAUSE, {"of": name} | _said(write, who, why))
+            write.execute(_PAUSE, {"of": name} | _build_pause_values(write, who, why))
             write.log(PAUSED, who=who, table=name, data={"why": why})
         return new
 
@@ -50,7 +50,7 @@ def pause_all(database: LedgerDatabase, *, who: str, why: str) -> None:
             raise refusals.no_pause(
                 "all is paused already", why=write.paused.words("UTC"), fix="`waterclock resume` takes it back"
             )
-        write.execute(_PAUSE_ALL, _said(write, who, why))
+        write.execute(_PAUSE_ALL, _build_pause_values(write, who, why))
         write.log(PAUSED, who=who, data={"why": why})
 
 
@@ -60,7 +60,7 @@ def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str,
     Raises  E430 where none is paused, or one is being reset; E412 for an unknown table
     """
     with database.write() as write:
-        known = _known(write, names)
+        known = _check_known_tables(write, names)
         for name in names:
             if reset_in(known[name].paused_why)[1] is not None:
                 raise refusals.no_pause(
@@ -68,7 +68,7 @@ def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str,
                 )
         old = tuple(name for name in names if known[name].paused_at is not None)
         if not old:
-            raise _not_paused(names, write.paused)
+            raise _not_paused_error(names, write.paused)
         for name in old:
             _end_pause(write, name, who=who, why=why)
         return old
@@ -84,7 +84,7 @@ def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
             names = [row.name for row in write.execute(_TABLES) if row.paused_at is not None]
             raise refusals.no_pause(
                 "the project is not paused",
-                why=f"paused by name: {_listed(names)}" if names else "nothing of it is",
+                why=f"paused by name: {_join_names(names)}" if names else "nothing of it is",
                 fix=f"`waterclock resume {names[0]}` takes up a table again" if names else None,
             )
         write.execute(_PAUSE_ALL, _NOT_PAUSED)
@@ -101,7 +101,7 @@ def hold_for_reset(write: Write, row: AnyRow, claim: int, *, who: str) -> int | 
     """Pause a table until its reset ends, and return the claim of an earlier reset that this one takes over."""
     reason, before = reset_in(row.paused_why)
     mark = f"being reset (claim {claim}): `waterclock reset {row.name}` finishes it"
-    said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by} if reason else _said(write, who, "")
+    said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by} if reason else _build_pause_values(write, who, "")
     write.execute(_PAUSE, {"of": row.name} | said | {"paused_why_": f"{reason}; {mark}" if reason else mark})
     if not reason:
         write.log(PAUSED, who=who, table=row.name, data={"why": mark})
@@ -115,7 +115,7 @@ def release_after_reset(write: Write, row: AnyRow, claim: int, *, who: str) -> N
     """
     reason, held_by = reset_in(row.paused_why)
     if held_by != claim:
-        raise refusals.closed(claim, "another reset of the table took it over")
+        raise refusals.closed_claim_error(claim, "another reset of the table took it over")
     if reason:
         said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by, "paused_why_": reason}
         write.execute(_PAUSE, {"of": row.name} | said)
@@ -128,11 +128,11 @@ def _end_pause(write: Write, name: str, *, who: str, why: str = "") -> None:
     write.log(RESUMED, who=who, table=name, data={"why": why} if why else None)
 
 
-def _said(write: Write, who: str, why: str) -> dict[str, object]:
+def _build_pause_values(write: Write, who: str, why: str) -> dict[str, object]:
     return {"paused_at_": write.at, "paused_by_": who, "paused_why_": why}
 
 
-def _known(write: Write, names: Collection[str]) -> Mapping[str, AnyRow]:
+def _check_known_tables(write: Write, names: Collection[str]) -> Mapping[str, AnyRow]:
     known = {row.name: row for row in write.execute(_TABLES)}
     for name in names:
         if name not in known:
@@ -150,8 +150,8 @@ def _paused_already(pauses: Mapping[str, Pause | None]) -> Exception:
     )
 
 
-def _not_paused(names: Collection[str], of_all: Pause | None) -> Exception:
-    which = _listed(names)
+def _not_paused_error(names: Collection[str], of_all: Pause | None) -> Exception:
+    which = _join_names(names)
     if of_all is not None:
         return refusals.no_pause(
             f"no pause of {which} itself stands: all is paused",
@@ -165,6 +165,6 @@ def _not_paused(names: Collection[str], of_all: Pause | None) -> Exception:
     )
 
 
-def _listed(names: Collection[str]) -> str:
+def _join_names(names: Collection[str]) -> str:
     some = list(names)[:3]
     return ", ".join(some) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -18,7 +18,7 @@ _SET = sa.update(ledger).values(rebuilding=sa.bindparam("said"))
 _SAID = sa.select(ledger.c.rebuilding)
 
 
-def rebuilding(database: LedgerDatabase) -> Rebuilding | None:
+def find_rebuilding(database: LedgerDatabase) -> Rebuilding | None:
     """Return the `rebuild --all` recorded in the ledger, even if its lease has expired."""
     with database.read() as connection:
         return read_rebuilding(connection.execute(_SAID).scalar())
@@ -33,10 +33,10 @@ def begin_rebuilding(
     """
     with database.write() as write:
         known = write.rebuilding
-        if known is not None and known.holds(write.at):
+        if known is not None and known.is_blocking(write.at):
             raise at_work(known)
         begun = Rebuilding(token, runner, who, write.at, write.at + timedelta(seconds=lease_seconds))
-        begun = replace(begun, standing=None if known is None else known.stands)
+        begun = replace(begun, standing=None if known is None else known.current_token)
         write.execute(_SET, {"said": begun.to_json()})
         write.log(BEGUN, who=who, data={"token": token, "runner": runner})
         return begun
@@ -112,7 +112,7 @@ def refuse_rebuilding(write: Write, where: str) -> None:
     known = write.rebuilding
     if known is None or known.is_done:
         return
-    if known.holds(write.at):
+    if known.is_blocking(write.at):
         raise at_work(known, where)
     clear(write)
 

@@ -134,4 +134,4 @@ def refuse_open(write: Write, table: str) -> None:
 
 def _refuse(table: str, row: AnyRow | None) -> None:
     if row is not None:
-        raise refusals.held(table, None, OpenClaim(row.number, (), row.runner, row.lease_until))
+        raise refusals.already_claimed_error(table, None, OpenClaim(row.number, (), row.runner, row.lease_until))

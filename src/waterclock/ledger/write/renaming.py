@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.audit_trail import RENAMED
 from waterclock.batches.facts import OpenClaim
-from waterclock.batches.former_names import FormerNames, folder_of, renamed_in
+from waterclock.batches.former_names import FormerNames, folder_of, replace_table_names
 from waterclock.batches.records import INPUTS_FOUND, MISSING
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind
@@ -123,7 +123,7 @@ def say_pending(database: LedgerDatabase, flow: Flow) -> None:
         by_name = {now: was for now, was in renames.items() if now not in busy}
         if not by_name:
             return
-        held = _held(connection.execute(_HELD).all())
+        held = _group_codes_by_table(connection.execute(_HELD).all())
     recoded = {was: now for _, was, now in _codes(flow, found.codes, held, by_name)}
     database.say_names({was: now for now, was in by_name.items()} | recoded, since)
 
@@ -139,10 +139,10 @@ def pending_renames(
     if not found.tables and not any(table.was for table in flow.tables.values()):
         return {}, []
     renames = _renames(flow, known, found.tables)
-    return renames, list(_refused(connection, flow, known, renames, found.tables))
+    return renames, list(_find_rename_errors(connection, flow, known, renames, found.tables))
 
 
-def said_pending(database: LedgerDatabase) -> dict[str, str]:
+def list_pending_renames(database: LedgerDatabase) -> dict[str, str]:
     """Return, by new name, the stored name of each table that the next run renames."""
     return {now: was for was, now in database.said.items() if "." in now}
 
@@ -171,8 +171,8 @@ def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
         return {}
     known = set(write.execute(_TABLES).scalars())
     renames = _renames(flow, known, found.tables)
-    raise_all(list(_refused(write.connection, flow, known, renames, found.tables)))
-    recoded = list(_codes(flow, found.codes, _held(write.execute(_HELD).all()), renames))
+    raise_all(list(_find_rename_errors(write.connection, flow, known, renames, found.tables)))
+    recoded = list(_codes(flow, found.codes, _group_codes_by_table(write.execute(_HELD).all()), renames))
     if renames:
         _refuse_live(write, [*renames.values(), *renames, *(name for name, _, _ in recoded)])
         refuse_rebuilding(write, next(iter(renames)))
@@ -232,7 +232,7 @@ def _codes(
             yield name, was, table.fingerprint
 
 
-def _held(rows: Iterable[Any]) -> dict[str, set[str]]:
+def _group_codes_by_table(rows: Iterable[Any]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for row in rows:
         found.setdefault(row.table_name, set()).add(row.code)
@@ -245,7 +245,7 @@ def _with_batches(connection: sa.Connection, names: Iterable[str]) -> set[str]:
     return set(connection.execute(_WITH_BATCHES, {"of": asked}).scalars()) if asked else set()
 
 
-def _refused(
+def _find_rename_errors(
     connection: sa.Connection, flow: Flow, known: set[str], renames: dict[str, str], former: Mapping[str, str]
 ) -> Iterator[WaterclockError]:
     busy = _with_batches(connection, {*renames, *renames.values(), *(known - flow.tables.keys())})
@@ -266,7 +266,7 @@ def _refused(
         since = former.get(name)
         is_new = name not in known and name not in renames
         if is_new and since is not None and since not in flow.tables and since not in renames.values():
-            yield refusals.renamed_since(name, since, where)
+            yield refusals.renamed_table_error(name, since, where)
 
 
 def _refuse_live(write: Write, names: Iterable[str]) -> None:
@@ -284,7 +284,7 @@ def _rename(write: Write, was: str, now: str, *, is_there: bool) -> None:
     for column in NAMES:
         write.execute(sa.update(column.table).where(column == was).values({column: now}))
     for read in write.execute(_READS, {"of": now}).scalars().all():
-        said = renamed_in(read, {was: now})
+        said = replace_table_names(read, {was: now})
         if said != read:
             write.execute(_SAY_READ, {"of": now, "was": read, "now_": said})
 
@@ -297,7 +297,7 @@ def _say_within(write: Write, names: Mapping[str, str]) -> None:
     said = [
         {"of": row.table_name, "at": row.label, "now_": missing}
         for row in write.execute(_MISSING).all()
-        if (missing := renamed_in(row.missing, names)) != row.missing
+        if (missing := replace_table_names(row.missing, names)) != row.missing
     ]
     _each(write, _SAY_MISSING, said)
     said = []
@@ -317,7 +317,7 @@ def _say_within(write: Write, names: Mapping[str, str]) -> None:
     for column, where in ((alerts.c.trouble, ~alerts.c.is_finished), (code_lineage.c.lineage, sa.true())):
         keys = list(column.table.primary_key)
         for row in write.execute(sa.select(*keys, column).where(where)).all():
-            if (told := _named(row[-1], names)) != row[-1]:
+            if (told := _replace_names(row[-1], names)) != row[-1]:
                 same = sa.and_(*(key == value for key, value in zip(keys, row, strict=False)))
                 write.execute(sa.update(column.table).where(same).values({column: told}))
 
@@ -328,13 +328,13 @@ def _each(write: Write, statement: sa.Executable, values: list[dict[str, Any]]) 
         write.execute(statement, values)
 
 
-def _named(value: object, names: Mapping[str, str]) -> object:
+def _replace_names(value: object, names: Mapping[str, str]) -> object:
     if isinstance(value, str):
-        return renamed_in(value, names)
+        return replace_table_names(value, names)
     if isinstance(value, list):
-        return [_named(each, names) for each in value]
+        return [_replace_names(each, names) for each in value]
     if isinstance(value, dict):
-        return {renamed_in(key, names): _named(each, names) for key, each in value.items()}
+        return {replace_table_names(key, names): _replace_names(each, names) for key, each in value.items()}
     return value
 
 

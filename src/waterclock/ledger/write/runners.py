@@ -77,12 +77,12 @@ def all_runners(database: LedgerDatabase) -> list[RunnerSeen]:
             row.started_at,
             row.seen_at,
             row.seen_at + timedelta(seconds=row.lease_seconds),
-            _held(held.pop(row.runner, ())),
+            _group_claims(held.pop(row.runner, ())),
         )
         for row in seen
     ]
     return known + [
-        RunnerSeen(name, rows[0].who, "", "", rows[0].claimed_at, None, _latest(rows), _held(rows))
+        RunnerSeen(name, rows[0].who, "", "", rows[0].claimed_at, None, _latest(rows), _group_claims(rows))
         for name, rows in held.items()
     ]
 
@@ -92,7 +92,7 @@ def _latest(rows: Iterable[AnyRow]) -> datetime:
     return latest
 
 
-def _held(rows: Iterable[AnyRow]) -> tuple[RunnerClaim, ...]:
+def _group_claims(rows: Iterable[AnyRow]) -> tuple[RunnerClaim, ...]:
     by_claim: dict[int, list[AnyRow]] = {}
     for row in rows:
         by_claim.setdefault(row.number, []).append(row)

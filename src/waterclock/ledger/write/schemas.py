@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from waterclock.batches.records import BatchResult, Claim
-from waterclock.batches.schemas import SCHEMA, SchemaVersion, Side, known_as
+from waterclock.batches.schemas import SCHEMA, SchemaVersion, Side, find_matching_version
 from waterclock.ledger.read.schemas import schemas_within
 from waterclock.ledger.store.database import Write
 from waterclock.ledger.store.schema import schemas
@@ -26,7 +26,7 @@ def add_schemas(write: Write, held: Claim, results: Sequence[BatchResult]) -> No
         for said, columns in found.source[SCHEMA].items():
             side = Side(said)
             of_side = [each for each in versions if each.side is side]
-            if known_as(of_side, side, found.label, columns) is not None:
+            if find_matching_version(of_side, side, found.label, columns) is not None:
                 continue
             number = 1 + max((each.number for each in of_side), default=0)
             versions.append(SchemaVersion(side, number, found.label, held.number, columns, write.at))

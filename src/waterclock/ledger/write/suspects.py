@@ -13,7 +13,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.ledger.read.content import contents_of
-from waterclock.ledger.read.inputs import IS_CURRENT, overlapping, with_readers
+from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, with_readers
 from waterclock.ledger.store.database import Write
 from waterclock.ledger.store.schema import AnyRow, batches, inputs, tables
 from waterclock.timelabel.intervals import IntervalSet
@@ -49,7 +49,7 @@ def mark_readers(write: Write, table: str, changed: IntervalSet, *, look: bool =
     """
     found: dict[Key, bool] = {}
     for low, high in changed:
-        for row in write.execute(_READERS, overlapping([table], low, high)):
+        for row in write.execute(_READERS, build_overlap_values([table], low, high)):
             found[row.reader, row.label] = row.is_suspect
     surely = [] if look else [key for key, is_suspect in found.items() if not is_suspect]
     _mark(write, surely, suspect=True)
@@ -60,7 +60,7 @@ def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetim
     """Mark the labels of a claim just recorded whose inputs changed since it was given. Return how many."""
     wanted = set(labels)
     rows = [row for row in write.execute(_OUTDATED, {"number_": claim}).all() if row.label in wanted]
-    outdated = {(table, row.label) for row in _changed(write.connection, rows)}
+    outdated = {(table, row.label) for row in _find_changed_inputs(write.connection, rows)}
     _mark(write, outdated, suspect=True)
     return len(outdated)
 
@@ -74,7 +74,7 @@ def _look_again(write: Write, flags: Mapping[Key, bool]) -> int:
     for table, labels in by_table.items():
         chunks = (labels[start : start + _CHUNK] for start in range(0, len(labels), _CHUNK))
         rows = [row for chunk in chunks for row in write.execute(_READ, {"of": table, "labels": chunk})]
-        differ = {(table, row.label) for row in _changed(write.connection, rows)}
+        differ = {(table, row.label) for row in _find_changed_inputs(write.connection, rows)}
         new = [key for key in differ if not flags[key]]
         _mark(write, new, suspect=True)
         _mark(write, [(table, label) for label in labels if (table, label) not in differ], suspect=False)
@@ -82,7 +82,7 @@ def _look_again(write: Write, flags: Mapping[Key, bool]) -> int:
     return anew
 
 
-def _changed(connection: sa.Connection, rows: Iterable[AnyRow]) -> list[AnyRow]:
+def _find_changed_inputs(connection: sa.Connection, rows: Iterable[AnyRow]) -> list[AnyRow]:
     read = list(rows)
     modes: Mapping[str, str] = {row.table_name: row.mode for row in read}
     now = contents_of(connection, modes, ((row.table_name, row.low, row.high) for row in read))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.errors import WaterclockError
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.log.delta_log import find_claim, head
 from waterclock.storage.log.identity import Identity, Killed, app_id
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.type_checks import check_files
 from waterclock.storage.spark_settings import require_log_store
-from waterclock.storage.types import fields_of, widened
+from waterclock.storage.types import fields_of, widen_schema
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def commit_by_spark(
     known = json.dumps(json.loads(spark.read.format("delta").load(folder).schema.json()))
     wide = known
     for manifest in manifests:
-        wide = widened(wide, manifest.schema) or wide
+        wide = widen_schema(wide, manifest.schema) or wide
     for manifest in manifests:
         check_files(manifest, wide)
     writer = (
@@ -91,4 +91,4 @@ def version_of(folder: str, claim: int) -> int:
 
 def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest], schema: str) -> DataFrame:
     rows = frame_of_slices(spark, folder, manifests, schema)
-    return rows.select(*(F.col(quoted(name)) for name in fields_of(schema)))
+    return rows.select(*(F.col(quote_name(name)) for name in fields_of(schema)))

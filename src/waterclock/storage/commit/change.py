@@ -45,7 +45,7 @@ def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Ch
         return Change()
     require_known_layout(table)
     if mode == "replace":
-        return _replacing(table, manifests)
+        return _build_replacement(table, manifests)
     return (_by_partition if table.partition_columns else _by_path)(table, manifests)
 
 
@@ -66,7 +66,7 @@ def may_rewrite(table: OpenTable) -> bool:
     return table.is_plain and not has_feed and not table.partition_columns
 
 
-def _replacing(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
+def _build_replacement(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
     new = {file.path for manifest in manifests for file in manifest.files}
     old = table.files
     if old.keys() == new:
@@ -138,6 +138,6 @@ def _is_a_bar(key: str, value: str) -> bool:
 
 
 def _require_unmarked(table: OpenTable, removed: Collection[str]) -> None:
-    marked = sorted(path for path in removed if path in table.marked)
+    marked = sorted(path for path in removed if path in table.marked_paths)
     if marked:
         raise NeedsSpark(f"{marked[0]} carries a deletion vector", where=table.folder)  # M4

@@ -21,7 +21,7 @@ from waterclock.storage.commit.write_commit import (
 )
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import RESET, Identity
-from waterclock.storage.log.open_tables import OpenTable, is_bare, opened
+from waterclock.storage.log.open_tables import OpenTable, is_bare, open_table
 from waterclock.storage.types import schema_text
 from waterclock.timelabel.label import TIMELABEL
 
@@ -73,7 +73,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
             if attempt == _MOST_TRIES:
                 raise _too_busy(folder) from error
             time.sleep(attempt * _PAUSE)
-    with opened(folder) as table:
+    with open_table(folder) as table:
         refuse_stranger(table, project)
         text = schema_text(schema)
         while is_bare(table) and text != BARE:  # also ends when another runner has meanwhile added columns and rows
@@ -128,7 +128,7 @@ def require_owner(folder: str, project: str) -> None:
 
     Raises  E601 naming the owner
     """
-    with opened(folder) as table:
+    with open_table(folder) as table:
         refuse_stranger(table, project)
 
 

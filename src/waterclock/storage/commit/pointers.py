@@ -26,11 +26,11 @@ from waterclock.storage.commit.write_commit import Change, try_commit
 from waterclock.storage.log.delta_log import find_claim, head
 from waterclock.storage.log.identity import Identity, Killed
 from waterclock.storage.log.live_files import LiveFile
-from waterclock.storage.log.open_tables import OpenTable, opened
+from waterclock.storage.log.open_tables import OpenTable, open_table
 from waterclock.storage.slices.manifest import DataFile, Manifest
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.slices.type_checks import check_files
-from waterclock.storage.types import fields_of, schema_text, widened
+from waterclock.storage.types import fields_of, schema_text, widen_schema
 
 if TYPE_CHECKING:
     from waterclock.storage.types import Schema as AnySchema
@@ -58,7 +58,7 @@ def commit_slices(
     """
     new = [schema_text(schema)] if schema is not None else [manifest.schema for manifest in manifests]
     for look in range(_MOST_LOOKS):
-        with opened(folder) as table:
+        with open_table(folder) as table:
             seen = seen_claim(table, identity.claim)
             if seen is not None:
                 return seen
@@ -98,7 +98,7 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
     Raises  as `commit_slices`
     """
     for _ in range(_MOST_LOOKS):
-        with opened(folder) as table:
+        with open_table(folder) as table:
             known = table.schema
             seen = seen_claim(table, identity.claim)
             if seen is not None:
@@ -135,7 +135,7 @@ def commit_state(
 def _try_state(
     folder: str, identity: Identity, files: Sequence[DataFile], base: int, instead_of: Sequence[LiveFile] | None
 ) -> int | None:
-    with opened(folder) as table:
+    with open_table(folder) as table:
         seen = seen_claim(table, identity.claim)
         if seen is not None:
             return seen
@@ -152,7 +152,7 @@ def kill(folder: str, claim: int, *, project: str | None = None) -> None:
     `project` is the table's owner, if the caller knows it. Cost: that of a commit.
     """
     for look in range(_MOST_LOOKS):
-        with opened(folder) as table:
+        with open_table(folder) as table:
             if table.has_claim(claim):
                 return
             identity = Identity.of_kill(claim, project=project or table.configuration.get(PROJECT) or "")
@@ -197,7 +197,7 @@ def seen_claim(table: OpenTable, claim: int) -> int | None:
 
 def _schema_with(table: str, new: Sequence[str]) -> str:
     for schema in new:
-        table = widened(table, schema) or table
+        table = widen_schema(table, schema) or table
     return table
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import at, is_folder, move_folder
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.by_spark import version_of
 from waterclock.storage.commit.change import NeedsSpark, may_rewrite, require_known_layout
 from waterclock.storage.commit.creation import BARE, create_table, refuse_stranger
@@ -16,7 +16,7 @@ from waterclock.storage.commit.pointers import commit_slices, commit_state, seen
 from waterclock.storage.commit.write_commit import Change, add_of, metadata_of, removes_of, try_commit
 from waterclock.storage.log.delta_log import is_older_than, is_unfinished, table_exists
 from waterclock.storage.log.identity import RECREATED, Identity, app_id
-from waterclock.storage.log.open_tables import forget, opened
+from waterclock.storage.log.open_tables import forget, open_table
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices, table_schema
 from waterclock.storage.spark_settings import require_log_store
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 _MOST_LOOKS = 20
 
 
-def shows(folder: str, manifests: Sequence[Manifest], *, is_partitioned: bool) -> bool:
+def has_exact_files(folder: str, manifests: Sequence[Manifest], *, is_partitioned: bool) -> bool:
     """Return whether a table shows exactly the files of these slices, in this layout."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         columns = table.partition_columns
         live = set(table.files)
     return live == _paths(manifests) and columns == ([TIMELABEL] if is_partitioned else [])
@@ -44,13 +44,17 @@ def remake(
 
     Cost: milliseconds if the layout stays the same; else all rows are written once.
     """
-    if shows(folder, manifests, is_partitioned=is_partitioned):
+    if has_exact_files(folder, manifests, is_partitioned=is_partitioned):
         return _version_of_all(folder, identity)
     point = _point_partitions if is_partitioned else _point
     version = point(folder, identity, manifests)
     if version is not None:
         return version
-    rows = frame_of_slices(spark, folder, manifests, table_schema(folder)) if manifests else _nothing(spark, folder)
+    rows = (
+        frame_of_slices(spark, folder, manifests, table_schema(folder))
+        if manifests
+        else _build_empty_frame(spark, folder)
+    )
     return overwrite(rows, folder, identity, is_partitioned=is_partitioned)
 
 
@@ -62,11 +66,11 @@ def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int
     Raises  Killed where the claim was killed first
     """
     for _ in range(_MOST_LOOKS):
-        with opened(folder) as table:
+        with open_table(folder) as table:
             base, has_layout, names = table.version, may_rewrite(table), list(fields_of(table.schema))
         if not has_layout or set(names) != set(state.columns):
             break
-        version = try_whole_state(folder, identity, state.select(*map(quoted, names)), base=base)
+        version = try_whole_state(folder, identity, state.select(*map(quote_name, names)), base=base)
         if version is not None:
             return version
     return overwrite(state, folder, identity, is_partitioned=False)
@@ -99,7 +103,7 @@ def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, ab
 def raise_versions(folder: str, *, project: str, above: int) -> None:
     """Raise a table's version to the last known one, by empty commits. Cost: 10 ms each."""
     nothing = Identity(project, "", RECREATED, (), "", 0, "")
-    with opened(folder) as table:
+    with open_table(folder) as table:
         while table.version < above:
             try_commit(table, Change(), nothing)
             table.follow()
@@ -114,26 +118,26 @@ def start_over(folder: str, identity: Identity, *, above: int, stamp: str) -> in
 
     Raises  E601 where the table belongs to another project, Killed where another reset of the table took this one over
     """
-    if not is_older_than(folder, above) and (version := _emptied(folder, identity)) is not None:
+    if not is_older_than(folder, above) and (version := _empty_table(folder, identity)) is not None:
         return version
     if is_folder(at(folder, "_delta_log")):  # in an object store perhaps only a part, if an earlier reset was killed
         set_log_aside(folder, f"reset-{stamp}")
     recreate(folder, BARE, is_partitioned=False, project=identity.project, above=above)
-    if (version := _emptied(folder, identity)) is None:
+    if (version := _empty_table(folder, identity)) is None:
         raise AssertionError(f"{folder}: a log that was just made cannot be continued")
     return version
 
 
-def _emptied(folder: str, identity: Identity) -> int | None:
+def _empty_table(folder: str, identity: Identity) -> int | None:
     """Empty a table and return its version, or None if its log cannot be continued by pointers."""
     try:
         while table_exists(folder):
-            with opened(folder) as table:
+            with open_table(folder) as table:
                 refuse_stranger(table, identity.project)
                 if (seen := seen_claim(table, identity.claim)) is not None:
                     return seen
                 require_known_layout(table)
-                if table.marked:
+                if table.marked_paths:
                     return None
                 gone = removes_of(list(table.files.values()))
                 change = Change(removes=gone, is_overwrite=True, metadata=[metadata_of(table, BARE, [])])
@@ -156,7 +160,7 @@ def set_log_aside(folder: str, name: str) -> str:
 
 def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
     """Swap pointers in a partitioned table. Return None if its layout differs or it has labels without a manifest."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         live = {(file.label, file.path) for file in table.files.values()}
         is_so = table.partition_columns == [TIMELABEL]
     wanted = {(label_of(manifest.label), file.path) for manifest in manifests for file in manifest.files}
@@ -175,7 +179,7 @@ def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> in
     """Swap pointers in a table without partitions. Return None if that is not allowed or other commits come first."""
     wanted = {file.path: (file, manifest) for manifest in manifests for file in manifest.files}
     for _ in range(_MOST_LOOKS):
-        with opened(folder) as table:
+        with open_table(folder) as table:
             if not may_rewrite(table):
                 return None
             # live files stay: added again they would be hidden from Spark (M5)
@@ -206,7 +210,7 @@ def overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitione
     return version_of(folder, identity.claim)
 
 
-def _nothing(spark: SparkSession, folder: str) -> DataFrame:
+def _build_empty_frame(spark: SparkSession, folder: str) -> DataFrame:
     return spark.createDataFrame([], table_schema(folder))
 
 
@@ -216,7 +220,7 @@ def _paths(manifests: Sequence[Manifest]) -> set[str]:
 
 def _version_of_all(folder: str, identity: Identity) -> int:
     """Return the newest version of a table that already shows its slices. A new log first gets an empty commit."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         if is_unfinished(folder, table.version):
             try_commit(table, Change(), identity)
         return table.version

@@ -25,7 +25,7 @@ from waterclock.storage.commit.write_commit import (
     try_commit,
 )
 from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.log.open_tables import OpenTable, opened
+from waterclock.storage.log.open_tables import OpenTable, open_table
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.statistics import read_files
 from waterclock.timelabel.label import TIMELABEL
@@ -71,7 +71,7 @@ def content_brought(made: str, folder: str, linked: Sequence[tuple[Manifest, Man
     }
     place = f"state/c={claim}/set"
     remove_folder(at(folder, place))
-    with opened(made) as table:
+    with open_table(made) as table:
         schema, columns = table.schema, tuple(table.partition_columns)
         protocol = protocol_of(table)
         live = list(table.files.values())
@@ -92,9 +92,9 @@ def content_brought(made: str, folder: str, linked: Sequence[tuple[Manifest, Man
     return Content(tuple(adds), schema, columns, protocol)
 
 
-def emptied(folder: str, *, is_partitioned: bool) -> Content:
+def build_empty_content(folder: str, *, is_partitioned: bool) -> Content:
     """Return the content of a table without rows, with its own columns."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         return Content((), table.schema, (TIMELABEL,) if is_partitioned else (), protocol_of(table))
 
 
@@ -114,7 +114,7 @@ def commit_content(folder: str, identity: Identity, content: Content) -> int:
     """
     _create_if_absent(folder, content, project=identity.project)
     for look in range(_MOST_LOOKS):
-        with opened(folder) as table:
+        with open_table(folder) as table:
             if (seen := seen_claim(table, identity.claim)) is not None:
                 return seen
             refuse_stranger(table, identity.project)
@@ -135,7 +135,7 @@ def _create_if_absent(folder: str, content: Content, *, project: str) -> None:
 
 def _change(table: OpenTable, content: Content) -> Change:
     require_known_layout(table)
-    if table.marked:
+    if table.marked_paths:
         raise NeedsSpark("files carry deletion vectors", where=table.folder)  # M4
     wanted = {action["add"]["path"] for action in content.adds}
     live = {path_in_log(path): file for path, file in table.files.items()}

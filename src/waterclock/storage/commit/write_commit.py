@@ -16,7 +16,7 @@ from urllib.parse import quote
 from deltalake.exceptions import DeltaError
 
 from waterclock.filesystem import put_if_absent
-from waterclock.storage.log.delta_log import checkpointed, commit_file
+from waterclock.storage.log.delta_log import commit_file, find_checkpoint_version
 from waterclock.storage.log.identity import Identity, app_id
 from waterclock.timelabel.label import TIMELABEL
 
@@ -86,9 +86,15 @@ def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | No
     The commit carries the id of the identity's claim, if it has one. Cost: a small file, and a checkpoint now and then.
     """
     version = table.version + 1
-    if checkpointed(table.folder) >= version:
+    if find_checkpoint_version(table.folder) >= version:
         return None  # other commits came and were cleaned up again: the missing file once existed
-    actions = [_info(change, identity, table), *_claimed(identity), *change.metadata, *change.removes, *change.adds]
+    actions = [
+        _info(change, identity, table),
+        *_build_txn_actions(identity),
+        *change.metadata,
+        *change.removes,
+        *change.adds,
+    ]
     text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
     if not put_if_absent(commit_file(table.folder, version), text):
         return None
@@ -161,7 +167,7 @@ def _info(change: Change, identity: Identity, table: OpenTable) -> Action:
     }
 
 
-def _claimed(identity: Identity) -> list[Action]:
+def _build_txn_actions(identity: Identity) -> list[Action]:
     """Return the action with the claim's id and a time, without which Spark does not see it (M2)."""
     if not identity.claim:
         return []

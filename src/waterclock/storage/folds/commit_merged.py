@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from waterclock.faults import fault
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.by_spark import version_of
 from waterclock.storage.commit.pointers import MergeLook, commit_nothing, prepare_merge
 from waterclock.storage.folds.write_state import (
@@ -67,7 +67,7 @@ def commit_winners(
 
 
 @contextmanager
-def committing_as(spark: SparkSession, identity: Identity, *, materialize: str = "none") -> Iterator[None]:
+def set_commit_identity(spark: SparkSession, identity: Identity, *, materialize: str = "none") -> Iterator[None]:
     """Make every Delta commit of the session within the block carry the claim's id and identity."""
     confs = {
         _APP_ID: app_id(identity.claim),
@@ -100,7 +100,7 @@ def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity:
         for attempt in range(_MOST_TRIES):
             fault("merge")
             try:
-                with committing_as(spark, identity, materialize="all" if winners.is_work else "none"):
+                with set_commit_identity(spark, identity, materialize="all" if winners.is_work else "none"):
                     spark.sql(statement).collect()
                 return
             except PySparkException as raised:
@@ -120,11 +120,11 @@ def _is_race(raised: PySparkException) -> bool:
 
 def _statement(folder: str, view: str, winners: Winners) -> str:
     names = [name for name in winners.rows.columns if name != DELETED]
-    on = " AND ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in winners.keys)
-    sets = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
-    target, values = (", ".join(f"{side}{quoted(name)}" for name in names) for side in ("", "s."))
+    on = " AND ".join(f"t.{quote_name(key)} <=> s.{quote_name(key)}" for key in winners.keys)
+    sets = ", ".join(f"t.{quote_name(name)} = s.{quote_name(name)}" for name in names)
+    target, values = (", ".join(f"{side}{quote_name(name)}" for name in names) for side in ("", "s."))
     return (
-        f"MERGE INTO delta.{quoted(folder)} AS t USING {view} AS s ON {on} "
+        f"MERGE INTO delta.{quote_name(folder)} AS t USING {view} AS s ON {on} "
         f"WHEN MATCHED AND s.{DELETED} AND {winners.beats} THEN DELETE "
         f"WHEN MATCHED AND NOT s.{DELETED} AND {winners.beats} THEN UPDATE SET {sets} "
         f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({target}) VALUES ({values})"

@@ -130,18 +130,20 @@ def _copy(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy
     # strings that repeat are copied dictionary-encoded, without decoding and counting them again
     with pq.ParquetFile(readable(folder / paths[0]), read_dictionary=repeating) as file:
         schema = file.schema_arrow
-    how = {"use_dictionary": repeating or False, "write_statistics": _measured(footers) or False}
+    how = {"use_dictionary": repeating or False, "write_statistics": _list_bounded_columns(footers) or False}
     with writable(copy) as sink, _writer(sink, schema, kind.codec, **how) as writer:
         # Spark's own metadata: it defines how its old dates are read
         writer.add_key_value_metadata(kind.schema.metadata or {})
-        for group in _groups((batch for path in paths for batch in _left(folder / path, gone[path], repeating)), most):
+        for group in _groups(
+            (batch for path in paths for batch in _read_remaining(folder / path, gone[path], repeating)), most
+        ):
             rows += group.num_rows
             writer.write_table(group, most)
     if not rows:
         remove_file(copy)
 
 
-def _left(path: Path, gone: pa.Array, repeating: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _read_remaining(path: Path, gone: pa.Array, repeating: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Return the rows of a file that are not gone."""
     at = 0
     with pq.ParquetFile(readable(path), read_dictionary=repeating) as file:
@@ -184,7 +186,7 @@ def _dictionaries(footers: Sequence[pq.FileMetaData]) -> list[str]:
     return sorted({chunk.path_in_schema for chunk in _chunks(footers) if _DICTIONARY & set(chunk.encodings)})
 
 
-def _measured(footers: Sequence[pq.FileMetaData]) -> list[str]:
+def _list_bounded_columns(footers: Sequence[pq.FileMetaData]) -> list[str]:
     """Return the columns for which to write bounds. Floating-point columns are included only if they had bounds before.
 
     Spark sorts NaN above every number, but Arrow leaves NaN out of a column's maximum. Spark would then skip a file

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.write_state import DELETED
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.order_values import deletes_sql, may_beat, order_struct, place_sql
@@ -54,7 +54,7 @@ def fold(
 
     Cost: one shuffle of their rows, and a second pass by key if some slices have no value for some columns.
     """
-    rows = _won(_all_rows(spark, folder, manifests, merge, schema, past or Past()), manifests, merge, schema)
+    rows = _select_winners(_all_rows(spark, folder, manifests, merge, schema, past or Past()), manifests, merge, schema)
     return rows.where(f"NOT {DELETED}").drop(DELETED)
 
 
@@ -72,21 +72,21 @@ def winners_of(
     Cost: the rows of these keys are shuffled, all others are only read.
     """
     rows = _all_rows(spark, folder, manifests, merge, schema, past)
-    same = [F.col(quoted(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
-    asked = keys.select(*(F.col(quoted(key)).alias(f"_asked{index}") for index, key in enumerate(merge.keys)))
+    same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
+    asked = keys.select(*(F.col(quote_name(key)).alias(f"_asked{index}") for index, key in enumerate(merge.keys)))
     known = rows.join(asked, _all_of(same), "left_semi")
-    nothing = _deletes_only(keys.select(*map(quoted, merge.keys)), merge, schema, _ASKED)
-    return _won(known.unionByName(nothing), manifests, merge, schema)
+    nothing = _deletes_only(keys.select(*map(quote_name, merge.keys)), merge, schema, _ASKED)
+    return _select_winners(known.unionByName(nothing), manifests, merge, schema)
 
 
 def keys_in(spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
     """Return the distinct keys of some slices."""
-    return frame_of_slices(spark, folder, manifests, schema).select(*map(quoted, merge.keys)).distinct()
+    return frame_of_slices(spark, folder, manifests, schema).select(*map(quote_name, merge.keys)).distinct()
 
 
 def last_rows(rows: DataFrame, merge: Merge) -> DataFrame:
     """Return per key the last row by ORDER BY, NULL lowest, or any one of several equal rows."""
-    every = F.struct(*(F.col(quoted(name)) for name in rows.columns))
+    every = F.struct(*(F.col(quote_name(name)) for name in rows.columns))
     last = F.max_by(every, order_struct(merge.order_by)) if merge.order_by else F.first(every)
     return rows.groupBy(*_keys(merge)).agg(last.alias("_last")).select("_last.*")
 
@@ -96,10 +96,10 @@ def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge,
     own = fields_of(manifest.schema)
     fields = [field for name, field in fields_of(schema).items() if name in own]
     rows = frame_of_slices(spark, folder, [manifest], json.dumps({"type": "struct", "fields": fields}))
-    return marked(rows, merge)
+    return mark_deletes(rows, merge)
 
 
-def marked(rows: DataFrame, merge: Merge) -> DataFrame:
+def mark_deletes(rows: DataFrame, merge: Merge) -> DataFrame:
     """Add a column that marks deletes."""
     return rows.withColumn(DELETED, F.expr(deletes_sql(merge)))
 
@@ -109,7 +109,7 @@ def may_be_beaten(merge: Merge) -> bool:
     return bool(merge.delete_when and merge.order_by)
 
 
-def beating(
+def slices_with_later_deletes(
     folder: str, earlier: Iterable[str], later: Sequence[Manifest], merge: Merge, schema: str
 ) -> tuple[Manifest, ...]:
     """Return earlier slices with a delete that sorts after the first row of a later slice.
@@ -144,13 +144,13 @@ def highest_deletes(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str
 ) -> DataFrame:
     """Return per key the last delete of the slices: columns `_key<n>`, and its order and label."""
-    rows = marked(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
+    rows = mark_deletes(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
     return rows.groupBy(*_keys(merge)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
 
 def unbeaten(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
     """Remove the rows whose key has a later delete, by order and label."""
-    same = [F.col(quoted(key)).eqNullSafe(F.col(f"_key{index}")) for index, key in enumerate(merge.keys)]
+    same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_key{index}")) for index, key in enumerate(merge.keys)]
     return winners.join(deletes, _all_of([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")
 
 
@@ -158,7 +158,7 @@ def with_all_columns(rows: DataFrame, schema: str) -> DataFrame:
     """Return the columns of a schema, with NULL for those that the rows do not have."""
     there = set(rows.columns)
     texts = [
-        quoted(name) if name in there else f"CAST(NULL AS {sql_type(field['type'])}) AS {quoted(name)}"
+        quote_name(name) if name in there else f"CAST(NULL AS {sql_type(field['type'])}) AS {quote_name(name)}"
         for name, field in fields_of(schema).items()
     ]
     return rows.selectExpr(*texts, *([DELETED] if DELETED in there else []))
@@ -171,23 +171,23 @@ def _all_rows(
     parts = []
     for number, (_, members) in enumerate(_by_columns(manifests).items()):
         paths = [file.path for manifest in members for file in manifest.files]
-        rows = marked(frame_of_files(spark, folder, paths, schema), merge)
-        parts.append(_placed(rows, merge, f"concat('{_AFTER}', {TIMELABEL})", number))
+        rows = mark_deletes(frame_of_files(spark, folder, paths, schema), merge)
+        parts.append(_add_order(rows, merge, f"concat('{_AFTER}', {TIMELABEL})", number))
     if past.state is not None:
         state = with_all_columns(past.state, schema).withColumn(DELETED, F.expr("false"))
-        parts.append(_placed(state, merge, f"'{_STATE}'", _ALL))
+        parts.append(_add_order(state, merge, f"'{_STATE}'", _ALL))
     if past.deletes:
-        rows = marked(frame_of_slices(spark, folder, past.deletes, schema), merge).where(DELETED)
-        parts.append(_placed(rows, merge, f"concat('{_BEFORE}', {TIMELABEL})", _ALL))
+        rows = mark_deletes(frame_of_slices(spark, folder, past.deletes, schema), merge).where(DELETED)
+        parts.append(_add_order(rows, merge, f"concat('{_BEFORE}', {TIMELABEL})", _ALL))
     if not parts:
-        parts.append(_placed(marked(frame_of_files(spark, folder, [], schema), merge), merge, "''", _ALL))
+        parts.append(_add_order(mark_deletes(frame_of_files(spark, folder, [], schema), merge), merge, "''", _ALL))
     union = parts[0]
     for part in parts[1:]:
         union = union.unionByName(part)
     return union
 
 
-def _placed(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataFrame:
+def _add_order(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataFrame:
     order = order_struct(merge.order_by) if merge.order_by else F.lit(0)
     return rows.withColumns({_ORDER: order, _SLICE: F.expr(place), _CARRIES: F.lit(carries)})
 
@@ -195,7 +195,7 @@ def _placed(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataFram
 def _deletes_only(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
     """Return for each key a delete that sorts below all other rows, so that an unknown key counts as gone."""
     rows = with_all_columns(keys, schema).withColumn(DELETED, F.expr("true"))
-    return _placed(rows, merge, f"'{place}'", _ALL)
+    return _add_order(rows, merge, f"'{place}'", _ALL)
 
 
 def _by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...], list[Manifest]]:
@@ -207,21 +207,21 @@ def _by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...], list[
     return groups
 
 
-def _won(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
+def _select_winners(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
     groups = list(_by_columns(manifests))
     lacking = {name: [n for n, own in enumerate(groups) if name not in own] for name in fields_of(schema)}
     if any(lacking.values()):
-        return _carried(rows, lacking, merge)
-    every = F.struct(*(F.col(quoted(name)) for name in (*fields_of(schema), DELETED)))
+        return _carry_values(rows, lacking, merge)
+    every = F.struct(*(F.col(quote_name(name)) for name in (*fields_of(schema), DELETED)))
     last = F.max_by(every, F.struct(_ORDER, _SLICE))
     return rows.groupBy(*_keys(merge)).agg(last.alias("_last")).select("_last.*")
 
 
-def _carried(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
+def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
     """Return the winners where some slices have no value for a column: the last row that carries it gives its value."""
     from pyspark.sql import Window
 
-    keys = [F.col(quoted(key)) for key in merge.keys]
+    keys = [F.col(quote_name(key)) for key in merge.keys]
     last_of_slice = F.max_by(F.struct("*"), F.col(_ORDER)).alias("_last")
     single = rows.groupBy(*_keys(merge), _SLICE).agg(last_of_slice).select("_last.*")
     before = Window.partitionBy(*keys).orderBy(_SLICE).rowsBetween(Window.unboundedPreceding, -1)
@@ -231,7 +231,7 @@ def _carried(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge
     told = counting.withColumn("_gone", last_delete)
     values = [
         F.expr(
-            f"max_by(struct({quoted(name)} AS v), if((_gone IS NULL OR {_SLICE} > _gone) "
+            f"max_by(struct({quote_name(name)} AS v), if((_gone IS NULL OR {_SLICE} > _gone) "
             f"AND NOT {_CARRIES} IN ({', '.join(map(str, [-2, *groups]))}), {_SLICE}, NULL)).v"
         ).alias(name)
         for name, groups in lacking.items()
@@ -239,11 +239,11 @@ def _carried(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge
     ]
     grouped = told.groupBy(*_keys(merge)).agg(*values, F.expr(f"max_by({DELETED}, {_SLICE})").alias(DELETED))
     names = {key: f"_key{index}" for index, key in enumerate(merge.keys)}
-    return grouped.select(*(F.col(names.get(name, quoted(name))).alias(name) for name in lacking), F.col(DELETED))
+    return grouped.select(*(F.col(names.get(name, quote_name(name))).alias(name) for name in lacking), F.col(DELETED))
 
 
 def _keys(merge: Merge) -> list[Column]:
-    return [F.col(quoted(key)).alias(f"_key{index}") for index, key in enumerate(merge.keys)]
+    return [F.col(quote_name(key)).alias(f"_key{index}") for index, key in enumerate(merge.keys)]
 
 
 def _all_of(conditions: Sequence[Column]) -> Column:

@@ -6,20 +6,20 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.pointers import commit_nothing, commit_slices, prepare_merge
 from waterclock.storage.commit.rebuild import commit_whole_state
 from waterclock.storage.folds.commit_merged import commit_winners
 from waterclock.storage.folds.fold import (
-    beating,
     highest_deletes,
     keys_in,
     last_rows,
     own_rows,
+    slices_with_later_deletes,
     unbeaten,
     winners_of,
 )
-from waterclock.storage.folds.older_states import beginning, manifests_of, with_slices_placed
+from waterclock.storage.folds.older_states import find_newest_state, manifests_of, with_slices_placed
 from waterclock.storage.folds.state_after import merged_state
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.folds.write_state import DELETED, Winners, is_newer
@@ -60,7 +60,9 @@ def merge_slice(
     if not manifest.rows:
         return commit_nothing(folder, identity)
     is_unique = _is_unique(spark, folder, manifest, merge)
-    rivals = beating(folder, [path for path in earlier if path != manifest.slice_path], [manifest], merge, look.schema)
+    rivals = slices_with_later_deletes(
+        folder, [path for path in earlier if path != manifest.slice_path], [manifest], merge, look.schema
+    )
     if not look.live and is_unique and not manifest.has_deletes and not rivals:
         return commit_slices(folder, identity, [manifest], mode="append")
     rows = own_rows(spark, folder, manifest, merge, look.schema)
@@ -125,7 +127,7 @@ def restate_slices(
             is_unique = are_unique[list(manifests).index(changed[0])]
             winners = winners_at_head(spark, asked, is_unique=is_unique)
             return commit_winners(spark, folder, winners, manifests, identity, look)
-    start = beginning(spark, lake, changed[0].table, before, merge, look.schema)
+    start = find_newest_state(spark, lake, changed[0].table, before, merge, look.schema)
     later = [*start.manifests, *placed]
     keys = keys_in(spark, folder, [each for each in (*replaced, *changed) if each.rows], merge, look.schema)
     past = start.past(folder, later, merge, look.schema)
@@ -152,5 +154,5 @@ def _differs(schema: str) -> str:
     fields = fields_of(schema)
     if any('"map"' in json.dumps(field["type"]) for field in fields.values()):
         return "true"  # maps are not compared
-    new, old = (", ".join(f"{side}.{quoted(name)}" for name in fields) for side in "st")
+    new, old = (", ".join(f"{side}.{quote_name(name)}" for name in fields) for side in "st")
     return f"(s.{DELETED} OR NOT (struct({new}) <=> struct({old})))"

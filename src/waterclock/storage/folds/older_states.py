@@ -21,7 +21,7 @@ from waterclock.faults import fault
 from waterclock.filesystem import at, put_if_absent, read_text, remove_folder
 from waterclock.flow.choices import Mode
 from waterclock.flow.folds import Merge, Temporal
-from waterclock.storage.folds.fold import Past, beating, fold, with_all_columns
+from waterclock.storage.folds.fold import Past, fold, slices_with_later_deletes, with_all_columns
 from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.folds.versions import temporal_of, versions_of
 from waterclock.storage.lake import Lake
@@ -74,13 +74,13 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogS
     """
     folder, keyed = lake.folder(table.name), table.merge or temporal_of(table)
     schema, names = table_schema(folder).json(), _names(keyed, steps)
-    stored = _stored(spark, lake, table.name, steps[-1], names[-1], schema)
+    stored = _read_stored_state(spark, lake, table.name, steps[-1], names[-1], schema)
     if stored is not None:
         return stored
     if table.merge is None:
         made = with_all_columns(versions_of(spark, folder, manifests_of(folder, steps), table), schema)
     else:
-        start = beginning(spark, lake, table.name, steps, table.merge, schema)
+        start = find_newest_state(spark, lake, table.name, steps, table.merge, schema)
         past = start.past(folder, start.manifests, table.merge, schema)
         made = fold(spark, folder, start.manifests, table.merge, schema, past)
     return _read(spark, _keep(made, _place(lake, table.name, steps[-1], names[-1])), schema)
@@ -93,10 +93,10 @@ def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], 
     return fold(spark, folder, manifests, table.merge, table_schema(folder).json())
 
 
-def made_before(lake: Lake, table: Table, steps: Sequence[LogStep]) -> Path | None:
+def find_cached_state(lake: Lake, table: Table, steps: Sequence[LogStep]) -> Path | None:
     """Return the folder of the cached state after `steps`, or None if it was not recomputed before."""
     names = _names(table.merge or temporal_of(table), steps)
-    return _made(_place(lake, table.name, steps[-1], names[-1]))
+    return _find_written_state(_place(lake, table.name, steps[-1], names[-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,10 @@ class Beginning:
 
     def past(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> Past:
         """Return the base onto which `later` slices are folded."""
-        return Past(self.state, beating(folder, self.made_of, later, merge, schema))
+        return Past(self.state, slices_with_later_deletes(folder, self.made_of, later, merge, schema))
 
 
-def beginning(
+def find_newest_state(
     spark: SparkSession, lake: Lake, table: str, steps: Sequence[LogStep], merge: Merge, schema: str
 ) -> Beginning:
     """Find the newest stored state among those after each of `steps`: in a Delta version, or in the history folder.
@@ -127,19 +127,21 @@ def beginning(
         has_version = step.version != NO_VERSION and tried < _MOST_VERSIONS_TRIED
         tried += has_version
         step = step if has_version else replace(step, version=NO_VERSION)
-        state = _stored(spark, lake, table, step, names[count - 1], schema)
+        state = _read_stored_state(spark, lake, table, step, names[count - 1], schema)
         count -= state is None
     made_of = tuple(step.slice_path for step in steps[:count])
     return Beginning(state, made_of, manifests_of(folder, steps[count:]))
 
 
-def _stored(spark: SparkSession, lake: Lake, table: str, step: LogStep, name: str, schema: str) -> DataFrame | None:
+def _read_stored_state(
+    spark: SparkSession, lake: Lake, table: str, step: LogStep, name: str, schema: str
+) -> DataFrame | None:
     """Return the state after a step if a Delta version contains it or it was cached before, else None."""
     if step.version != NO_VERSION:
         state = frame_if_kept(spark, lake.folder(table), step.version, is_partitioned=False)
         if state is not None:
             return with_all_columns(state, schema)
-    made = _made(_place(lake, table, step, name))
+    made = _find_written_state(_place(lake, table, step, name))
     return None if made is None else _read(spark, made, schema)
 
 
@@ -206,7 +208,7 @@ def _keep(state: DataFrame, place: Path) -> Path:
     return own if is_ours else place / read_text(place / _MADE)
 
 
-def _made(place: Path) -> Path | None:
+def _find_written_state(place: Path) -> Path | None:
     """Return the folder of a completely written state, or None."""
     try:
         return place / read_text(place / _MADE)

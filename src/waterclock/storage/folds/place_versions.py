@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.pointers import commit_nothing, prepare_merge
 from waterclock.storage.commit.rebuild import commit_whole_state
 from waterclock.storage.folds.commit_merged import commit_winners
@@ -25,7 +25,7 @@ from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.digest import HIGH, LOW, ROWS, digest_texts, row_hash
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices, frame_of_version, table_schema
-from waterclock.storage.types import fields_of, widened
+from waterclock.storage.types import fields_of, widen_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,7 +118,7 @@ def versions_after(
     Raises  E640 where slices that are needed are gone
     """
     folder, shown = lake.folder(table.name), [as_shown(manifest, temporal_of(table)) for manifest in manifests]
-    schema = widened_by(table_schema(folder).json(), shown)
+    schema = add_new_columns(table_schema(folder).json(), shown)
     stands = with_all_columns(frame_of_version(spark, folder, head(folder)), schema)
     among = _among(folder, table, manifests, steps, is_whole=is_whole)
     if among is None:
@@ -136,10 +136,10 @@ def versions_after(
     return stands.join(keys, keys.columns, "left_anti").unionByName(make(keys))
 
 
-def widened_by(schema: str, manifests: Sequence[Manifest]) -> str:
+def add_new_columns(schema: str, manifests: Sequence[Manifest]) -> str:
     """Return a table's schema with the new columns of slices."""
     for manifest in manifests:
-        schema = widened(schema, manifest.schema) or schema
+        schema = widen_schema(schema, manifest.schema) or schema
     return schema
 
 
@@ -210,7 +210,7 @@ def _keys_held(spark: SparkSession, folder: str, table: Table, among: _Among) ->
     """
     slices = [*among.new, *among.rivals]
     rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
-    return _broadcast_if_small(rows.select(*map(quoted, temporal_of(table).keys)), among.most)
+    return _broadcast_if_small(rows.select(*map(quote_name, temporal_of(table).keys)), among.most)
 
 
 def _broadcast_if_small(keys: DataFrame, most: int) -> DataFrame:
@@ -222,7 +222,7 @@ def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _Among)
 
     The rows of a key are compared by their digest, since a key of TEMPORAL ON may have more than one row.
     """
-    names, schema = list(map(quoted, temporal_of(table).keys)), raw_schema([*among.rivals, *among.new])
+    names, schema = list(map(quote_name, temporal_of(table).keys)), raw_schema([*among.rivals, *among.new])
     rows = [frame_of_slices(spark, folder, members, schema) for members in (among.new, among.rivals)]
     sides = [
         each.withColumn("told", row_hash(each.schema)).selectExpr(*names, "told", f"{is_new} AS is_new")
@@ -263,9 +263,11 @@ def _difference(new: DataFrame, old: DataFrame, keys: Sequence[str]) -> DataFram
     """Return the versions that are new or changed, and those that are gone, marked as deleted."""
     on = [*keys, EFFECTIVE]
     rest = [name for name in new.columns if name not in on]
-    ours = new.selectExpr(*map(quoted, on), f"struct({', '.join(map(quoted, rest))}) AS {_NEW}")
-    theirs = old.selectExpr(*map(quoted, on), f"struct({', '.join(map(quoted, rest))}) AS _old")
+    ours = new.selectExpr(*map(quote_name, on), f"struct({', '.join(map(quote_name, rest))}) AS {_NEW}")
+    theirs = old.selectExpr(*map(quote_name, on), f"struct({', '.join(map(quote_name, rest))}) AS _old")
     met = ours.join(theirs, on, "full_outer").where(f"NOT ({_NEW} <=> _old)")
     return met.selectExpr(
-        *map(quoted, on), *(f"{_NEW}.{quoted(name)} AS {quoted(name)}" for name in rest), f"{_NEW} IS NULL AS {DELETED}"
-    ).select(*map(quoted, new.columns), DELETED)
+        *map(quote_name, on),
+        *(f"{_NEW}.{quote_name(name)} AS {quote_name(name)}" for name in rest),
+        f"{_NEW} IS NULL AS {DELETED}",
+    ).select(*map(quote_name, new.columns), DELETED)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from waterclock.storage.folds.fold import fold
-from waterclock.storage.folds.older_states import beginning, with_slices_placed
-from waterclock.storage.folds.place_versions import versions_after, widened_by
+from waterclock.storage.folds.older_states import find_newest_state, with_slices_placed
+from waterclock.storage.folds.place_versions import add_new_columns, versions_after
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.manifest import Manifest
@@ -48,8 +48,8 @@ def state_after(
     """
     if table.merge is None:
         return versions_after(spark, lake, table, manifests, steps, is_whole=is_whole)
-    known = widened_by(table_schema(lake.folder(table.name)).json(), manifests)
-    return merged_state(spark, lake, manifests, table.merge, _named(known, table.merge, asked), steps)
+    known = add_new_columns(table_schema(lake.folder(table.name)).json(), manifests)
+    return merged_state(spark, lake, manifests, table.merge, _prune_schema(known, table.merge, asked), steps)
 
 
 def merged_state(
@@ -59,12 +59,12 @@ def merged_state(
     name = manifests[0].table
     folder = lake.folder(name)
     before, placed = with_slices_placed(folder, manifests, steps)
-    start = beginning(spark, lake, name, before, merge, schema)
+    start = find_newest_state(spark, lake, name, before, merge, schema)
     later = [*start.manifests, *placed]
     return fold(spark, folder, later, merge, schema, start.past(folder, later, merge, schema))
 
 
-def _named(schema: str, merge: Merge, asked: Iterable[str]) -> str:
+def _prune_schema(schema: str, merge: Merge, asked: Iterable[str]) -> str:
     """Return a schema with only the columns that expressions may name, and those that the MERGE itself needs.
 
     A name inside another word or a string counts as named: an extra column only costs its read.

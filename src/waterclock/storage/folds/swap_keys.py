@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.faults import fault
 from waterclock.filesystem import at, readable
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.pointers import MergeLook, commit_state
 from waterclock.storage.commit.rebuild import try_whole_state
 from waterclock.storage.folds.drop_rows import thin
@@ -58,7 +58,7 @@ def swap_rows(
     if is_small(look) or not may_rewrite_files(look):
         state = _stay(spark, folder, keys, look, look.live).unionByName(make(keys))
         return try_whole_state(folder, identity, state, base=look.base)
-    touched = _touched(spark, folder, keys, look)
+    touched = _find_touched_files(spark, folder, keys, look)
     old = [file for file in look.live if file.path in touched]
     if len(old) < len(touched):
         return None  # Spark's name for a file is not in the log
@@ -79,7 +79,7 @@ def swap_rows(
 def _stay(spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook, files: Sequence[LiveFile]) -> DataFrame:
     """Return the rows of files that have other keys."""
     there = frame_of_files(spark, folder, [file.path for file in files], look.schema)
-    return there.join(keys, keys.columns, "left_anti").select(*map(quoted, fields_of(look.schema)))
+    return there.join(keys, keys.columns, "left_anti").select(*map(quote_name, fields_of(look.schema)))
 
 
 def _rows(folder: str, look: MergeLook) -> int:
@@ -94,7 +94,7 @@ class _Touched:
     places: pa.Array | None
 
 
-def _touched(spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook) -> dict[str, _Touched]:
+def _find_touched_files(spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook) -> dict[str, _Touched]:
     """Return by path the files with rows of these keys. At most `MOST_PLACES` positions are fetched to this process."""
     there = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     most = MOST_PLACES // max(len(look.live), 1)

@@ -35,7 +35,7 @@ def empty_schema(folder: str, table: Table) -> StructType:
     Needs a Spark session, which parses the declared types.
     Raises  E705 where the table has no batch yet and its columns have no declared types
     """
-    return table_schema(folder) if has_columns(folder) else state_schema(_declared(table), table)
+    return table_schema(folder) if has_columns(folder) else state_schema(_parse_declared_columns(table), table)
 
 
 def brought_schema(folder: str, table: Table) -> StructType:
@@ -44,7 +44,7 @@ def brought_schema(folder: str, table: Table) -> StructType:
     They are the table's own columns. The raw rows of a TEMPORAL table are known only from its declaration. Needs and
     raises the same as `empty_schema`.
     """
-    return empty_schema(folder, table) if table.temporal is None else _declared(table)
+    return empty_schema(folder, table) if table.temporal is None else _parse_declared_columns(table)
 
 
 def _how_to_know(table: Table) -> str:
@@ -54,7 +54,7 @@ def _how_to_know(table: Table) -> str:
     return f"declare the columns of {table.name} with their types: {table.name} (id BIGINT KEY, …)"
 
 
-def _declared(table: Table) -> StructType:
+def _parse_declared_columns(table: Table) -> StructType:
     from pyspark.sql.types import StringType, StructField, StructType
 
     declared = [column for column in table.columns.named if column.type]

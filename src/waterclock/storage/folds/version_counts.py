@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.filesystem import at, readable
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.versions import EFFECTIVE
 from waterclock.storage.log.live_files import is_plain, live_files, version_if_kept
-from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.read import frame_of_version
 from waterclock.temporal import Numbers
 from waterclock.temporal.measure import LONG_KEY
@@ -41,7 +41,7 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
         known = _kept.get((folder, version))
     if known is not None:
         return known
-    with opened(folder) as newest:
+    with open_table(folder) as newest:
         shown = (list(newest.files), newest.is_plain) if newest.version == version else None
     if shown is None:
         table = version_if_kept(folder, version)
@@ -49,7 +49,7 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
             return None
         shown = ([file.path for file in live_files(table)], is_plain(table))
     paths, is_as_written = shown
-    grouped = _grouped_here([at(folder, path) for path in paths], keys) if is_as_written else None
+    grouped = _group_locally([at(folder, path) for path in paths], keys) if is_as_written else None
     found = _counts_by_spark(spark, folder, version, keys) if grouped is None else _numbers(grouped)
     with _lock:
         _kept[folder, version] = found
@@ -58,7 +58,7 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
     return found
 
 
-def _grouped_here(paths: Sequence[Path], keys: Sequence[str]) -> pa.Table | None:
+def _group_locally(paths: Sequence[Path], keys: Sequence[str]) -> pa.Table | None:
     """Group by key in this process, by Arrow. Return None for too many rows, or for types that Arrow cannot group."""
     files = [pq.ParquetFile(readable(path)) for path in paths]
     if sum(file.metadata.num_rows for file in files) > _MOST_ROWS_HERE:
@@ -85,7 +85,7 @@ def _numbers(by_key: pa.Table) -> Numbers:
 
 def _counts_by_spark(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> Numbers:
     micros = f"unix_micros({EFFECTIVE})"
-    by_key = frame_of_version(spark, folder, version).groupBy(*map(quoted, keys))
+    by_key = frame_of_version(spark, folder, version).groupBy(*map(quote_name, keys))
     counted = by_key.agg(F.expr("count(*) AS n"), F.expr(f"min({micros}) AS low"), F.expr(f"max({micros}) AS high"))
     told = counted.selectExpr("sum(n)", "count(*)", "max(n)", f"count_if(n > {LONG_KEY})", "min(low)", "max(high)")
     row = told.first() or (0, 0, 0, 0, None, None)

@@ -16,11 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.folds import RECORD
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.sieve import MISSING
-from waterclock.storage.types import fields_of, schema_text, type_text, widened
+from waterclock.storage.types import fields_of, schema_text, type_text, widen_schema
 from waterclock.temporal.bounds import can_begin_sql
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -67,14 +67,14 @@ def raw_schema(manifests: Iterable[Manifest]) -> str:
     schemas = [manifest.schema for manifest in manifests]
     text = schemas[0]
     for schema in schemas[1:]:
-        text = widened(text, schema) or text
+        text = widen_schema(text, schema) or text
     return text
 
 
 def raw_known(newest: Manifest, table: str, temporal: Temporal) -> str:
     """Return the known columns of raw rows: those of the newest slice, and the attributes of `table`."""
     fields = [field for name, field in fields_of(table).items() if name not in RECORD or name == temporal.at]
-    return widened(newest.schema, json.dumps({"type": "struct", "fields": fields})) or newest.schema
+    return widen_schema(newest.schema, json.dumps({"type": "struct", "fields": fields})) or newest.schema
 
 
 def as_shown(manifest: Manifest, temporal: Temporal) -> Manifest:
@@ -145,10 +145,10 @@ def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
 
 def lacking_sql(temporal: Temporal) -> Mapping[str, str]:
     """Return, by kind of fault, the condition under which a raw row has no place on a timeline. At most one is true."""
-    no_key = " OR ".join(f"{quoted(key)} IS NULL" for key in temporal.keys)
+    no_key = " OR ".join(f"{quote_name(key)} IS NULL" for key in temporal.keys)
     found = {"no_key": f"({no_key})"}
     if temporal.at:
-        at, has_key = quoted(temporal.at), f"NOT ({no_key})"
+        at, has_key = quote_name(temporal.at), f"NOT ({no_key})"
         found["no_time"] = f"({has_key} AND {at} IS NULL)"
         found["bad_time"] = f"({has_key} AND {at} IS NOT NULL AND NOT ({can_begin_sql(at)}))"
     return found
@@ -172,7 +172,7 @@ def versions_of(
     rows = rows.where(f"NOT ({' OR '.join(lacking_sql(temporal).values())})")
     lacking = _labels_lacking(raw, manifests)
     windows = None if temporal.at else _windows(spark, manifests, table)
-    said = _said(rows if windows is None else rows.join(windows, TIMELABEL), raw, temporal, lacking)
+    said = _prepare_raw_rows(rows if windows is None else rows.join(windows, TIMELABEL), raw, temporal, lacking)
     order = [f"{_ORDER}{at}" for at, _ in enumerate(temporal.order_by)]
     sequence = [*order, _LABEL]
     if temporal.is_of_snapshots and windows is not None:
@@ -187,34 +187,36 @@ def versions_of(
         sequence=sequence,
         nulls=dict.fromkeys(whole, "value"),
         delete_when=_GONE if _GONE in said.columns else None,
-        track=temporal.track or tracked(attributes, temporal),
+        track=temporal.track or list_tracked_attributes(attributes, temporal),
         keep=TIMELABEL,
         fill_back=temporal.fills_back,
         placed=True,
     )
-    return made.select(*map(quoted, fields_of(table_schema_of(raw, temporal))))
+    return made.select(*map(quote_name, fields_of(table_schema_of(raw, temporal))))
 
 
-def tracked(attributes: Sequence[str], temporal: Temporal) -> tuple[str, ...]:
+def list_tracked_attributes(attributes: Sequence[str], temporal: Temporal) -> tuple[str, ...]:
     """Return the attributes whose changes start a new version if the table has no TRACK clause."""
     untracked = {name.lower() for name in temporal.untracked}
     return tuple(name for name in attributes if name.lower() not in untracked)
 
 
-def _said(rows: DataFrame, raw: str, temporal: Temporal, labels_lacking: Mapping[str, Sequence[str]]) -> DataFrame:
+def _prepare_raw_rows(
+    rows: DataFrame, raw: str, temporal: Temporal, labels_lacking: Mapping[str, Sequence[str]]
+) -> DataFrame:
     """Return raw rows in the form that `compute_temporal` needs, with internal names for time, order and deletes."""
     values = set(_values(attributes_of(raw, temporal), temporal))
     attributes = [
-        _wrapped(name, labels_lacking, has_marks=MISSING in rows.columns)
+        _wrap_value(name, labels_lacking, has_marks=MISSING in rows.columns)
         if name in values and _may_be_missing(name, rows, labels_lacking)
-        else quoted(name)
+        else quote_name(name)
         for name in attributes_of(raw, temporal)
     ]
     gone = [f"(({temporal.delete_when}\n) IS TRUE) AS {_GONE}"] if temporal.delete_when else []
     return rows.selectExpr(
-        *map(quoted, temporal.keys),
-        f"{quoted(temporal.at or EFFECTIVE)} AS {EFFECTIVE}",
-        *(f"{quoted(name)} AS {_ORDER}{at}" for at, name in enumerate(temporal.order_by)),
+        *map(quote_name, temporal.keys),
+        f"{quote_name(temporal.at or EFFECTIVE)} AS {EFFECTIVE}",
+        *(f"{quote_name(name)} AS {_ORDER}{at}" for at, name in enumerate(temporal.order_by)),
         f"{TIMELABEL} AS {_LABEL}",
         *gone,
         TIMELABEL,
@@ -242,14 +244,14 @@ def _labels_lacking(raw: str, manifests: Sequence[Manifest]) -> dict[str, list[s
     return found
 
 
-def _wrapped(name: str, labels_lacking: Mapping[str, Sequence[str]], *, has_marks: bool) -> str:
+def _wrap_value(name: str, labels_lacking: Mapping[str, Sequence[str]], *, has_marks: bool) -> str:
     """Return an expression that makes NULL an explicit value, except where the row's source has no such column."""
     lacks = []
     if labels_lacking.get(name):
         lacks.append(f"{TIMELABEL} IN ({', '.join(sql_text(label) for label in labels_lacking[name])})")
     if has_marks:
         lacks.append(f"coalesce(array_contains({MISSING}, {sql_text(name)}), false)")
-    return f"if({' OR '.join(lacks)}, NULL, struct({quoted(name)} AS {_SAID})) AS {quoted(name)}"
+    return f"if({' OR '.join(lacks)}, NULL, struct({quote_name(name)} AS {_SAID})) AS {quote_name(name)}"
 
 
 def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -> DataFrame:
@@ -279,7 +281,7 @@ def _with_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order:
 
     if _GONE not in said.columns:
         said = said.withColumn(_GONE, F.lit(col=False))
-    snapshots = Window.partitionBy(*map(quoted, keys)).orderBy(_NUMBER)
+    snapshots = Window.partitionBy(*map(quote_name, keys)).orderBy(_NUMBER)
     before, same, after = (snapshots.rangeBetween(at, at) for at in (-1, 0, 1))
     last_row = F.max(F.struct(*order, (~F.col(_GONE)).alias(_IS_THERE)))
     is_last = (F.count(F.lit(1)).over(after) == 0) & F.col(_NEXT).isNotNull()
@@ -300,7 +302,7 @@ def _with_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order:
             _LABEL: F.expr(f"if({_ENDS}, {_NEXT}, {_LABEL})"),
             _GONE: F.expr(f"{_ENDS} OR {_GONE}"),
         }
-    ).select(*map(quoted, said.columns))
+    ).select(*map(quote_name, said.columns))
 
 
 def _field(name: str, kind: str) -> dict[str, Any]:

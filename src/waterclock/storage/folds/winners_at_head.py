@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.folds.fold import (
-    beating,
     beating_later,
     highest_deletes,
     last_rows,
     own_rows,
+    slices_with_later_deletes,
     unbeaten,
     winners_of,
 )
-from waterclock.storage.folds.older_states import beginning
+from waterclock.storage.folds.older_states import find_newest_state
 from waterclock.storage.folds.write_state import MOST_BYTES_REWRITTEN, MOST_ROWS_BROADCAST, Winners, is_newer
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.resolving import LogStep
@@ -108,16 +108,16 @@ def winners_at_head(spark: SparkSession, asked: Restatement, *, is_unique: bool)
     if asked.old is not None:
         was_unique = not duplicate_keys(spark, folder, asked.old, merge.keys, most=1)
         was = _rows(spark, asked, asked.old, is_unique=was_unique)
-        won, lost = _changed(rows, was, asked, asked.old), _lost(rows, was, asked)
+        won, lost = _drop_unchanged(rows, was, asked, asked.old), _find_lost_keys(rows, was, asked)
     paths = [step.slice_path for step in asked.before]
     rivals = (
-        *beating(folder, paths, [asked.new], merge, asked.schema),
+        *slices_with_later_deletes(folder, paths, [asked.new], merge, asked.schema),
         *beating_later(asked.new, asked.after, merge, asked.schema),
     )
     if rivals:
         won = unbeaten(won, highest_deletes(spark, folder, rivals, merge, asked.schema), merge)
     if lost is not None and not lost.isEmpty():
-        won = won.unionByName(_made_again(spark, asked, lost))
+        won = won.unionByName(_recompute_winners(spark, asked, lost))
     return Winners(won, merge.keys, _beats(asked), is_work=True, may_be_null=asked.may_be_null)
 
 
@@ -126,28 +126,28 @@ def _rows(spark: SparkSession, asked: Restatement, manifest: Manifest, *, is_uni
     return rows if is_unique else last_rows(rows, asked.merge)
 
 
-def _changed(rows: DataFrame, was: DataFrame, asked: Restatement, old: Manifest) -> DataFrame:
-    """Remove the rows that the older slice has unchanged (the head has them already), and the `_lost` ones."""
+def _drop_unchanged(rows: DataFrame, was: DataFrame, asked: Restatement, old: Manifest) -> DataFrame:
+    """Remove the rows that the older slice has unchanged (the head has them), and those of `_find_lost_keys`."""
     fields = fields_of(asked.schema)
     passed = f"NOT {is_newer(asked.merge.order_by)}"
     # maps are not compared
     if fields.keys() <= set(was.columns) and not any('"map"' in json.dumps(field["type"]) for field in fields.values()):
-        new_row, old_row = (", ".join(f"{side}.{quoted(name)}" for name in rows.columns) for side in "st")
+        new_row, old_row = (", ".join(f"{side}.{quote_name(name)}" for name in rows.columns) for side in "st")
         passed += f" OR struct({new_row}) <=> struct({old_row})"
     on = F.expr(f"{_same_key(asked)} AND ({passed})")
     return rows.alias("s").join(_broadcast_if_small(was, old).alias("t"), on, "left_anti")
 
 
-def _lost(rows: DataFrame, was: DataFrame, asked: Restatement) -> DataFrame:
+def _find_lost_keys(rows: DataFrame, was: DataFrame, asked: Restatement) -> DataFrame:
     """Return the keys of the older slice that the new one does not have, or has with a lower order."""
     kept = f"{_same_key(asked)} AND {is_newer(asked.merge.order_by)}"
     joined = was.alias("t").join(_broadcast_if_small(rows, asked.new).alias("s"), F.expr(kept), "left_anti")
-    return joined.select(*(F.col(f"t.{quoted(key)}") for key in asked.merge.keys))
+    return joined.select(*(F.col(f"t.{quote_name(key)}") for key in asked.merge.keys))
 
 
-def _made_again(spark: SparkSession, asked: Restatement, keys: DataFrame) -> DataFrame:
+def _recompute_winners(spark: SparkSession, asked: Restatement, keys: DataFrame) -> DataFrame:
     merge, schema = asked.merge, asked.schema
-    start = beginning(spark, asked.lake, asked.new.table, asked.before, merge, schema)
+    start = find_newest_state(spark, asked.lake, asked.new.table, asked.before, merge, schema)
     later = [*start.manifests, asked.new, *asked.after]
     past = start.past(asked.folder, later, merge, schema)
     return winners_of(spark, asked.folder, keys, later, merge, schema, past)

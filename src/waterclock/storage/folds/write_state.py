@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.faults import fault
 from waterclock.filesystem import at
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.pointers import MergeLook, commit_state
 from waterclock.storage.folds.drop_rows import can_thin, thin
 from waterclock.storage.log.identity import Identity
@@ -122,7 +122,7 @@ def rewrite_files(
     rows = winners.rows.persist()
     count = rows.count()
     few = replace(winners, rows=rows.hint("broadcast") if count <= MOST_ROWS_BROADCAST else rows)
-    met = _met(spark, folder, few, look).persist()
+    met = _match_winners(spark, folder, few, look).persist()
     try:
         places = _places(met, is_counted=count <= MOST_PLACES)
         paths = {relative_path(uri, folder): gone for uri, gone in places.by_uri.items()}
@@ -136,7 +136,7 @@ def rewrite_files(
             thin(at(folder), paths, path)
         else:
             whole = replace(winners, rows=rows)  # with all columns: Spark itself detects whether they are few
-            _write(_changed(spark, folder, whole, met, list(paths), look.schema), folder, path)
+            _write(_build_changed_rows(spark, folder, whole, met, list(paths), look.schema), folder, path)
     finally:
         met.unpersist()
         rows.unpersist()
@@ -147,12 +147,12 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
     rows.write.mode("overwrite").parquet(str(at(folder, path)))
 
 
-def _met(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:
+def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:
     """Return the winners' keys that the table has: each row's position, whether the winner beats it, kept values."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     joined = with_places(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
-    keys = [f"s.{quoted(key)} AS {quoted(key)}" for key in winners.keys]
-    kept = [f"t.{quoted(name)} AS {quoted(name)}" for name in _lacking(winners, look.schema)]
+    keys = [f"s.{quote_name(key)} AS {quote_name(key)}" for key in winners.keys]
+    kept = [f"t.{quote_name(name)} AS {quote_name(name)}" for name in _list_missing_columns(winners, look.schema)]
     return joined.selectExpr(*keys, *kept, FILE, PLACE, f"({winners.beats}) IS TRUE AS {_WINS}")
 
 
@@ -181,20 +181,22 @@ def _places(met: DataFrame, *, is_counted: bool) -> _Places:
 
 def _new(winners: Winners, met: DataFrame, schema: str, *, all_won: bool) -> DataFrame:
     """Return the rows to add: winners that beat the table's row, or whose keys the table does not have."""
-    lacking = set(_lacking(winners, schema))
+    lacking = set(_list_missing_columns(winners, schema))
     if all_won and not lacking:
-        return winners.rows.where(f"NOT {DELETED}").select(*map(quoted, fields_of(schema)))
-    texts = [f"{'t' if name in lacking else 's'}.{quoted(name)} AS {quoted(name)}" for name in fields_of(schema)]
+        return winners.rows.where(f"NOT {DELETED}").select(*map(quote_name, fields_of(schema)))
+    texts = [
+        f"{'t' if name in lacking else 's'}.{quote_name(name)} AS {quote_name(name)}" for name in fields_of(schema)
+    ]
     joined = winners.rows.alias("s").join(met.alias("t"), F.expr(_same(winners)), "left_outer")
     return joined.where(f"NOT s.{DELETED} AND coalesce(t.{_WINS}, true)").selectExpr(*texts)
 
 
-def _lacking(winners: Winners, schema: str) -> list[str]:
+def _list_missing_columns(winners: Winners, schema: str) -> list[str]:
     carried = set(winners.rows.columns)
     return [name for name in fields_of(schema) if name not in carried]
 
 
-def _changed(
+def _build_changed_rows(
     spark: SparkSession, folder: str, winners: Winners, met: DataFrame, paths: Sequence[str], schema: str
 ) -> DataFrame:
     """Return the new rows of the files that change, and the winners whose keys the table does not have."""
@@ -203,9 +205,9 @@ def _changed(
     wins = f"(s.{DELETED} IS NOT NULL AND ({winners.beats}))"
     kept = joined.where(f"NOT (({wins} AND s.{DELETED}) IS TRUE)").selectExpr(*_columns(winners, schema, wins))
     lacking = {name: f"CAST(NULL AS {sql_type(field['type'])})" for name, field in fields_of(schema).items()}
-    own = {name: f"s.{quoted(name)}" for name in winners.rows.columns}
+    own = {name: f"s.{quote_name(name)}" for name in winners.rows.columns}
     new = winners.rows.alias("s").join(met.alias("t"), F.expr(_same(winners)), "left_anti").where(f"NOT {DELETED}")
-    return kept.unionByName(new.selectExpr(*(f"{(lacking | own)[name]} AS {quoted(name)}" for name in lacking)))
+    return kept.unionByName(new.selectExpr(*(f"{(lacking | own)[name]} AS {quote_name(name)}" for name in lacking)))
 
 
 def _same(winners: Winners) -> str:
@@ -215,7 +217,9 @@ def _same(winners: Winners) -> str:
 def _columns(winners: Winners, schema: str, wins: str) -> list[str]:
     carried = set(winners.rows.columns)
     return [
-        f"if({wins}, s.{quoted(name)}, t.{quoted(name)}) AS {quoted(name)}" if name in carried else f"t.{quoted(name)}"
+        f"if({wins}, s.{quote_name(name)}, t.{quote_name(name)}) AS {quote_name(name)}"
+        if name in carried
+        else f"t.{quote_name(name)}"
         for name in fields_of(schema)
     ]
 
@@ -232,5 +236,5 @@ def is_newer(order_by: Sequence[str]) -> str:
     """Return the condition that `s` does not sort below `t`; at equal order the later label wins."""
     if not order_by:
         return "true"
-    new, old = (", ".join(f"{side}.{quoted(name)}" for name in order_by) for side in "st")
+    new, old = (", ".join(f"{side}.{quote_name(name)}" for name in order_by) for side in "st")
     return f"struct({new}) >= struct({old})"

@@ -45,12 +45,12 @@ class ForeignCommit:
 
 def table_exists(folder: str) -> bool:
     """Return whether the folder contains a Delta table."""
-    return is_there(commit_file(folder, 0)) or checkpointed(folder) > _NONE
+    return is_there(commit_file(folder, 0)) or find_checkpoint_version(folder) > _NONE
 
 
 def head(folder: str, *, after_version: int = _NONE) -> int:
     """Return the newest version, or -1. Cost: one look-up per commit after `after_version` or the checkpoint."""
-    version = max(after_version, checkpointed(folder))
+    version = max(after_version, find_checkpoint_version(folder))
     while is_there(commit_file(folder, version + 1)):
         version += 1
     return version
@@ -64,7 +64,7 @@ def outcome(folder: str, claim: int, *, after_version: int) -> Outcome:
     sought = f'"{app_id(claim)}"'.encode()
     for version, text in _commits(folder, after_version, claim):
         if sought in text:
-            found = _claimed(_actions(folder, version, text), claim)
+            found = _find_claim_identity(_actions(folder, version, text), claim)
             if found is not None:
                 return Outcome(found.outcome, version, found)
     return Outcome("none", _NONE, None)
@@ -78,7 +78,7 @@ def find_claim(folder: str, claim: int, *, newest: int) -> Outcome:
             text = read_bytes(commit_file(folder, version))
         except FileNotFoundError:
             break
-        if sought in text and (found := _claimed(_actions(folder, version, text), claim)) is not None:
+        if sought in text and (found := _find_claim_identity(_actions(folder, version, text), claim)) is not None:
             return Outcome(found.outcome, version, found)
     return Outcome("none", _NONE, None)
 
@@ -161,15 +161,15 @@ def _commits(folder: str, after_version: int, claim: int | None) -> Iterator[tup
         try:
             yield version, read_bytes(commit_file(folder, version))
         except FileNotFoundError:
-            if checkpointed(folder) < version:
+            if find_checkpoint_version(folder) < version:
                 return
             if not is_there(commit_file(folder, version)):  # it may have been written since
-                raise _expired(folder, version, claim) from None
+                raise _expired_log_error(folder, version, claim) from None
             continue
         version += 1
 
 
-def _claimed(actions: list[dict[str, Any]], claim: int) -> Identity | None:
+def _find_claim_identity(actions: list[dict[str, Any]], claim: int) -> Identity | None:
     if not any(action.get("txn", {}).get("appId") == app_id(claim) for action in actions):
         return None
     return identity_in(info_of(actions)) or Identity.unknown(claim)
@@ -180,7 +180,7 @@ def actions_of(path: Path) -> list[dict[str, Any]]:
 
     Raises  E643 where it is torn or damaged
     """
-    return _parsed(path, read_bytes(path))
+    return _parse_commit(path, read_bytes(path))
 
 
 def damaged_log(folder: str, where: str, why: str) -> WaterclockError:
@@ -200,10 +200,10 @@ def table_of(folder: str) -> str:
 
 
 def _actions(folder: str, version: int, text: bytes) -> list[dict[str, Any]]:
-    return _parsed(commit_file(folder, version), text)
+    return _parse_commit(commit_file(folder, version), text)
 
 
-def _parsed(path: Path, text: bytes) -> list[dict[str, Any]]:
+def _parse_commit(path: Path, text: bytes) -> list[dict[str, Any]]:
     try:
         actions = [json.loads(line) for line in text.splitlines() if line.strip()]
     except ValueError as error:
@@ -244,7 +244,7 @@ def require_commits(folder: str, newest: int) -> None:
     """
     if is_remote(folder):
         return
-    for version in range(checkpointed(folder) + 1, newest + 1):
+    for version in range(find_checkpoint_version(folder) + 1, newest + 1):
         path = commit_file(folder, version)
         found = commit_identity(folder, version)
         if found is not None and not found.size:
@@ -256,7 +256,7 @@ def is_older_than(folder: str, version: int) -> bool:
 
     Cost: a look-up, and one more where the version's file was cleaned up.
     """
-    return version > _NONE and not is_there(commit_file(folder, version)) and checkpointed(folder) < version
+    return version > _NONE and not is_there(commit_file(folder, version)) and find_checkpoint_version(folder) < version
 
 
 def is_recreated(folder: str, version: int) -> bool:
@@ -283,7 +283,7 @@ def is_unfinished(folder: str, version: int) -> bool:
         return False  # cleaned up, or damaged: its reader reports that
 
 
-def checkpointed(folder: str) -> int:
+def find_checkpoint_version(folder: str) -> int:
     """Return the version of the newest checkpoint, or -1. Cost: a read of a small file."""
     log = at(folder, "_delta_log")
     try:
@@ -300,7 +300,7 @@ def _newest_checkpoint(log: Path) -> int:
     return max((int(name) for name in names if name.isdigit()), default=_NONE)
 
 
-def _expired(folder: str, version: int, claim: int | None) -> WaterclockError:
+def _expired_log_error(folder: str, version: int, claim: int | None) -> WaterclockError:
     what = "commits of the table are gone" if claim is None else f"what became of claim {claim} cannot be known"
     return WaterclockError(
         "E621",

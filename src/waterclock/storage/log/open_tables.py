@@ -24,9 +24,9 @@ from waterclock.object_stores import delta_options, is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import (
     actions_after,
-    checkpointed,
     commit_identity,
     damaged_log,
+    find_checkpoint_version,
     require_commits,
     table_exists,
 )
@@ -104,7 +104,7 @@ class OpenTable:
         return self._files
 
     @property
-    def marked(self) -> Collection[str]:
+    def marked_paths(self) -> Collection[str]:
         """The paths of live files that carry a deletion vector."""
         return self._marked if self.files else ()
 
@@ -134,7 +134,7 @@ class OpenTable:
     def follow(self) -> None:
         """Update to the newest version. Cost: proportional to the commits since."""
         head = commit_identity(self.folder, self.version)
-        is_cleaned = head is None and checkpointed(self.folder) >= self.version
+        is_cleaned = head is None and find_checkpoint_version(self.folder) >= self.version
         if head != self._head and not is_cleaned:
             self._reopen()  # a copy of the table was restored, or its log was recreated
         seen = self.version
@@ -146,7 +146,7 @@ class OpenTable:
             self.version = version
         if self.version > seen:
             self._head = commit_identity(self.folder, self.version)
-        if checkpointed(self.folder) > self.version:
+        if find_checkpoint_version(self.folder) > self.version:
             self._reopen()  # the commits in between were cleaned up
 
     def _reopen(self) -> None:
@@ -195,7 +195,7 @@ def has_columns(folder: str) -> bool:
     """Return whether a folder contains a table with known columns: it had a batch since it was created or reset."""
     if not table_exists(folder):
         return False
-    with opened(folder) as table:
+    with open_table(folder) as table:
         return not is_bare(table)
 
 
@@ -204,7 +204,7 @@ def _transactions_in(folder: str, version: int) -> set[str] | None:
 
     Cost: a column of the newest checkpoint and the commits since, some milliseconds for 26,000 ids.
     """
-    checkpoint = read = checkpointed(folder)
+    checkpoint = read = find_checkpoint_version(folder)
     found: set[str] = set()
     if checkpoint >= 0:
         path = at(folder, "_delta_log", f"{checkpoint:020d}.checkpoint.parquet")
@@ -232,7 +232,7 @@ def _file_of(add: Mapping[str, Any]) -> LiveFile:
 
 
 @contextmanager
-def opened(folder: str) -> Iterator[OpenTable]:
+def open_table(folder: str) -> Iterator[OpenTable]:
     """Open the table of a folder at its newest version, for one thread at a time.
 
     Raises  E623 where the folder contains no table, E643 where its log cannot be read
@@ -263,19 +263,19 @@ def opened(folder: str) -> Iterator[OpenTable]:
 
 def live_bytes(folder: str) -> int:
     """Return the size of a table as it is now. Cost: proportional to the number of files."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         return sum(file.size for file in table.files.values())
 
 
 def is_live(folder: str, path: str) -> bool:
     """Return whether a file, given relative to the table's folder, is live."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         return path in table.files
 
 
 def is_readable(folder: str, version: int) -> bool:
     """Return whether a version's rows can still be read. The newest version's rows always can."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         if table.version == version:
             return True
     return version_if_kept(folder, version) is not None

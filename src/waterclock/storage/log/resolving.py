@@ -70,7 +70,7 @@ def resolve(
     state there. That of a REPLACE table is the state of the window that ends at `⌊tick⌋`, or the snapshot that stands
     for it. Nothing is opened: reading the files finds out whether they still exist. Cost: microseconds a record.
     """
-    known, is_whole = _known(records, known_at)
+    known, is_whole = _filter_known(records, known_at)
     known = _since_anew(known)
     boundary = table.cadence.floor(tick)
     low = _low(table, boundary)
@@ -110,7 +110,7 @@ def current(records: Iterable[CommitRecord]) -> dict[datetime, CommitRecord]:
     return dict(sorted(found.items()))
 
 
-def _known(records: Iterable[CommitRecord], known_at: datetime | None) -> tuple[list[CommitRecord], bool]:
+def _filter_known(records: Iterable[CommitRecord], known_at: datetime | None) -> tuple[list[CommitRecord], bool]:
     """Return the records known at an instant, and whether they are exactly the commits up to one version.
 
     Claims of a partitioned table run in parallel, and may be recorded in another order than they were committed in.
@@ -151,7 +151,7 @@ def _of_mode(
 ) -> tuple[tuple[LogStep, ...], int]:
     slices = current(known)
     if table.mode is Mode.REPLACE:
-        return _standing(table, boundary, slices, version_map(table.mode, known))
+        return _find_standing_snapshot(table, boundary, slices, version_map(table.mode, known))
     within = {label: record for label, record in slices.items() if (low is None or label >= low) and label < boundary}
     if table.mode is Mode.APPEND:
         steps = tuple(LogStep(label, record.slices[label]) for label, record in within.items())
@@ -163,7 +163,7 @@ def _of_mode(
     return steps, steps[-1].version if steps else NO_VERSION
 
 
-def _standing(
+def _find_standing_snapshot(
     table: Table, boundary: datetime, slices: Mapping[datetime, CommitRecord], versions: Mapping[datetime, int]
 ) -> tuple[tuple[LogStep, ...], int]:
     start = table.cadence.previous(boundary)

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.origins import IN_ROWS
-from waterclock.spark_sql import column_name, illegal_signs, parsed, quoted, sql_text
+from waterclock.spark_sql import cast_text, column_name, illegal_signs, quote_name, sql_text
 from waterclock.storage.slices.sieve import HIDDEN, UNREAD, UNREAD_AS, is_hidden
 from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
 from waterclock.temporal.instants import instant
@@ -113,7 +113,7 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
         hidden.append(_line(frame, raw, table))
     wanted = [*label, *(plan.column(name) for name in plan.names), *hidden]
     try:
-        as_it_is = wanted == [*label, *map(quoted, frame.columns[len(label) :])]
+        as_it_is = wanted == [*label, *map(quote_name, frame.columns[len(label) :])]
         shaped = frame if as_it_is else frame.selectExpr(*wanted)
         schema = shaped.schema
     except AnalysisException as error:
@@ -171,7 +171,7 @@ class _Plan:
         said = {column.name.lower(): column for column in declared.named if column.name.lower() != TIMELABEL}
         for lower, column in said.items():
             if lower not in there:
-                raise _missing(table, column.name, [field.name for field in there.values()])
+                raise _missing_column_error(table, column.name, [field.name for field in there.values()])
         taken = [lower for lower in there if declared.is_open or lower in said]
         ordered = [lower for lower in stored if lower in taken] + (
             [lower for lower in (*said, *taken) if lower not in stored]
@@ -190,13 +190,13 @@ class _Plan:
 
     def column(self, name: str) -> str:
         """Return the SQL for a table's column over the frame's columns."""
-        text, source = self.value(name), quoted(self.from_frame[name].name)
-        return source if text == source and self.from_frame[name].name == name else f"{text} AS {quoted(name)}"
+        text, source = self.value(name), quote_name(self.from_frame[name].name)
+        return source if text == source and self.from_frame[name].name == name else f"{text} AS {quote_name(name)}"
 
     def value(self, name: str) -> str:
         """Return the SQL for the value of a table's column."""
         field = self.from_frame[name]
-        source, type_ = quoted(field.name), field.dataType
+        source, type_ = quote_name(field.name), field.dataType
         wanted = self.declared_types.get(name)
         text = source
         is_loose = name.lower() in self.loose
@@ -227,12 +227,13 @@ class _Plan:
         for field in fields:
             before = self.known.get(field.name)
             if before is not None and before.dataType != _nullable(field.dataType, before.dataType):
+                former, current = _format_type(before.dataType), _format_type(field.dataType)
                 raise WaterclockError(
                     "E611",
-                    f"{self.table}.{field.name} changed from {_said(before.dataType)} to {_said(field.dataType)}",
+                    f"{self.table}.{field.name} changed from {former} to {current}",
                     where=f"{self.table}.{field.name}",
                     why="what lies in the table would no longer be read",
-                    fix=f"declare the column {_said(before.dataType).upper()}",
+                    fix=f"declare the column {former.upper()}",
                 )
 
     def explain(self, frame: DataFrame, error: AnalysisException) -> WaterclockError:
@@ -242,7 +243,7 @@ class _Plan:
                 frame.select(F.expr(self.column(name))).schema  # noqa: B018 - reading the attribute may raise
             except AnalysisException:
                 wanted = self.declared_types.get(name, "")
-                have = _said(self.from_frame[name].dataType)
+                have = _format_type(self.from_frame[name].dataType)
                 return WaterclockError(
                     "E611",
                     f"{self.table}.{name} is {have}, which cannot become {wanted}",
@@ -294,7 +295,7 @@ def _legal(name: str, table: str, *, may_rename: bool) -> str:
     )
 
 
-def _missing(table: str, name: str, there: Sequence[str]) -> WaterclockError:
+def _missing_column_error(table: str, name: str, there: Sequence[str]) -> WaterclockError:
     return WaterclockError(
         "E618",
         f"{table} declares {name}, which its rows lack",
@@ -306,25 +307,25 @@ def _missing(table: str, name: str, there: Sequence[str]) -> WaterclockError:
 
 def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Return the names of the input columns in the frame, and SQL for the hidden columns added to the table's."""
-    shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quoted(name)}
+    shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quote_name(name)}
     came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
-    raw, hidden = {}, [quoted(name) for name in IN_ROWS.values() if name in frame.columns]
+    raw, hidden = {}, [quote_name(name) for name in IN_ROWS.values() if name in frame.columns]
     for at, name in enumerate(came):
         before = _before_zone(name)
         if before in frame.columns:
-            raw[name], text = before, quoted(before)
+            raw[name], text = before, quote_name(before)
         elif name in shown:
             raw[name], text = name, ""
         else:
             raw[name] = f"{HIDDEN}raw_{at}"
-            text = f"{quoted(name)} AS {raw[name]}"
+            text = f"{quote_name(name)} AS {raw[name]}"
         hidden += [text] if text else []
     for name in plan.names:
         if name.lower() in loose:
             source = plan.from_frame[name].name
             came_as = _before_zone(source) if _before_zone(source) in frame.columns else source
-            bad = f"({quoted(came_as)} IS NOT NULL AND ({plan.value(name)}) IS NULL)"
-            hidden.append(f"{bad} AS {quoted(loose[name.lower()])}")
+            bad = f"({quote_name(came_as)} IS NOT NULL AND ({plan.value(name)}) IS NULL)"
+            hidden.append(f"{bad} AS {quote_name(loose[name.lower()])}")
     return raw, hidden
 
 
@@ -356,7 +357,7 @@ def _cast(source: str, have: DataType, wanted: str, name: str, *, is_loose: bool
         return source
     if simple is not None and (simple == "string" or readable_as(have.jsonValue(), simple)):
         return f"CAST({source} AS {wanted})"
-    cast = parsed(source, wanted) if isinstance(have, StringType) else f"try_cast({source} AS {wanted})"
+    cast = cast_text(source, wanted) if isinstance(have, StringType) else f"try_cast({source} AS {wanted})"
     return cast if is_loose else f"coalesce({cast}, {_refusal(source, wanted, name)})"
 
 
@@ -377,9 +378,9 @@ def _in_zone(frame: DataFrame, declared: Columns, zone: str, loose: Mapping[str,
             continue
         read = instant(frame, field.name, zone, where=column.name)
         if loose is not None:
-            columns[_before_zone(field.name)] = F.col(quoted(field.name))
+            columns[_before_zone(field.name)] = F.col(quote_name(field.name))
         if loose is None or column.name.lower() not in loose:
-            read = F.coalesce(read, F.expr(_refusal(quoted(field.name), "TIMESTAMP", column.name)))
+            read = F.coalesce(read, F.expr(_refusal(quote_name(field.name), "TIMESTAMP", column.name)))
         columns[field.name] = read
     return frame.withColumns(columns) if columns else frame
 
@@ -454,9 +455,11 @@ def _unstorable(type_: DataType) -> str | None:
     if isinstance(type_, MapType):
         return _unstorable(type_.keyType) or _unstorable(type_.valueType)
     name = str(type_.jsonValue()).split("(", 1)[0]
-    is_collated = isinstance(type_, StringType) and " collate " in _said(type_)  # a type's JSON omits the collation
-    return None if name in _STORED and not is_collated else _said(type_)
+    is_collated = isinstance(type_, StringType) and " collate " in _format_type(
+        type_
+    )  # a type's JSON omits the collation
+    return None if name in _STORED and not is_collated else _format_type(type_)
 
 
-def _said(type_: DataType) -> str:
+def _format_type(type_: DataType) -> str:
     return type_.simpleString()

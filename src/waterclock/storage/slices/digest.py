@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def row_hash(schema: StructType) -> Column:
 
 def digest_columns(schema: StructType, *, hash_column: str | None = None) -> list[Column]:
     """Return the aggregates of a digest of rows of `schema`: count, sum of high halves, sum of low halves."""
-    return [F.expr(text) for text in digest_texts(quoted(hash_column) if hash_column else row_hash_text(schema))]
+    return [F.expr(text) for text in digest_texts(quote_name(hash_column) if hash_column else row_hash_text(schema))]
 
 
 def digest_texts(hashed: str, *, suffix: str = "") -> list[str]:
@@ -80,7 +80,7 @@ def row_hash_text(schema: StructType) -> str:
     seed = int.from_bytes(hashlib.blake2b(shape.encode(), digest_size=8).digest(), "big", signed=True)
     parts = [f"CAST('{seed}' AS BIGINT)"]
     for field in fields:
-        name = quoted(field.name)
+        name = quote_name(field.name)
         parts += [f"isnull({name})", f"to_json({name}, {JSON_OPTIONS_SQL})" if _is_nested(field.dataType) else name]
     return f"xxhash64({', '.join(parts)})"
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.filesystem import at, is_folder, make_folder, move_folder, remove_folder
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.sieve import (
@@ -140,7 +140,7 @@ def set_aside_of_input(
     )
     marked = rows.selectExpr("*", f"{marks_text(of_input.sieve)} AS {BROKEN}").where(f"{BROKEN} != 0")
     fated = marked.selectExpr("*", f"{fate_text(of_input.sieve)} AS {FATE}")
-    told = fated.selectExpr(quoted(READ_BY), BROKEN, FATE, row)
+    told = fated.selectExpr(quote_name(READ_BY), BROKEN, FATE, row)
     told = told.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
     told.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(at(folder, place)))
     found = {}
@@ -164,7 +164,7 @@ class SetAside:
     inputs: tuple[str, ...]
     rules: tuple[str, ...]
 
-    def moved(self, folder: str, label: datetime, slice_path: str) -> tuple[DataFile, ...]:
+    def move_files(self, folder: str, label: datetime, slice_path: str) -> tuple[DataFile, ...]:
         """Move the files of a label into the quarantine of its slice, which is not sealed yet. Cost: no Spark job."""
         found: tuple[DataFile, ...] = ()
         for number, name in enumerate(self.inputs):

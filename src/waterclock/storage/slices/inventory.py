@@ -90,7 +90,7 @@ class OldState:
     bytes: int
 
 
-def made_again(history: str, before: datetime) -> list[OldState]:
+def list_old_states(history: str, before: datetime) -> list[OldState]:
     """List a table's cached older states that were written before an instant. They are recomputed when needed again."""
     files: defaultdict[str, list[FileInfo]] = defaultdict(list)
     for file in files_below(at(history)):

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, readable
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.rows import rows_of
 from waterclock.storage.slices.digest import row_hash
 from waterclock.storage.slices.manifest import Manifest
@@ -44,7 +44,7 @@ def duplicate_keys(
         return []
     if manifest.rows <= _MOST_ROWS_HERE and _are_plain(manifest, keys):
         return _duplicates_here(folder, manifest, keys, most)
-    rows = frame_of_slices(spark, folder, [manifest]).groupBy(*map(quoted, keys)).count().where("count > 1")
+    rows = frame_of_slices(spark, folder, [manifest]).groupBy(*map(quote_name, keys)).count().where("count > 1")
     return [row[: len(keys)] for row in rows_of(rows, most)]
 
 
@@ -56,7 +56,7 @@ def may_be_null(manifests: Iterable[Manifest], keys: Sequence[str]) -> bool:
 def same_key_sql(keys: Sequence[str], *, may_be_null: bool) -> str:
     """Return the condition that `s` and `t` have the same key."""
     equals = "<=>" if may_be_null else "="
-    return " AND ".join(f"s.{quoted(key)} {equals} t.{quoted(key)}" for key in keys)
+    return " AND ".join(f"s.{quote_name(key)} {equals} t.{quote_name(key)}" for key in keys)
 
 
 def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> None:
@@ -65,7 +65,7 @@ def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manife
     Raises  E620 naming such a key
     """
     rows = frame_of_slices(spark, folder, [manifest])
-    grouped = [F.col(quoted(key)) for key in merge.keys]
+    grouped = [F.col(quote_name(key)) for key in merge.keys]
     order = [order_struct(merge.order_by).alias("_order")] if merge.order_by else []
     found = (
         rows.withColumn("_hash", row_hash(StructType.fromJson(json.loads(manifest.schema))))

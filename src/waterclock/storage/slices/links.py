@@ -38,8 +38,8 @@ def link_slice(  # noqa: PLR0913 - each argument is a part of the new manifest
     leaf = at(folder, path)
     remove_folder(leaf)
     make_folder(leaf)
-    files = _linked(sealed.files, sealed_folder, folder, path)
-    aside = _linked(sealed.aside if with_aside else (), sealed_folder, folder, f"{path}/{QUARANTINE}")
+    files = _link_files(sealed.files, sealed_folder, folder, path)
+    aside = _link_files(sealed.aside if with_aside else (), sealed_folder, folder, f"{path}/{QUARANTINE}")
     linked = replace(
         sealed,
         table=name,
@@ -57,7 +57,7 @@ def link_slice(  # noqa: PLR0913 - each argument is a part of the new manifest
     return linked
 
 
-def _linked(files: Sequence[DataFile], sealed_folder: str, folder: str, path: str) -> tuple[DataFile, ...]:
+def _link_files(files: Sequence[DataFile], sealed_folder: str, folder: str, path: str) -> tuple[DataFile, ...]:
     if files:
         make_folder(at(folder, path))
     found = []

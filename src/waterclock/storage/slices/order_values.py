@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL
 from waterclock.timelabel.label import TIMELABEL
 
@@ -45,7 +45,7 @@ def deletes_sql(merge: Merge) -> str:
 
 def order_sql(order_by: Sequence[str]) -> str:
     """Return the ORDER BY columns as one value: Spark compares structs field by field, NULL lowest, NaN highest."""
-    return "struct(" + ", ".join(f"{quoted(name)} AS o{index}" for index, name in enumerate(order_by)) + ")"
+    return "struct(" + ", ".join(f"{quote_name(name)} AS o{index}" for index, name in enumerate(order_by)) + ")"
 
 
 def order_struct(order_by: Sequence[str]) -> Column:
@@ -55,7 +55,7 @@ def order_struct(order_by: Sequence[str]) -> Column:
 
 def place_sql(order_by: Sequence[str], side: str = "") -> str:
     """Return the value that orders a key's rows, the last of which wins: ORDER BY, then label (`side`: 's.')."""
-    return "struct(" + ", ".join(f"{side}{quoted(name)}" for name in (*order_by, TIMELABEL)) + ")"
+    return "struct(" + ", ".join(f"{side}{quote_name(name)}" for name in (*order_by, TIMELABEL)) + ")"
 
 
 def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any], *, is_later: bool = False) -> bool:

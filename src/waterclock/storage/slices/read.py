@@ -19,7 +19,7 @@ from waterclock.object_stores import delta_options, is_remote
 from waterclock.spark_sql import literal_path
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.live_files import LiveFile, empty_file, is_plain, live_files, may_hold_any, version_if_kept
-from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -80,7 +80,7 @@ def frame_if_kept(
 
 def frame_of_version(spark: SparkSession, folder: str, version: int) -> DataFrame:
     """Return the rows of a version of an unpartitioned table, also after OPTIMIZE and VACUUM have moved them."""
-    with opened(folder) as table:
+    with open_table(folder) as table:
         is_newest = table.version == version
     kept = None if is_newest else frame_if_kept(spark, folder, version, is_partitioned=False)
     return frame_at(spark, folder, version, is_partitioned=False) if kept is None else kept
@@ -116,7 +116,7 @@ def table_schema(folder: str) -> StructType:
 
     Raises  E623 where there is no table
     """
-    with opened(folder) as table:
+    with open_table(folder) as table:
         return StructType.fromJson(json.loads(table.schema))
 
 
@@ -159,7 +159,7 @@ def _live_paths(
 ) -> tuple[list[str], str] | None:
     """List the live files that may have labels within the bounds, and the schema, or None if Delta must read them."""
     try:
-        with opened(folder) as kept:
+        with open_table(folder) as kept:
             if kept.version == version:
                 files, schema, plain = list(kept.files.values()), kept.schema, kept.is_plain
             else:

@@ -72,7 +72,7 @@ def reseal(
         source=known.source,
         sealed_at=datetime.now(UTC),
     )
-    measured = _measured(spark, folder, draft, merge)
+    measured = _measure_rows(spark, folder, draft, merge)
     if rows and (not measured or digest_of_row(measured) != known.digest):
         return None
     manifest = _with_order(draft, measured)
@@ -92,7 +92,7 @@ def _schema_of(folder: str, files: tuple[DataFile, ...]) -> str | None:
     return None
 
 
-def _measured(spark: SparkSession, folder: str, draft: Manifest, merge: Merge | None) -> Mapping[str, Any]:
+def _measure_rows(spark: SparkSession, folder: str, draft: Manifest, merge: Merge | None) -> Mapping[str, Any]:
     if not draft.rows:
         return {}
     rows = frame_of_slices(spark, folder, [draft])

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from waterclock.flow.origins import IN_ROWS
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.digest import JSON_OPTIONS
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_files
@@ -50,5 +50,5 @@ def rows_as_they_came(spark: SparkSession, folder: str, manifest: Manifest) -> D
     rows = aside_frame(spark, folder, [manifest]).select(read.alias(ROW), *beside)
     label = F.lit(label_of(manifest.label)).alias(TIMELABEL)
     names = {field.name: UNREAD if UNREAD in field.metadata else field.name for field in came.fields}
-    columns = (F.col(f"{ROW}.{quoted(at)}").alias(name) for at, name in names.items())
+    columns = (F.col(f"{ROW}.{quote_name(at)}").alias(name) for at, name in names.items())
     return rows.select(label, *columns, *map(F.col, IN_ROWS.values()))

@@ -104,7 +104,7 @@ class Sifted:
     first: Mapping[str, int]
 
 
-def counted(sieve: Sieve, masks: Mapping[int, int], stayed: int) -> Sifted:
+def count_broken_rules(sieve: Sieve, masks: Mapping[int, int], stayed: int) -> Sifted:
     """Count broken rules, given the number of rows by set of broken rules (`masks`) and of rows that stay."""
     out = sieve.bits(SET_ASIDE, DROPPED)
     broken = {mesh.name: 0 for mesh in sieve.meshes}

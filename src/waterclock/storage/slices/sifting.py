@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from waterclock.filesystem import at, readable
 from waterclock.flow.origins import IN_ROWS
-from waterclock.spark_sql import quoted, sql_text
+from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL, row_hash_text
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.sieve import (
@@ -59,25 +59,25 @@ def sift(frame: DataFrame, through: Through) -> DataFrame:
     origins = {field: name for field, name in origins.items() if name in frame.columns}
     raw = [*through.raw.values(), *([through.row] if through.row else [])]
     needed = list(dict.fromkeys([*shown, *raw, *origins.values()]))
-    marked = frame.selectExpr(*map(quoted, needed), f"{marks_text(sieve)} AS {BROKEN}")
+    marked = frame.selectExpr(*map(quote_name, needed), f"{marks_text(sieve)} AS {BROKEN}")
     if sieve.keys:
-        names = [*map(quoted, needed), BROKEN]
+        names = [*map(quote_name, needed), BROKEN]
         marked = _beside_past(marked, through, names)
         tie = row_hash_text(StructType([field for field in frame.schema.fields if field.name in shown]))
         found = _key_mark(sieve, tie, has_label=TIMELABEL in shown, has_past=through.past is not None)
         marked = marked.selectExpr(*names, *([_IS_PAST] if through.past is not None else []), f"{found} AS {_FOUND}")
         marked = marked if through.past is None else marked.where(f"NOT {_IS_PAST}")
-        marked = marked.selectExpr(*map(quoted, needed), f"{BROKEN} | {_FOUND} AS {BROKEN}")
-    fated = marked.selectExpr(*map(quoted, needed), BROKEN, f"{fate_text(sieve)} AS {FATE}")
-    as_it_came = quoted(through.row) if through.row else row_json(through.raw)
+        marked = marked.selectExpr(*map(quote_name, needed), f"{BROKEN} | {_FOUND} AS {BROKEN}")
+    fated = marked.selectExpr(*map(quote_name, needed), BROKEN, f"{fate_text(sieve)} AS {FATE}")
+    as_it_came = quote_name(through.row) if through.row else row_json(through.raw)
     row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {as_it_came} END"
-    told = fated.selectExpr(*map(quoted, [*shown, *origins.values()]), BROKEN, FATE, f"{row} AS {ROW_TEXT}")
-    where = "".join(f", '{field}', {quoted(name)}" for field, name in origins.items())
+    told = fated.selectExpr(*map(quote_name, [*shown, *origins.values()]), BROKEN, FATE, f"{row} AS {ROW_TEXT}")
+    where = "".join(f", '{field}', {quote_name(name)}" for field, name in origins.items())
     aside = (
         f"CASE WHEN {BROKEN} != 0 THEN named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {BROKEN}, "
         f"'{HASH}', CASE WHEN {FATE} = {SET_ASIDE} THEN xxhash64({ROW_TEXT}, {BROKEN}) END{where}) END AS {ASIDE}"
     )
-    return told.selectExpr(*(_kept(name, sieve) for name in shown), FATE, aside)
+    return told.selectExpr(*(_column_sql(name, sieve) for name in shown), FATE, aside)
 
 
 ROW_TEXT = f"{HIDDEN}row"
@@ -85,7 +85,7 @@ ROW_TEXT = f"{HIDDEN}row"
 
 def row_json(raw: Mapping[str, str]) -> str:
     """Return SQL for the received row as JSON: its columns, each found under another name in the frame, or its line."""
-    parts = ", ".join(f"{sql_text(name)}, {quoted(at)}" for name, at in raw.items() if at != UNREAD)
+    parts = ", ".join(f"{sql_text(name)}, {quote_name(at)}" for name, at in raw.items() if at != UNREAD)
     columns = f"to_json(named_struct({parts}), {JSON_OPTIONS_SQL})"
     if UNREAD not in raw.values():
         return columns
@@ -103,11 +103,11 @@ def marks_text(sieve: Sieve) -> str:
     return text
 
 
-def _kept(name: str, sieve: Sieve) -> str:
+def _column_sql(name: str, sieve: Sieve) -> str:
     """Return SQL for a column. A dropped row writes no value."""
     if not sieve.drops or name == TIMELABEL:
-        return quoted(name)
-    return f"CASE WHEN {FATE} != {DROPPED} THEN {quoted(name)} END AS {quoted(name)}"
+        return quote_name(name)
+    return f"CASE WHEN {FATE} != {DROPPED} THEN {quote_name(name)} END AS {quote_name(name)}"
 
 
 def first_text(sieve: Sieve) -> str:
@@ -128,8 +128,8 @@ def _beside_past(marked: DataFrame, through: Through, names: Sequence[str]) -> D
     """Add the keys of the past as rows without other values, so that one exchange groups them with the new rows."""
     if through.past is None:
         return marked
-    keys = {quoted(key).lower(): quoted(key) for key in through.sieve.keys}
-    types = {quoted(field.name): sql_type(field.dataType.jsonValue()) for field in marked.schema.fields}
+    keys = {quote_name(key).lower(): quote_name(key) for key in through.sieve.keys}
+    types = {quote_name(field.name): sql_type(field.dataType.jsonValue()) for field in marked.schema.fields}
     nothing = [
         f"{keys[name.lower()]} AS {name}" if name.lower() in keys else f"CAST(NULL AS {types[name]}) AS {name}"
         for name in names[:-1]
@@ -146,13 +146,13 @@ def _key_mark(sieve: Sieve, tie: str, *, has_label: bool, has_past: bool) -> str
     """
     last = len(sieve.meshes) - 1
     bit, out = 1 << last, sieve.bits(SET_ASIDE, DROPPED) & ~(1 << last)
-    lacking = " OR ".join(f"{quoted(key)} IS NULL" for key in sieve.keys)
+    lacking = " OR ".join(f"{quote_name(key)} IS NULL" for key in sieve.keys)
     alone = sum(1 << at for at, mesh in enumerate(sieve.meshes) if mesh.is_alone)
     lacking = f"({BROKEN} & {alone}L = 0 AND ({lacking}))" if alone else lacking
     if not sieve.is_unique:
         return f"CASE WHEN {lacking} THEN {bit}L ELSE 0L END"
     # rows with a past are of one label
-    by = ", ".join([*([TIMELABEL] if has_label and not has_past else []), *map(quoted, sieve.keys)])
+    by = ", ".join([*([TIMELABEL] if has_label and not has_past else []), *map(quote_name, sieve.keys)])
     stays = f"({BROKEN} & {out}L = 0" + (f" AND NOT {_IS_PAST})" if has_past else ")")
     others = f"count_if({stays}) OVER (PARTITION BY {by}) > 1"
     if sieve.order:

@@ -52,8 +52,10 @@ def _misfits(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> Iter
 
 def _forbidden_nulls(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> list[str]:
     never = [name for name, field in table.items() if not field["nullable"]]
-    return [name for name in never if any(file.nulls.get(name) or _lacks(file, name) for file in manifest.files)]
+    return [
+        name for name in never if any(file.nulls.get(name) or _is_column_missing(file, name) for file in manifest.files)
+    ]
 
 
-def _lacks(file: DataFile, name: str) -> bool:
+def _is_column_missing(file: DataFile, name: str) -> bool:
     return name not in file.types

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import at, folders_in, is_folder, make_folder, move_folder, remove_folder
-from waterclock.spark_sql import quoted
+from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.slices.conform import row_error
 from waterclock.storage.slices.digest import (
@@ -45,7 +45,7 @@ from waterclock.storage.slices.sieve import (
     STAYS,
     Sifted,
     Through,
-    counted,
+    count_broken_rules,
     is_hidden,
 )
 from waterclock.storage.slices.sifting import aside_digest, masks_in, sift
@@ -153,9 +153,9 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
         found = _scan(frame, draft, paths, files, taken)
     elif through is not None and taken and not is_nothing:
         [label] = labels
-        found[label] = {**found[label], **_measured(frame, draft, label, paths[label], files[label], taken)}
+        found[label] = {**found[label], **_measure_label(frame, draft, label, paths[label], files[label], taken)}
     if through is not None:
-        aside = {label: _told_apart(draft, paths[label], files[label], aside[label]) for label in labels}
+        aside = {label: _collect_quarantine(draft, paths[label], files[label], aside[label]) for label in labels}
     if inputs_aside is not None:
         aside = {
             label: _with_inputs(folder, label, paths[label], aside.get(label, Aside()), inputs_aside)
@@ -221,7 +221,7 @@ class _SliceDraft:
 
 def _with_label(frame: DataFrame, labels: Sequence[datetime]) -> DataFrame:
     if len(labels) > 1:
-        others = [F.col(quoted(name)) for name in frame.columns if name.lower() != TIMELABEL]
+        others = [F.col(quote_name(name)) for name in frame.columns if name.lower() != TIMELABEL]
         return frame.select(F.col(TIMELABEL).cast("string").alias(TIMELABEL), *others)
     bare = frame.drop(TIMELABEL) if TIMELABEL in map(str.lower, frame.columns) else frame
     return bare.select(F.expr(f"'{label_of(labels[0])}' AS {TIMELABEL}"), "*")
@@ -232,8 +232,8 @@ def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> 
     seen = Observation()
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
     fault("make")
-    with _told(table):
-        observed = _observing(frame, seen, columns)
+    with _convert_cast_errors(table):
+        observed = _try_observe(frame, seen, columns)
         (frame if observed is None else observed).write.mode("overwrite").parquet(str(leaf))
     if observed is None:
         return {}
@@ -241,7 +241,7 @@ def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> 
     return seen.get
 
 
-def _observing(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -> DataFrame | None:
+def _try_observe(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -> DataFrame | None:
     """Return the frame with an observation of its write, or None if a measure calls a SQL function of the project.
 
     Spark evaluates those in a query, but not in an observation.
@@ -270,8 +270,8 @@ def _write_through(
     rows = sift(frame, through)
     seen = Observation()
     fault("make")
-    with _told(draft.table), nullcontext() if is_group else _files_kept_open(frame.sparkSession, _FATES):
-        rows = _observed(rows, seen, list(paths)) if in_pass else rows
+    with _convert_cast_errors(draft.table), nullcontext() if is_group else _files_kept_open(frame.sparkSession, _FATES):
+        rows = _observe_digests(rows, seen, list(paths)) if in_pass else rows
         if is_group:
             rows = rows.hint("rebalance", TIMELABEL).withColumn(_FOLDER_COLUMN, F.col(TIMELABEL))
         rows.write.partitionBy(*([_FOLDER_COLUMN] if is_group else []), FATE).parquet(str(scratch))
@@ -285,9 +285,9 @@ def _write_through(
         leaf = at(draft.folder, path)
         remove_folder(leaf)
         make_folder(leaf.parent)
-        if not _moved(at(draft.folder, own, f"{FATE}={STAYS}"), leaf):
+        if not _move_if_there(at(draft.folder, own, f"{FATE}={STAYS}"), leaf):
             make_folder(leaf)
-        _moved(at(draft.folder, own, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
+        _move_if_there(at(draft.folder, own, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
     remove_folder(scratch)
     if not in_pass:
         return {}, aside
@@ -295,7 +295,7 @@ def _write_through(
     return {label: {key: row[f"{key}{index}"] for key in (ROWS, HIGH, LOW)} for index, label in enumerate(paths)}, aside
 
 
-def _moved(source: Path, target: Path) -> bool:
+def _move_if_there(source: Path, target: Path) -> bool:
     """Move a folder if it exists, and return whether it did."""
     if not is_folder(source):
         return False
@@ -303,7 +303,7 @@ def _moved(source: Path, target: Path) -> bool:
     return True
 
 
-def _told_apart(draft: _SliceDraft, path: str, files: Sequence[DataFile], gone: Aside) -> Aside:
+def _collect_quarantine(draft: _SliceDraft, path: str, files: Sequence[DataFile], gone: Aside) -> Aside:
     """Return the quarantined files and the counts of one label's rows."""
     if draft.through is None:
         raise AssertionError("rows that went through no sieve")
@@ -312,13 +312,13 @@ def _told_apart(draft: _SliceDraft, path: str, files: Sequence[DataFile], gone: 
     masks = masks_in(folder, aside) + Counter(gone.masks)
     if sieve.bits(STAYS):
         masks += masks_in(folder, files)
-    sifted = counted(sieve, masks, sum(file.rows for file in files))
+    sifted = count_broken_rules(sieve, masks, sum(file.rows for file in files))
     return Aside(aside, aside_digest(folder, aside), sifted, rules=tuple(mesh.name for mesh in sieve.meshes))
 
 
 def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_aside: SetAside) -> Aside:
     """Add the quarantined input rows of a batch to its own quarantined rows."""
-    files = (*own.files, *inputs_aside.moved(folder, label, path))
+    files = (*own.files, *inputs_aside.move_files(folder, label, path))
     return replace(own, files=files, digest=aside_digest(folder, files), rules=(*own.rules, *inputs_aside.rules))
 
 
@@ -334,11 +334,11 @@ def _write_group(
     in_pass = len(paths) <= MOST_LABELS_IN_PASS and not measures
     seen = Observation()
     fault("make")
-    rows = _observed(frame, seen, list(paths)) if in_pass else frame
+    rows = _observe_digests(frame, seen, list(paths)) if in_pass else frame
     # otherwise every task would write a file for each of its labels: with a rebalance, few rows make one file per
     # label, and many rows are split (24 labels, two tasks: 48 files in 15.3 s, 24 in 10.8 s for a million rows)
     rows = rows.hint("rebalance", TIMELABEL).withColumn(_FOLDER_COLUMN, F.col(TIMELABEL))
-    with _told(draft.table):
+    with _convert_cast_errors(draft.table):
         rows.write.partitionBy(_FOLDER_COLUMN).parquet(str(scratch))
     fault("group_written")
     _move_into_place(scratch, draft.folder, paths)
@@ -363,7 +363,7 @@ def _files_kept_open(spark: SparkSession, folders: int) -> Iterator[None]:
 
 
 @contextmanager
-def _told(table: str) -> Iterator[None]:
+def _convert_cast_errors(table: str) -> Iterator[None]:
     """Convert the failure of a cast into an error that names the column."""
     try:
         yield
@@ -374,7 +374,7 @@ def _told(table: str) -> Iterator[None]:
         raise told from raised
 
 
-def _observed(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -> DataFrame:
+def _observe_digests(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -> DataFrame:
     shown = StructType([field for field in frame.schema.fields if not is_hidden(field.name)])
     if len(labels) == 1:  # a separate hash column would cost one more copy of each row, just to remove it again
         own = f"if({FATE} = {STAYS}, {row_hash_text(shown)}, NULL)"
@@ -431,7 +431,7 @@ def _scan(
     return {label: rows.get(label_of(label), nothing) for label in paths}
 
 
-def _measured(
+def _measure_label(
     frame: DataFrame,
     draft: _SliceDraft,
     label: datetime,
@@ -457,7 +457,7 @@ def _of_no_rows(frame: DataFrame, measures: Measures) -> dict[str, Any]:
 
 
 def _is_empty(frame: DataFrame, table: str) -> bool:
-    with _told(table):
+    with _convert_cast_errors(table):
         return bool(frame.isEmpty())
 
 

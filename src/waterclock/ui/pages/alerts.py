@@ -24,7 +24,7 @@ def open_alerts(at: OpenedProject) -> list[Told]:
     return [_alert(at, words, alert) for alert in ranked]
 
 
-def acknowledged(at: OpenedProject, asked: PageQuery, who: str) -> None:
+def acknowledge_alert(at: OpenedProject, asked: PageQuery, who: str) -> None:
     """Acknowledge an alert from a form's `alert`, `why` and `who`. It is not repeated any more.
 
     Raises  E903 without a reason, E918 for an invalid number, E457 and E458 as `acknowledge`, E412 before the first run

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.batches.audit_trail import CLOSED, Audit
-from waterclock.batches.facts import RELEASE, lacking, missing_of
+from waterclock.batches.facts import RELEASE, describe_missing_inputs, parse_missing_inputs
 from waterclock.batches.records import rows_aside
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.checks import keeps_aside
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import audit_parts
-from waterclock.operations.closings import books_words, closing_of
+from waterclock.operations.closings import books_words, read_closing
 from waterclock.operations.held_batches import can_be_released
 from waterclock.operations.json import instant_text
 from waterclock.operations.kept_back import kept_back
 from waterclock.operations.opening import OpenedProject, labels_known, one_table
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
-from waterclock.operations.retrying import blocked_by
+from waterclock.operations.retrying import find_blocked_batches
 from waterclock.operations.rules_kept import rules_broken
 from waterclock.operations.states import state_of
 from waterclock.operations.why import WhyStep, way_to_cause
@@ -38,7 +38,7 @@ from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import PageQuery, Told, batch_address
 from waterclock.ui.pages.batches import has_failed, is_asked_for, is_begun, is_done, several, states_of
-from waterclock.ui.pages.pauses import resuming
+from waterclock.ui.pages.pauses import build_resume_action
 from waterclock.ui.pages.quality import note_told
 
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
@@ -96,11 +96,11 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Told:
         "error": _error(audit) or _error_of_root(at, way),
         "facts": [*_facts(at, table, audit), *_books(at, table, one.label)],
         "inputs": _inputs(at, audit),
-        "decided": _decided(audit, zone),
+        "decided": _list_decisions(audit, zone),
         "notes": _notes(at, table, audit),
-        "holds_up": _held_up(plan, table.name, one.label),
+        "holds_up": _count_blocked_batches(plan, table.name, one.label),
         "record": None if audit is None else audit_parts(audit),
-        "actions": [*_resumed(at, way), *_offered(at, plan, table, one, way), *_withdrawn(table, one)],
+        "actions": [*_offer_resume(at, way), *_offer_actions(at, plan, table, one, way), *_withdrawn(table, one)],
     }
 
 
@@ -180,7 +180,9 @@ def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Told]:
         if "choice" in made.source:
             facts.append({"name": "Made by", "text": str(made.source["choice"])})
         if "missing" in made.source:
-            facts.append({"name": "Partial", "text": lacking(missing_of(made.source["missing"]))})
+            facts.append(
+                {"name": "Partial", "text": describe_missing_inputs(parse_missing_inputs(made.source["missing"]))}
+            )
         for warning in made.measures.get("warnings", ()):
             facts.append({"name": "Warning", "text": str(warning)})
     else:
@@ -195,7 +197,7 @@ def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Told]:
 
 def _books(at: OpenedProject, table: Table, label: datetime) -> list[Told]:
     """Describe when and why a window's books closed, or how far it was checked."""
-    closing = closing_of(at, table, label)
+    closing = read_closing(at, table, label)
     return [] if closing is None else [{"name": "Books", "text": books_words(closing, table.cadence.zone)}]
 
 
@@ -232,7 +234,7 @@ def _inputs(at: OpenedProject, audit: Audit | None) -> list[Told]:
     return told
 
 
-def _decided(audit: Audit | None, zone: str) -> list[Told]:
+def _list_decisions(audit: Audit | None, zone: str) -> list[Told]:
     """Return the decisions of users about the batch, newest first."""
     events = () if audit is None else audit.events
     return [
@@ -257,12 +259,12 @@ def _notes(at: OpenedProject, table: Table, audit: Audit | None) -> list[Told]:
     return [note_told(note, table.cadence.zone) for note in found]
 
 
-def _held_up(plan: Plan, table: str, label: datetime) -> int:
+def _count_blocked_batches(plan: Plan, table: str, label: datetime) -> int:
     """Count the batches that are blocked only by this one."""
-    return sum(map(len, blocked_by(plan, {table: [label]}).values()))
+    return sum(map(len, find_blocked_batches(plan, {table: [label]}).values()))
 
 
-def _offered(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Told]:
+def _offer_actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Told]:
     if one.label >= at.planner.starts(at.snapshot, at.now)[table.name]:
         return _actions(at, plan, table, one, way)
     # older than START: it is not made any more
@@ -294,7 +296,7 @@ def _actions_of_root(at: OpenedProject, plan: Plan, root: WhyStep) -> list[Told]
     actions: list[Told] = []
     if can_be_released(at, root.table, root.label):
         actions.append(_action(Verb.RELEASE, f"Release {root.table.rpartition('.')[2]}…", root.table, root.label))
-    held = _held_up(plan, root.table, root.label)
+    held = _count_blocked_batches(plan, root.table, root.label)
     name = root.table.rpartition(".")[2]
     more = f" + {number_words(held)} blocked" if held else ""
     actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
@@ -333,11 +335,11 @@ def _is_stood_for(at: OpenedProject, table: Table, one: LabelState) -> bool:
     return newest is not None and one.label < newest.label
 
 
-def _resumed(at: OpenedProject, way: Sequence[WhyStep]) -> list[Told]:
+def _offer_resume(at: OpenedProject, way: Sequence[WhyStep]) -> list[Told]:
     """Return the action that resumes the paused batch at the root."""
     root = way[-1] if way and way[-1].is_root and way[-1].status is Status.PAUSED else None
     pause = None if root is None else at.snapshot.pause_of(root.table)
-    return [] if root is None or pause is None else [resuming(pause, root.table)]
+    return [] if root is None or pause is None else [build_resume_action(pause, root.table)]
 
 
 def _withdrawn(table: Table, one: LabelState) -> list[Told]:

@@ -15,7 +15,7 @@ from waterclock.operations.opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import refuse_more_than
 from waterclock.operations.states import LOUDNESS, QUIET, State, state_of
-from waterclock.operations.withdrawing import asked_for
+from waterclock.operations.withdrawing import find_withdrawable_labels
 from waterclock.operations.words import count_words, local_label, number_words
 from waterclock.planner.label_states import LabelState, StatesIn, count_states, is_in, label_states
 from waterclock.planner.plan import Status
@@ -50,8 +50,10 @@ def several(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Lab
     block = _block(at, tables, labels)
     counts: Counter[State] = Counter()
     for one in block.values():
-        counts += one.looks
-    shown = [(name, one) for name, each in block.items() for one in each.told if each.look_of(one) not in QUIET]
+        counts += one.state_counts
+    shown = [
+        (name, one) for name, each in block.items() for one in each.listed_labels if each.look_of(one) not in QUIET
+    ]
     if not shown and counts.total() <= _MOST_LISTED:
         shown = [(name, one) for name, of_table in states_of(at, tables, labels).items() for one in of_table]
     shown = sorted(shown, key=lambda each: each[1].label, reverse=True)[:_MOST_LISTED]
@@ -64,7 +66,9 @@ def several(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Lab
         "labels": words,
         "of": counts.total(),
         "counts": {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__)},
-        "shown": [_shown(at, name, one, block[name].look_of(one), is_alone=len(names) == 1) for name, one in shown],
+        "shown": [
+            _describe_label(at, name, one, block[name].look_of(one), is_alone=len(names) == 1) for name, one in shown
+        ],
         "actions": _actions(block, words),
     }
 
@@ -86,14 +90,14 @@ class _OfTable:
     warned: Container[datetime] = frozenset()
 
     @property
-    def told(self) -> Sequence[LabelState]:
+    def listed_labels(self) -> Sequence[LabelState]:
         """The labels listed singly."""
         return (*self.older.told, *self.states.told)
 
     @property
-    def looks(self) -> Counter[State]:
+    def state_counts(self) -> Counter[State]:
         """The counts by displayed state."""
-        counted = Counter(self.look_of(one) for one in self.told)
+        counted = Counter(self.look_of(one) for one in self.listed_labels)
         for status, count in (*self.older.counts.items(), *self.states.counts.items()):
             counted[state_of(status)] += count
         return counted
@@ -112,13 +116,13 @@ def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labe
     due = ((at.flow.tables[name].cadence, max(low, starts[name]), high) for name, (low, high) in edges.items())
     refuse_more_than(_MOST_COUNTED, sum(cadence.count(low, max(low, high)) for cadence, low, high in due))
     names, low, high = list(edges), min(low for low, _ in edges.values()), max(high for _, high in edges.values())
-    settled = Settled() if at.ledger is None else at.ledger.past.settled(names, low, high)
+    settled = Settled() if at.ledger is None else at.ledger.past.settled_labels(names, low, high)
     warned: dict[str, set[datetime]] = {name: set() for name in names}
-    for name, label in {} if at.ledger is None else at.ledger.past.warned(names, low, high):
+    for name, label in {} if at.ledger is None else at.ledger.past.row_warnings(names, low, high):
         warned[name].add(label)
     bounds = {name: (begin, min(max(begin, starts[name]), end), end) for name, (begin, end) in edges.items()}
     found = count_states(at.planner, at.snapshot, at.now, settled, bounds, apart=warned)
-    waiting = {name: asked_for(at.snapshot.of(name)) for name in edges}
+    waiting = {name: find_withdrawable_labels(at.snapshot.of(name)) for name in edges}
     asked = {name: sum(1 for label in waiting[name] if begin <= label < end) for name, (begin, end) in edges.items()}
     return {
         name: replace(_of_table(settled, name, older, states, asked[name]), warned=warned[name])
@@ -159,7 +163,7 @@ def states_of(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, L
     }
 
 
-def _shown(at: OpenedProject, name: str, one: LabelState, look: State, *, is_alone: bool) -> Told:
+def _describe_label(at: OpenedProject, name: str, one: LabelState, look: State, *, is_alone: bool) -> Told:
     words = local_label(one.label, at.flow.tables[name].cadence)
     return {
         "table": name,
@@ -175,8 +179,8 @@ def _shown(at: OpenedProject, name: str, one: LabelState, look: State, *, is_alo
 def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Told]:
     """Return the possible actions, each for the tables that have matching batches."""
     offered: list[tuple[Verb, str, Mapping[str, int]]] = [
-        (Verb.RETRY, "Retry", {name: sum(map(has_failed, one.told)) for name, one in block.items()}),
-        (Verb.RELEASE, "Release", {name: sum(map(_can_be_released, one.told)) for name, one in block.items()}),
+        (Verb.RETRY, "Retry", {name: sum(map(has_failed, one.listed_labels)) for name, one in block.items()}),
+        (Verb.RELEASE, "Release", {name: sum(map(_can_be_released, one.listed_labels)) for name, one in block.items()}),
         (Verb.BACKFILL, "Make", {name: _count_unmade(one, _NOT_MADE) for name, one in block.items()}),
         (Verb.RECOMPUTE, "Recompute", {name: one.done for name, one in block.items()}),
         (Verb.WITHDRAW, "Withdraw", {name: one.asked_for for name, one in block.items()}),

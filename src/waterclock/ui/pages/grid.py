@@ -82,10 +82,10 @@ def axis_of(at: OpenedProject, tables: Sequence[Table], labels: Iterable[Labels]
     by = wider(by, (by.floor(span[0]), by.ceil(span[1])), _MOST)
     axis = Axis.over(by, (by.floor(span[0]), by.ceil(span[1])))
     columns = axis.columns[-_MOST:]
-    return Axis(by, columns[-_fitting(tables, columns[0], axis.end, len(columns)) :], axis.end)
+    return Axis(by, columns[-_count_fitting_columns(tables, columns[0], axis.end, len(columns)) :], axis.end)
 
 
-def _fitting(tables: Iterable[Table], low: datetime, high: datetime, columns: int) -> int:
+def _count_fitting_columns(tables: Iterable[Table], low: datetime, high: datetime, columns: int) -> int:
     """Return how many of the newest columns have few enough labels to count them interactively."""
     labels = _labels_within(tables, low, high)
     return columns if labels <= _MOST_LABELS else max(1, columns * _MOST_LABELS // labels)
@@ -153,7 +153,7 @@ def _columns(axis: Axis) -> Iterator[Told]:
             "starts": label_of(start),
             "above": _above(local, before, unit),
             "number": _number(local, before, unit, is_last=index == last),
-            "begins": _begins(local, before, unit),
+            "begins": _is_period_start(local, before, unit),
             "x": index * width,
             "is_last": index == last,
         }
@@ -180,7 +180,7 @@ def _number(local: datetime, before: datetime | None, unit: TimeUnit, *, is_last
     return f"{local.month}" if is_last or local.month in {1, 7} else ""
 
 
-def _begins(local: datetime, before: datetime | None, unit: TimeUnit) -> bool:
+def _is_period_start(local: datetime, before: datetime | None, unit: TimeUnit) -> bool:
     """Return whether a line is drawn before the column: at the start of a week, a day, a month or a year."""
     if before is None:
         return False

@@ -22,7 +22,7 @@ from waterclock.ui.asking import PageQuery, Told, query_address
 _LONGEST = 120  # letters of a value that are shown
 
 
-def held_then(at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]) -> Told | None:
+def describe_label_rows(at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]) -> Told | None:
     """Return the rows of the label that the address names in `at`, or of the newest label that was made.
 
     `known` and `against` are claims to compare. `beside` is another label to compare with, as known now. `differing`
@@ -37,7 +37,10 @@ def held_then(at: OpenedProject, table: Table, asked: PageQuery, states: Sequenc
     if not revisions:
         return None
     known = _claim(asked, "known", label) or audit.cell.current_claim or revisions[0].claim
-    told = _chosen(table, audit, revisions, known) | {"against": _claim(asked, "against", label), "beside": ""}
+    told = _describe_revisions(table, audit, revisions, known) | {
+        "against": _claim(asked, "against", label),
+        "beside": "",
+    }
     try:
         against = _against(at, at.ledger, table, asked, audit)
         told["beside"] = (
@@ -46,7 +49,7 @@ def held_then(at: OpenedProject, table: Table, asked: PageQuery, states: Sequenc
         found = revision_rows(at, table, audit, known, against, only_differing="differing" in asked.values)
     except WaterclockError as error:
         return told | {"error": error.to_dict()}
-    return told | {"error": None} | _told(found, is_compared=against is not None)
+    return told | {"error": None} | _describe_rows(found, is_compared=against is not None)
 
 
 def _against(
@@ -79,7 +82,7 @@ def _claim(asked: PageQuery, name: str, label: datetime) -> int | None:
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 18 else None
 
 
-def _chosen(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int) -> Told:
+def _describe_revisions(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int) -> Told:
     """Return the available and the chosen revisions."""
     last = len(revisions)
     return {
@@ -103,7 +106,7 @@ def _revision_words(attempt: Attempt, number: int, *, is_now: bool) -> str:
     return f"now, revision {number} ({made})" if is_now else f"revision {number} ({made})"
 
 
-def _told(found: RevisionRows, *, is_compared: bool) -> Told:
+def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Told:
     said = count_words(found.rows, "row")
     if found.differing is not None:
         said = count_words(found.compared, "row")

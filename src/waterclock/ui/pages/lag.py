@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from waterclock.flow.declarations import Table
-from waterclock.operations.deadline_words import gathered, left_words, stand_words
+from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words
 from waterclock.operations.deadlines import (
     NO_DEADLINES,
     Due,
@@ -46,7 +46,7 @@ def in_time(at: OpenedProject, tables: Sequence[Table]) -> Told:
     """
     names = [table.name for table in tables]
     due = deadlines(at, names) if at.ledger is not None else NO_DEADLINES
-    groups = sorted(gathered(due.found), key=lambda alike: _RANK[alike[0].stand])
+    groups = sorted(group_due_windows(due.found), key=lambda alike: _RANK[alike[0].stand])
     return {
         "deadlines": [_deadline(at, alike) for alike in groups[:_MOST]],
         "counts": {str(stand): sum(each.stand is stand for each in due.found) for stand in Stand},

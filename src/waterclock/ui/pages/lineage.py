@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from waterclock.errors import WaterclockError
-from waterclock.operations.lineage import between, columns_known, made_from, turned, within
+from waterclock.operations.lineage import between, columns_known, map_inputs, reverse_arrows, within
 from waterclock.operations.opening import OpenedProject, one_table
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words
@@ -11,7 +11,7 @@ from waterclock.selection import select
 from waterclock.ui.asking import PageQuery, Told, lineage_address
 from waterclock.ui.pages.column_lineage import column_lineage
 from waterclock.ui.pages.grid import fresh_words
-from waterclock.ui.pages.lineage_drawing import LOUD, told
+from waterclock.ui.pages.lineage_drawing import LOUD, describe_drawing
 from waterclock.ui.pages.lineage_scene import Scene
 
 
@@ -22,8 +22,8 @@ def lineage(at: OpenedProject, asked: PageQuery) -> Told:
     """
     if "table" not in asked.values:
         tables, labels = asked.tables(at)
-        names = _opened(at, asked, {table.name for table in tables})
-        return told(Scene.of(at, asked, names, labels), asked)
+        names = _expand_tables(at, asked, {table.name for table in tables})
+        return describe_drawing(Scene.of(at, asked, names, labels), asked)
     name, _ = one_table(at.flow, f"`{asked.values['table']}`")
     if asked.values.get("column"):
         return column_lineage(at, asked, name)
@@ -33,18 +33,18 @@ def lineage(at: OpenedProject, asked: PageQuery) -> Told:
 
 
 def _around(at: OpenedProject, asked: PageQuery, name: str) -> Told:
-    up, depth = made_from(at.flow), _depth(asked)
-    down = turned(up)
+    up, depth = map_inputs(at.flow), _depth(asked)
+    down = reverse_arrows(up)
     names = within(up, [name], depth) | within(down, [name], depth)
     is_all = names == within(up, [name]) | within(down, [name])
-    scene = Scene.of(at, asked, _opened(at, asked, names), here=name)
+    scene = Scene.of(at, asked, _expand_tables(at, asked, names), here=name)
     above, below = len(within(up, [name])) - 1, len(within(down, [name])) - 1
     made = f"is made from {count_words(above, 'table')}" if above else "is made from no other table"
     went = f"went into {count_words(below, 'table')}" if below else "went into none"
     title = [_part(name), _part(f" {made} and {went}.")]
-    return told(scene, asked) | {
+    return describe_drawing(scene, asked) | {
         "title": title,
-        "more": _standing(scene, name),
+        "more": _describe_freshness(scene, name),
         "columns": list(columns_known(at.project, name, at.ledger)),
         "depth": depth,
         "fewer": lineage_address(name, asked, depth=str(depth - 1) if depth > 2 else "") if depth > 1 else "",
@@ -54,23 +54,23 @@ def _around(at: OpenedProject, asked: PageQuery, name: str) -> Told:
 
 def _between(at: OpenedProject, asked: PageQuery, name: str) -> Told:
     other, _ = one_table(at.flow, asked.values["to"])
-    found = between(made_from(at.flow), name, other)
+    found = between(map_inputs(at.flow), name, other)
     scene = Scene.of(at, asked, found or {name, other}, here=name, has_stubs=False)
     count = len(found) - len({name, other})
     lie = "No table lies" if not count else "One table lies" if count == 1 else f"{number_words(count)} tables lie"
     first, last = sorted((name, other), key=at.flow.order.index)
     said = f"{lie} between {first} and {last}." if found else f"Neither of {name} and {other} is made from the other."
-    drawn = told(scene, asked)
+    drawn = describe_drawing(scene, asked)
     return drawn | {"title": [_part(said)], "more": drawn["title"], "to": other}
 
 
-def _opened(at: OpenedProject, asked: PageQuery, names: set[str]) -> set[str]:
+def _expand_tables(at: OpenedProject, asked: PageQuery, names: set[str]) -> set[str]:
     """Add the neighbours of the tables whose `+7 more` was opened."""
     if not asked.values.get("open"):
         return names
-    up = made_from(at.flow)
+    up = map_inputs(at.flow)
     opened = select(at.flow, asked.values["open"]).tables
-    return names | within(up, opened, 1) | within(turned(up), opened, 1)
+    return names | within(up, opened, 1) | within(reverse_arrows(up), opened, 1)
 
 
 def _depth(asked: PageQuery) -> int:
@@ -89,7 +89,7 @@ def _part(text: str, mark: State | None = None) -> Told:
     return {"text": text, "mark": None if mark is None else str(mark)}
 
 
-def _standing(scene: Scene, name: str) -> list[Told]:
+def _describe_freshness(scene: Scene, name: str) -> list[Told]:
     """Describe the freshness of a table, and what it waits for."""
     fresh = scene.found[name]
     words = fresh_words(scene.at.flow.tables[name], fresh, scene.at.now)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import groupby
 
 from waterclock.operations.freshness import fresh_of
-from waterclock.operations.lineage import turned
+from waterclock.operations.lineage import reverse_arrows
 from waterclock.operations.ribbons import RibbonPiece, ribbons
 from waterclock.operations.states import LOUDNESS, State
 from waterclock.operations.verdict import verdict
@@ -29,7 +29,7 @@ _QUIET = frozenset({State.STOOD_FOR, State.NOT_NEEDED})
 _FORGOTTEN = {"depth": "", "open": "", "to": "", "column": "", "t": "", "all": ""}  # dropped in links to another table
 
 
-def told(scene: Scene, asked: PageQuery) -> Told:
+def describe_drawing(scene: Scene, asked: PageQuery) -> Told:
     """Return the drawing and the list, with the links around them."""
     said = verdict(scene.at.flow, scene.found, scene.plan)
     layers = {name.rpartition(".")[0] for name in scene.names}
@@ -127,7 +127,7 @@ def _node(scene: Scene, name: str, asked: PageQuery, strip: list[Told]) -> Told:
 def _stubs(scene: Scene, asked: PageQuery) -> Iterable[Told]:
     """Yield a link for the hidden neighbours of each shown table, which opens them in place."""
     shown = set(scene.names)
-    for is_up, arrows in ((True, scene.reads), (False, turned(scene.reads))):
+    for is_up, arrows in ((True, scene.reads), (False, reverse_arrows(scene.reads))):
         for name in scene.names:
             count = sum(1 for other in arrows[name] if other not in shown)
             if count:

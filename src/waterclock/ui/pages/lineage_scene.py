@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from waterclock.operations.freshness import Freshness, freshness
-from waterclock.operations.lineage import Arrows, made_from
+from waterclock.operations.lineage import Arrows, map_inputs
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.ribbons import causes_of
 from waterclock.operations.states import State
@@ -54,7 +54,7 @@ class Scene:
         roots: dict[str, set[str]] = {}
         for (table, _), (root, _) in causes_of(plan.batches).items():
             roots.setdefault(table, set()).add(root)
-        return cls(at, shown, made_from(at.flow), plan, found, roots, labels, here, has_stubs)
+        return cls(at, shown, map_inputs(at.flow), plan, found, roots, labels, here, has_stubs)
 
     @property
     def is_far(self) -> bool:

@@ -12,16 +12,16 @@ from waterclock.ui.asking import Told
 _MOST = 50
 
 
-def pausing(at: OpenedProject, name: str | None) -> Told:
+def describe_pause(at: OpenedProject, name: str | None) -> Told:
     """Return the current pause of a table, or of all tables if no name is given, and the possible actions."""
     own = at.snapshot.paused if name is None else at.snapshot.of(name).paused
     found = own if name is None else at.snapshot.pause_of(name)
     said = "" if name is None else f"`{name}`"
     what = " all" if name is None else ""
     verb = Verb.PAUSE if own is None else Verb.RESUME
-    actions = [_asked(verb, f"{verb.capitalize()}{what}…", said)]
+    actions = [_build_action(verb, f"{verb.capitalize()}{what}…", said)]
     if name is not None and at.snapshot.paused is not None:
-        actions.append(_asked(Verb.RESUME, "Resume all…", ""))
+        actions.append(_build_action(Verb.RESUME, "Resume all…", ""))
     return {"paused": None if found is None else pause_told(found, at.zone), "can_pause": actions}
 
 
@@ -33,7 +33,7 @@ def pause_told(pause: Pause, zone: str) -> Told:
 def paused_by_name(at: OpenedProject) -> list[Told]:
     """Return the tables that are paused by name, each with the action that resumes it."""
     return [
-        {"table": name, **pause_told(pause, at.zone), "action": _asked(Verb.RESUME, "Resume…", f"`{name}`")}
+        {"table": name, **pause_told(pause, at.zone), "action": _build_action(Verb.RESUME, "Resume…", f"`{name}`")}
         for name in at.flow.order
         if (pause := at.snapshot.of(name).paused)
     ]
@@ -54,11 +54,11 @@ def pauses_told(at: OpenedProject, name: str) -> list[Told]:
     ][:_MOST]
 
 
-def resuming(pause: Pause, name: str) -> Told:
+def build_resume_action(pause: Pause, name: str) -> Told:
     """Return the action that ends the pause of a table."""
     said, words = ("", "Resume all…") if pause.is_of_all else (f"`{name}`", f"Resume {name.rpartition('.')[2]}…")
-    return _asked(Verb.RESUME, words, said)
+    return _build_action(Verb.RESUME, words, said)
 
 
-def _asked(verb: Verb, words: str, selection: str) -> Told:
+def _build_action(verb: Verb, words: str, selection: str) -> Told:
     return {"verb": verb.value, "words": words, "t": selection, "l": ""}

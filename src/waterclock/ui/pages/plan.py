@@ -24,16 +24,16 @@ def plan(at: OpenedProject, asked: PageQuery) -> Told:
 
     Raises  as `proposals.propose`
     """
-    return _told(at, asked, _proposed(at, asked))
+    return _describe_plan(at, asked, _propose_plan(at, asked))
 
 
-def carried_out(at: OpenedProject, asked: PageQuery, who: str) -> tuple[Told, bool]:
+def carry_out_plan(at: OpenedProject, asked: PageQuery, who: str) -> tuple[Told, bool]:
     """Carry out the plan that was shown, and return it. If the plan has changed, return the new one and change nothing.
 
     Raises  as `proposals.propose` and `proposals.decide`
     """
-    proposal = _proposed(at, asked)
-    told = _told(at, asked, proposal)
+    proposal = _propose_plan(at, asked)
+    told = _describe_plan(at, asked, proposal)
     if not proposal.is_possible or asked.values.get("digest") != proposal.digest:
         return told | {"has_changed": True}, False
     name = " ".join(asked.values.get("who", "").split())[:80] or who
@@ -42,11 +42,11 @@ def carried_out(at: OpenedProject, asked: PageQuery, who: str) -> tuple[Told, bo
     return told | {"is_done": True, "why": why, "who": name}, True
 
 
-def _proposed(at: OpenedProject, asked: PageQuery) -> Proposal:
+def _propose_plan(at: OpenedProject, asked: PageQuery) -> Proposal:
     return propose(at, asked.values.get("verb", ""), asked.selection, asked.labels or None, _MOST)
 
 
-def _told(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> Told:
+def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> Told:
     out = leaves_the_house(at.flow, proposal)
     everything = proposal.all
     total = sum(map(len, everything.values()))

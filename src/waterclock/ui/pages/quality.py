@@ -41,11 +41,11 @@ def tabs(here: str, asked: PageQuery) -> list[Told]:
     """Return the tabs of the quality pages."""
     every = (("Rules", "/quality"), ("Lag", "/lag"))
     return [
-        {"name": name, "address": f"{address}{asked.travelling}", "is_here": name == here} for name, address in every
+        {"name": name, "address": f"{address}{asked.query_string}", "is_here": name == here} for name, address in every
     ]
 
 
-def noted(at: OpenedProject, asked: PageQuery, who: str) -> None:
+def store_note(at: OpenedProject, asked: PageQuery, who: str) -> None:
     """Store a note on a rule from a form's `table`, `rule` and `text`. An empty text removes the previous note.
 
     Raises  as `rules_kept.note_rule`

@@ -38,8 +38,8 @@ def side_by_side(claims: Iterable[RunClaim], before: Iterable[RunClaim]) -> list
     rows = [
         {
             "table": name,
-            "now": _told(now.get(name)),
-            "before": _told(then.get(name)),
+            "now": _describe_work(now.get(name)),
+            "before": _describe_work(then.get(name)),
             "change": _change(now.get(name), then.get(name)),
             "has_other_code": _has_other_code(now.get(name), then.get(name)),
         }
@@ -85,7 +85,7 @@ def _work(claims: Sequence[RunClaim]) -> _PageWork:
     )
 
 
-def _told(work: _PageWork | None) -> Told | None:
+def _describe_work(work: _PageWork | None) -> Told | None:
     if work is None:
         return None
     return {

@@ -18,7 +18,7 @@ from waterclock.operations.words import page_time, seconds_words, short_label
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import PageQuery, Told, batch_address
-from waterclock.ui.pages.pauses import paused_by_name, pausing
+from waterclock.ui.pages.pauses import describe_pause, paused_by_name
 from waterclock.ui.pages.run_against import run_before, side_by_side
 
 _MOST = 100
@@ -45,7 +45,7 @@ def runs(at: OpenedProject, _: PageQuery) -> Told:
         "runners": runners,
         "alive": sum(each["is_alive"] for each in runners),
         "paused_tables": paused_by_name(at),
-        **pausing(at, None),
+        **describe_pause(at, None),
     }
 
 

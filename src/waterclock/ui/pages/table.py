@@ -27,9 +27,9 @@ from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import PageQuery, Told, batch_address, table_address
 from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
-from waterclock.ui.pages.held import held_then
+from waterclock.ui.pages.held import describe_label_rows
 from waterclock.ui.pages.history import history
-from waterclock.ui.pages.pauses import pauses_told, pausing
+from waterclock.ui.pages.pauses import describe_pause, pauses_told
 from waterclock.ui.pages.table_quality import table_quality
 from waterclock.ui.pages.versions import versions_told
 
@@ -52,7 +52,11 @@ def table(at: OpenedProject, asked: PageQuery) -> Told:
     declared = at.flow.tables[name]
     plan = at.planner.plan(at.snapshot, at.now)
     found = freshness(at.flow, at.flow.tables, at.snapshot, plan)
-    told = _head(declared, found[name]) | pausing(at, name) | {"tab": tab, "tabs": [_tab(name, each) for each in TABS]}
+    told = (
+        _head(declared, found[name])
+        | describe_pause(at, name)
+        | {"tab": tab, "tabs": [_tab(name, each) for each in TABS]}
+    )
     if tab == "code":
         return told | {
             "code": statement_texts(at.flow, at.project.sources)[name],
@@ -65,8 +69,12 @@ def table(at: OpenedProject, asked: PageQuery) -> Told:
         return told | {"codes": history(at, declared), "pauses": pauses_told(at, name), **versions_told(at, declared)}
     states, cells = _states(at, declared, _LISTED if tab == "batches" else _BARS)
     if tab == "batches":
-        return told | {"batches": [_listed(declared, one) for one in reversed(states)]}
-    return told | _overview(at, declared, found, states, cells) | {"held": held_then(at, declared, asked, states)}
+        return told | {"batches": [_describe_label(declared, one) for one in reversed(states)]}
+    return (
+        told
+        | _overview(at, declared, found, states, cells)
+        | {"held": describe_label_rows(at, declared, asked, states)}
+    )
 
 
 def _head(declared: Table, fresh: Freshness) -> Told:
@@ -213,7 +221,7 @@ def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> T
     return {"most": most, "each": bars}
 
 
-def _listed(declared: Table, one: LabelState) -> Told:
+def _describe_label(declared: Table, one: LabelState) -> Told:
     stored = one.stored
     return {
         "label": label_of(one.label),

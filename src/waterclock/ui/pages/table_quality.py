@@ -21,7 +21,7 @@ from waterclock.operations.measure_series import (
     series_of,
 )
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.rules_kept import RuleKept, rules_in, tried, worst_first
+from waterclock.operations.rules_kept import RuleKept, filter_evaluated_batches, rules_in, worst_first
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words, short_label
 from waterclock.timelabel.label import label_of
@@ -45,7 +45,7 @@ def table_quality(at: OpenedProject, table: Table) -> Told:
     cells: Sequence[Cell] = ()
     counted: Sequence[Counted] = ()
     notes: Mapping[tuple[str, str], RuleNote] = {}
-    if at.ledger is not None and (cells := tried(at.ledger.past.newest(table.name, NEWEST))):
+    if at.ledger is not None and (cells := filter_evaluated_batches(at.ledger.past.newest(table.name, NEWEST))):
         counted = at.ledger.past.newest_counted(table.name, labels_back(table, cells[-1].label, NEWEST))
         notes = at.ledger.past.rule_notes([table.name])
     labels = [cell.label for cell in cells]
@@ -63,7 +63,7 @@ def table_quality(at: OpenedProject, table: Table) -> Told:
         "rules": [_rule(at, table, rule, shown) for rule in rules],
         "measures": [_measure(table, each, rules, states, words) for each in series[:_MOST_MEASURES]],
         "more_measures": max(0, len(series) - _MOST_MEASURES),
-        "profile": [_profiled(each) for each in profile[:_MOST_COLUMNS]],
+        "profile": [_describe_profile(each) for each in profile[:_MOST_COLUMNS]],
         "more_columns": max(0, len(profile) - _MOST_COLUMNS),
         "aside": [told for each in reversed(shown) for told in _went(table, each, words[each.label])],
         "in_time": late,
@@ -96,7 +96,7 @@ def _rule(at: OpenedProject, table: Table, rule: RuleKept, shown: Iterable[Count
     of = next((each.of for each in table.input_rules if each.name == rule.rule), "")
     told = [each.measures.get(INPUTS_FOUND, {}).get(of, {}) if of else each.measures for each in shown]
     sifted = [measures for measures in told if "broken" in measures]
-    takes = None if check is None else check.takes_out
+    takes = None if check is None else check.row_action
     return rule_told(at, rule) | {
         "rows": sum(int(each["broken"].get(rule.rule, 0)) for each in sifted) if check and sifted else None,
         "taken": sum(int(each.get("first", {}).get(rule.rule, 0)) for each in sifted) if takes and sifted else None,
@@ -109,7 +109,7 @@ _TAKES = {Action.QUARANTINE: "set aside", Action.DROP: "dropped"}
 
 
 def _aside_address(table: Table, check: Check | None) -> str | None:
-    if check is None or check.takes_out is not Action.QUARANTINE:
+    if check is None or check.row_action is not Action.QUARANTINE:
         return None
     return quarantine_address(table.name, check.name)
 
@@ -138,7 +138,7 @@ def _aside(table: Table, label: datetime, words: str, counts: Mapping[str, Any],
     }
 
 
-def _profiled(each: ColumnProfile) -> Told:
+def _describe_profile(each: ColumnProfile) -> Told:
     newest = {name: None if value is None else value[:_LONGEST] for name, value in each.newest.items()}
     return {
         "column": each.column,
@@ -157,7 +157,7 @@ def _measure(
     states: Mapping[datetime, str],
     words: Mapping[datetime, str],
 ) -> Told:
-    broken = _broken(table, [rule for rule in rules if rule.rule in series.rules], states, words)
+    broken = _list_broken_batches(table, [rule for rule in rules if rule.rule in series.rules], states, words)
     marks = {each["label"]: each["state"] for each in broken}
     newest = series.newest
     return {
@@ -165,16 +165,16 @@ def _measure(
         "type": series.type,
         "rules": list(series.rules),
         "newest": "" if newest is None else _newest_words(newest, words[newest.label]),
-        "says": _says(series, words, len(broken)),
+        "says": _describe_series(series, words, len(broken)),
         "points": [_point(point, words[point.label]) for point in series.points],
         "broken": broken,
-        "drawn": _drawn(series.points, marks),
+        "drawn": _build_drawing(series.points, marks),
         "first": words[series.points[0].label] if series.points else "",
         "last": words[series.points[-1].label] if series.points else "",
     }
 
 
-def _broken(
+def _list_broken_batches(
     table: Table, rules: Sequence[RuleKept], states: Mapping[datetime, str], words: Mapping[datetime, str]
 ) -> list[Told]:
     """Return the batches in which rules failed, newest first, with the messages of the rules."""
@@ -223,7 +223,7 @@ def _usual_words(point: MeasurePoint) -> str:
     return "" if point.usual is None else f"{point.usual:.6g}"
 
 
-def _says(series: MeasureSeries, words: Mapping[datetime, str], broken: int) -> str:
+def _describe_series(series: MeasureSeries, words: Mapping[datetime, str], broken: int) -> str:
     """Describe in a sentence what the drawing shows."""
     if not series.points:
         return f"{series.name}: nothing yet"
@@ -234,7 +234,7 @@ def _says(series: MeasureSeries, words: Mapping[datetime, str], broken: int) -> 
     return f"{series.name} of {count_words(len(series.points), 'batch', 'batches')}, {spans}{now}{marks}"
 
 
-def _drawn(points: Sequence[MeasurePoint], marks: Mapping[str, str]) -> Told | None:
+def _build_drawing(points: Sequence[MeasurePoint], marks: Mapping[str, str]) -> Told | None:
     """Return the coordinates of a drawing's parts, ten units wide per label, or None without any number.
 
     Bounds are drawn at most one range of the values away from them. A failed or held batch is marked over the whole
@@ -247,7 +247,7 @@ def _drawn(points: Sequence[MeasurePoint], marks: Mapping[str, str]) -> Told | N
     reach = (max(values) - min(values)) or abs(values[0]) or 1.0
     low = max(min([*values, *bounds]), min(values) - reach)
     high = min(max([*values, *bounds]), max(values) + reach)
-    place = _placing(low, high)
+    place = _build_scale(low, high)
     bands, marked, lines, ticks = [], [], [], []
     for index, point in enumerate(points):
         x, mark = index * 10, marks.get(label_of(point.label), "")
@@ -272,7 +272,7 @@ def _drawn(points: Sequence[MeasurePoint], marks: Mapping[str, str]) -> Told | N
     }
 
 
-def _placing(low: float, high: float) -> Callable[[float], float]:
+def _build_scale(low: float, high: float) -> Callable[[float], float]:
     """Return a function that maps a number to its distance from the top."""
     span = high - low
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from waterclock.batches.schemas import Side
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.schema_versions import OF_SIDE, change_words, told, versions_json
+from waterclock.operations.schema_versions import OF_SIDE, change_words, list_schema_changes, versions_json
 from waterclock.operations.words import local_label, page_time
 from waterclock.timelabel.label import label_of
 from waterclock.ui.asking import Told, batch_address
@@ -19,7 +19,7 @@ def versions_told(at: OpenedProject, table: Table) -> Told:
     said = {
         (side, version.number): (change_words(version, change), version)
         for side in Side
-        for version, change in told(found, side)
+        for version, change in list_schema_changes(found, side)
     }
     oldest = {side: min((each.number for each in found if each.side is side), default=0) for side in Side}
     many = {side for side in Side if sum(1 for each in found if each.side is side) > _MOST}

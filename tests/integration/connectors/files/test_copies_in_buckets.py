@@ -13,7 +13,7 @@ from tests.stores import PublishedBucket, fresh_bucket
 from tests.systems import PublishedFolder, unit_of
 from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.filesystem import at, copy_file, files_below, read_bytes
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def test_a_stopped_copy_goes_on_and_a_harmed_one_is_found(
         if point == "deliver.latched":
             raise Struck
 
-    with striking(strike), pytest.raises(Struck):
+    with inject_faults(strike), pytest.raises(Struck):
         deliverer.deliver(unit, [one])
     (stands,) = deliverer.deliver(unit, [one])
     assert (stands.outcome, stands.is_repeat) == (DeliveryOutcome.DELIVERED, True)

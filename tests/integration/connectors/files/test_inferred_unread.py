@@ -30,6 +30,6 @@ def test_a_line_that_cannot_be_read_is_no_column_of_its_file(
     path.write_text('{"id": "1", "note": "n"}\n{"id": "2", "no\n')
     columns = replace(declared(), unread=Unread("readable", (Rung(Action.QUARANTINE),)))
     scanned = scan(spark, [str(path)], ReadOptions(), columns, "UTC")
-    assert scanned.seen_in() == {"id": "STRING", "note": "STRING"}
+    assert scanned.merge_column_types() == {"id": "STRING", "note": "STRING"}
     rows = {(row["id"], row["note"], row[UNREAD]) for row in scanned.frame.collect()}
     assert rows == {("1", "n", None), (None, None, '{"id": "2", "no')}

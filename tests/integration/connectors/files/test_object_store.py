@@ -27,8 +27,16 @@ from waterclock.connectors.files.connector import CONNECTOR
 from waterclock.connectors.files.landed_names import find, names_of
 from waterclock.connectors.interface import Listing
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
-from waterclock.filesystem import at, files_below, is_there, opened, put_file_if_absent, read_bytes, written
+from waterclock.faults import inject_faults
+from waterclock.filesystem import (
+    at,
+    files_below,
+    is_there,
+    open_for_reading,
+    open_for_writing,
+    put_file_if_absent,
+    read_bytes,
+)
 from waterclock.flow.choices import Mode
 from waterclock.object_stores import reach_by, store_of
 from waterclock.testing.deliveries import Slices, row
@@ -91,7 +99,7 @@ def test_files_are_listed_put_away_and_found_wherever_they_lie(system: LandingBu
     assert {item.path for item in collector(system).find(system.unit, {item.name for item in found.items})} == {
         item.path for item in after.items
     }
-    with opened(after.items[0].path) as archived:
+    with open_for_reading(after.items[0].path) as archived:
         assert gzip.decompress(archived.read()) == b"id,note\n1,n\n"
 
 
@@ -113,7 +121,7 @@ def test_a_crash_while_a_file_is_put_away_is_mended_by_putting_it_away_again(
     system.put(DAY, ROWS)
     unit = unit_of("landing", path)
     items = listing(system, path).items
-    with striking(strike_at(point)):
+    with inject_faults(strike_at(point)):
         try:
             collector(system).archive(unit, items)
         except Struck:
@@ -133,7 +141,7 @@ def test_another_content_is_never_put_over_what_was_taken(system: LandingBucket)
     assert [(report.path, report.problem) for report in found.reports] == [(str(path), "same name, other content")]
     (report,) = collector(system).archive(system.unit, [replace(found.items[0], path=str(path))])
     assert report.problem == "same name, other content"
-    with opened(found.items[0].path) as archived:
+    with open_for_reading(found.items[0].path) as archived:
         assert gzip.decompress(archived.read()) == b"id,note\n1,n\n"
 
 
@@ -168,7 +176,7 @@ def test_a_big_file_is_put_away_in_parts(system: LandingBucket) -> None:
     collector(system).archive(system.unit, listing(system).items)
     (item,) = listing(system).items
     assert (item.is_archived, item.size) == (True, len(content))
-    with opened(item.path) as archived:
+    with open_for_reading(item.path) as archived:
         assert archived.read() == content
     assert not is_there(str(path))
     archive = at(str(Path(item.path).parent)) if not item.path.startswith("s3:") else at(item.path).parent
@@ -207,7 +215,7 @@ def test_what_is_put_anew_while_it_is_put_away_is_put_away_whole_or_not_at_all(
     assert collector(system).archive(system.unit, listing(system).items) == ()
     (item,) = listing(system).items
     assert item.is_archived
-    with opened(item.path) as archived:
+    with open_for_reading(item.path) as archived:
         assert archived.read() == (put or contents)[-1]
 
 
@@ -458,11 +466,11 @@ def test_a_destination_that_cannot_be_reached_is_told_as_such(tmp_path: Path, ac
 
 def test_what_is_written_appears_whole_or_not_at_all() -> None:
     path = at(fresh_bucket(), "a", "b.csv")
-    with suppress(Struck), written(path) as file:
+    with suppress(Struck), open_for_writing(path) as file:
         file.write(b"x" * 12_000_000)
         raise Struck
     assert not is_there(path)
-    with written(path) as file:
+    with open_for_writing(path) as file:
         file.write(b"y" * 12_000_000)
         assert not is_there(path)
     assert read_bytes(path) == b"y" * 12_000_000
@@ -472,7 +480,7 @@ def test_a_file_is_read_by_the_ranges_that_are_asked_for() -> None:
     path = at(fresh_bucket(), "big")
     content = os.urandom(5_000_000)
     path.write_bytes(content)
-    with opened(path) as file:
+    with open_for_reading(path) as file:
         assert requests_of(lambda: (file.seek(4_000_000), file.read(10))) == ["GetObject"]
         file.seek(0)
         read: list[bytes] = []

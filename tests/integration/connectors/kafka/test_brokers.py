@@ -16,7 +16,7 @@ from waterclock.connectors.kafka.connector import CONNECTOR
 from waterclock.connectors.kafka.ranges import first_range, spans_of
 from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, batches
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
 from waterclock.testing.deliveries import Slices, row
 
@@ -50,7 +50,7 @@ def test_a_broker_that_dies_among_three_leaves_each_row_once(tmp_path: Path) -> 
             if at == "deliver.rows":
                 lost.kill()
 
-        with suppress(WaterclockError), striking(dies):
+        with suppress(WaterclockError), inject_faults(dies):
             CONNECTOR.deliverer(setting).deliver(unit, [delivery])
         [found] = CONNECTOR.deliverer(setting).deliver(unit, [delivery])
         assert found.rows == ROWS

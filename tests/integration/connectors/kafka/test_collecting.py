@@ -15,7 +15,7 @@ from tests.schema_registry import Registry, serving
 from tests.tiny import TOML, Tiny, day, described, labels
 from waterclock.batches.facts import RECOMPUTE
 from waterclock.connectors.kafka import collection
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +104,7 @@ def test_whoever_tries_again_reads_the_same_offsets(tiny: Tiny) -> None:
             bus.start()
             raise RuntimeError("the machine went away")
 
-    with striking(strike):
+    with inject_faults(strike):
         assert tiny.run(day(2)).failed
     again(tiny, 1)
     outcome = tiny.run(day(3))

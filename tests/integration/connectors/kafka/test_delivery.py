@@ -20,7 +20,7 @@ from waterclock.connectors.interface import Connector
 from waterclock.connectors.kafka.connector import CONNECTOR
 from waterclock.connectors.kafka.delivery import KafkaDeliverer, name_of
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Value
 from waterclock.testing.connectors import ConnectorConformance
@@ -108,7 +108,7 @@ def test_a_runner_that_is_killed_at_any_point_leaves_each_row_once(system: Topic
     delivery = slices.of(_FIRST, [row(str(at), at) for at in range(500)], Mode.APPEND, is_from_partitioned=True)
 
     def die_there() -> None:
-        with striking(lambda at: os.kill(os.getpid(), signal.SIGKILL) if at == point else None):
+        with inject_faults(lambda at: os.kill(os.getpid(), signal.SIGKILL) if at == point else None):
             deliverer(system).deliver(system.unit, [delivery])
 
     process = multiprocessing.get_context("fork").Process(target=die_there)
@@ -129,7 +129,7 @@ def test_a_broker_that_dies_between_leaves_each_row_once(system: Topic, slices: 
             broker().kill()
             broker().start()
 
-    with suppress(WaterclockError), striking(dies):
+    with suppress(WaterclockError), inject_faults(dies):
         deliverer(system).deliver(system.unit, [delivery])
     [found] = deliverer(system).deliver(system.unit, [delivery])
     assert found.outcome is DeliveryOutcome.DELIVERED
@@ -145,7 +145,7 @@ def test_a_fenced_runner_sends_nothing_and_says_so_in_a_line(system: Topic, slic
             killed = another.kill(system.unit, PROJECT, delivery.publish, delivery.claim)
             assert killed.outcome is DeliveryOutcome.KILLED
 
-    with pytest.raises(WaterclockError) as caught, striking(another_comes):
+    with pytest.raises(WaterclockError) as caught, inject_faults(another_comes):
         deliverer(system).deliver(system.unit, [delivery])
     assert caught.value.code == "E858"
     assert sent(system) == []
@@ -222,7 +222,7 @@ def test_a_topic_made_anew_has_lost_what_was_delivered(system: Topic, slices: Sl
     deliverer(system).deliver(system.unit, [delivery])
     broker().delete_topic(system.name)
     broker().topic(system.name)
-    lost = deliverer(system).lost(system.unit, PROJECT, delivery.publish, delivery.claim)
+    lost = deliverer(system).find_loss(system.unit, PROJECT, delivery.publish, delivery.claim)
     assert lost
 
 

@@ -13,7 +13,7 @@ from tests import mariadb
 from tests.integration.engine.test_for_each import Stopped
 from tests.integration.engine.test_for_each_histories import POINTS, settled
 from tests.tiny import TOML, Tiny, day
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ def test_what_is_published_is_what_the_source_holds(tmp_path: Path, spark: Spark
             web.run("REPLACE INTO customers VALUES (%s, %s, %s, %s)", key, name, at, gone)
             number += 1
             web.run("INSERT INTO log VALUES (%s, %s, %s)", number, name, at)
-        with suppress(Stopped), striking(strike):
+        with suppress(Stopped), inject_faults(strike):
             tiny.run(day(of_day + 1))
         settled(tiny, day(of_day + 1))
         there = "SELECT HEX(id), HEX(name) FROM"

@@ -235,7 +235,7 @@ def test_parts_are_of_one_moment_whatever_is_written_meanwhile(spark: SparkSessi
 def test_rows_that_turn_out_to_be_many_are_read_by_workers_at_the_same_moment(
     spark: SparkSession, big: PostgresDatabase, monkeypatch: pytest.MonkeyPatch, *, by_bytes: bool
 ) -> None:
-    monkeypatch.setattr(collection, "expected", lambda *_: (0, 0))
+    monkeypatch.setattr(collection, "estimate_size", lambda *_: (0, 0))
     if by_bytes:  # the server is stopped while it sends
         monkeypatch.setattr(rows, "_BATCH_BYTES", 100_000)
         monkeypatch.setattr(collection, "DIRECT_ROWS", 10 * ROWS)

@@ -216,7 +216,10 @@ def test_rows_that_are_hidden_from_the_user_are_told() -> None:
     it.sql(f"CREATE ROLE {role} LOGIN REPLICATION; GRANT USAGE ON SCHEMA {it.schema} TO {role}")
     it.sql(f"GRANT SELECT ON t TO {role}; ALTER TABLE t ENABLE ROW LEVEL SECURITY")
     poor = PostgresDatabase(it.at.url.replace("postgres@", f"{role}@"), "here", "here", it.schema)
-    with poor.opened("t") as connection, pytest.raises(WaterclockError, match="shows this user some of its rows"):
+    with (
+        poor.open_connection("t") as connection,
+        pytest.raises(WaterclockError, match="shows this user some of its rows"),
+    ):
         facts_of(connection, it.unit)
     it.sql(f"DROP OWNED BY {role}; DROP ROLE {role}")
 

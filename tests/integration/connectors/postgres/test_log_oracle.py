@@ -32,7 +32,7 @@ from waterclock.connectors.postgres.slots import (
     Slot,
     SlotState,
     advance,
-    begun,
+    create_slot,
     drop,
     require_as_of,
     require_whole,
@@ -69,7 +69,7 @@ class Followers:
 
     def held(self, snapshot: str | None = None) -> Held:
         """Return what the table holds, as texts."""
-        with self.database.reading("t", snapshot=snapshot) as connection:
+        with self.database.open_for_reading("t", snapshot=snapshot) as connection:
             if snapshot is not None:
                 require_as_of(connection, f"{self.schema}.t", "t")
             rows = connection.execute("SELECT id::text, a, b, tags::text, ok::text, raw::text FROM t").fetchall()
@@ -85,7 +85,7 @@ class Followers:
         return Followed(self.slots[plugin], oid, self.schema, "t", extract, ("id",))
 
     def read(self, plugin: str, low: int, high: int) -> list[LogRow]:
-        with self.database.opened("t") as connection:
+        with self.database.open_connection("t") as connection:
             followed = self.followed(plugin)
             with closing(events_of(connection, followed, high)) as events:
                 return list(rows_in(events, Range(low, high, OLD), followed, None, LogScanSummary()))
@@ -98,7 +98,7 @@ class Followers:
 def followers() -> Iterator[Followers]:
     made = Followers()
     yield made
-    with made.database.opened("t") as connection:
+    with made.database.open_connection("t") as connection:
         for slot in made.slots.values():
             assert drop(connection, slot.name)
     made.sql(f"DROP SCHEMA {made.schema} CASCADE")
@@ -174,7 +174,7 @@ def test_snapshot_and_log_of_both_decoders_come_to_the_table(followers: Follower
     with writers(followers, seed, 40) as truncating:
         for plugin, slot in followers.slots.items():
             table = f'"{followers.schema}".t'
-            with begun(followers.database, "t", slot, table) as start:
+            with create_slot(followers.database, "t", slot, table) as start:
                 held[plugin], low[plugin] = followers.held(start.snapshot), start.position
         truncating.set()  # not before: TRUNCATE empties the table for older snapshots too
         middle = followers.end()  # of the midst of transactions
@@ -198,13 +198,13 @@ def test_snapshot_and_log_of_both_decoders_come_to_the_table(followers: Follower
 
 def test_a_range_ends_before_the_first_commit_at_or_after_the_windows_end(followers: Followers) -> None:
     slot = followers.slots["pgoutput"]
-    with begun(followers.database, "t", slot, f'"{followers.schema}".t') as start:
+    with create_slot(followers.database, "t", slot, f'"{followers.schema}".t') as start:
         low = start.position
     followers.sql("INSERT INTO t VALUES (1)")
     ((until,),) = followers.sql("SELECT clock_timestamp()")
     followers.sql("INSERT INTO t VALUES (2)")
     followed, seen = followers.followed("pgoutput"), LogScanSummary()
-    with followers.database.opened("t") as connection:
+    with followers.database.open_connection("t") as connection:
         with closing(events_of(connection, followed, followers.end())) as events:
             first = list(rows_in(events, Range(low, followers.end(), OLD), followed, until, seen))
         assert [row.values["id"] for row in first] == ["1"]
@@ -229,7 +229,7 @@ def test_a_slot_that_is_gone_or_has_lost_its_log_is_told() -> None:
 
 def test_a_snapshot_that_a_truncate_has_emptied_is_refused(followers: Followers) -> None:
     followers.sql("INSERT INTO t VALUES (1)")
-    with begun(followers.database, "t", followers.slots["pgoutput"], f'"{followers.schema}".t') as start:
+    with create_slot(followers.database, "t", followers.slots["pgoutput"], f'"{followers.schema}".t') as start:
         followers.sql("TRUNCATE t")
         with pytest.raises(WaterclockError, match="emptied or rewritten"):
             followers.held(start.snapshot)
@@ -237,14 +237,14 @@ def test_a_snapshot_that_a_truncate_has_emptied_is_refused(followers: Followers)
 
 def test_a_quiet_table_holds_no_log_back_while_others_are_busy(followers: Followers) -> None:
     slot = followers.slots["pgoutput"]
-    with begun(followers.database, "t", slot, f'"{followers.schema}".t') as start:
+    with create_slot(followers.database, "t", slot, f'"{followers.schema}".t') as start:
         pass
     followers.sql("CREATE TABLE busy (x text)")
     restarts = []
     for _ in range(3):
         followers.sql("INSERT INTO busy SELECT repeat('x', 1000) FROM generate_series(1, 500)")
         followers.at.run("CHECKPOINT")
-        with followers.database.opened("t") as connection:
+        with followers.database.open_connection("t") as connection:
             advance(connection, slot, followers.end())
             state = state_of(connection, slot)
         assert state is not None
@@ -255,7 +255,7 @@ def test_a_quiet_table_holds_no_log_back_while_others_are_busy(followers: Follow
 
 def test_a_row_with_another_key_says_what_it_lacks(followers: Followers) -> None:
     slot = followers.slots["wal2json"]
-    with begun(followers.database, "t", slot, "t") as start:
+    with create_slot(followers.database, "t", slot, "t") as start:
         low = start.position
     followers.sql("INSERT INTO t VALUES (1, 'a', repeat('x', 5000))")
     followers.sql("UPDATE t SET id = 2")

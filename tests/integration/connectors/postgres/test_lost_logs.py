@@ -56,7 +56,7 @@ def kept(it: Follower) -> tuple[Stands, int, int | None]:
     """Tell how the slot stands, as a run's look asks."""
     collector = PostgresCollector(it.database)
     assert isinstance(collector, LogKeeper)
-    (found,) = collector.kept(it.unit, [it.noted["slot"]]).values()
+    (found,) = collector.find_retained_logs(it.unit, [it.noted["slot"]]).values()
     return found.stands, found.held, found.most
 
 

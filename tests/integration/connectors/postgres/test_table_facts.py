@@ -10,7 +10,7 @@ import pytest
 
 from tests.postgres import server
 from waterclock.connectors.postgres.database import PostgresDatabase
-from waterclock.connectors.postgres.slots import Slot, begun
+from waterclock.connectors.postgres.slots import Slot, create_slot
 from waterclock.connectors.postgres.table_facts import (
     PostgresTableFacts,
     UnfitDecoder,
@@ -35,7 +35,7 @@ class Here:
             connection.execute(f"SET search_path = {self.schema}; {text}")
 
     def facts(self, table: str = "t") -> PostgresTableFacts:
-        with self.database.opened("t") as connection:
+        with self.database.open_connection("t") as connection:
             return facts_of(connection, unit(table))
 
     def refused(self, table: str) -> str:
@@ -102,7 +102,7 @@ def test_the_key_is_among_what_is_told_of_a_delete(here: Here) -> None:
 )
 def test_what_is_altered_beside_the_log_is_told(here: Here, change: str, what: str | None) -> None:
     here.sql("CREATE TABLE t (id int PRIMARY KEY, a text, b int, v varchar(5))")
-    before = here.facts().noted()
+    before = here.facts().to_record()
     here.sql(change)
     facts = here.facts()
     taken = [column.name for column in facts.columns]
@@ -122,13 +122,16 @@ def test_a_server_that_makes_no_slot_says_why(here: Here) -> None:
     here.sql("CREATE TABLE t (id int PRIMARY KEY)")
     at, role = server(), f"r_{here.schema}"
     table = f'"{here.schema}".t'
-    with pytest.raises(UnfitDecoder), begun(here.database, "t", Slot("waterclock_none", "no_such_plugin"), table):
+    with pytest.raises(UnfitDecoder), create_slot(here.database, "t", Slot("waterclock_none", "no_such_plugin"), table):
         pass
     at.run(f"CREATE ROLE {role} LOGIN")
     try:
         poor = PostgresDatabase(at.url.replace("postgres@", f"{role}@"), "here", "here", here.schema)
         for plugin in ("wal2json", "pgoutput"):
-            with pytest.raises(WaterclockError) as refused, begun(poor, "t", Slot("waterclock_none", plugin), table):
+            with (
+                pytest.raises(WaterclockError) as refused,
+                create_slot(poor, "t", Slot("waterclock_none", plugin), table),
+            ):
                 pass
             assert refused.value.code == "E861"
             assert refused.value.fix

@@ -32,7 +32,7 @@ Row = tuple[int, str, int, str]
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """Note which publishes were made which way."""
-    found: dict[str, list[str]] = {"_touched": [], "_compared": []}
+    found: dict[str, list[str]] = {"_select_changed_rows": [], "_compare_states": []}
 
     def noted(way: str) -> Any:
         real = getattr(publish_changes, way)
@@ -86,8 +86,8 @@ def test_both_ways_end_alike_whatever_is_restated(
             tiny.delivered(f"SELECT id, name FROM {name} ORDER BY id") for name in ("touched", "compared")
         )
         assert touched == compared == tiny.rows("SELECT id, name FROM shop.people ORDER BY id")
-    assert set(ways["_touched"]) == {"out.touched"}
-    assert set(ways["_compared"]) == {"out.compared"}
+    assert set(ways["_select_changed_rows"]) == {"out.touched"}
+    assert set(ways["_compare_states"]) == {"out.compared"}
 
 
 def test_a_slice_that_is_gone_is_made_up_for_by_comparing(
@@ -99,11 +99,11 @@ def test_a_slice_that_is_gone_is_made_up_for_by_comparing(
     for number in (1, 2):
         tiny.source("people", COLUMNS, rows[:number])
         assert not tiny.run(day(number + 1)).failed
-    assert not ways["_compared"]
+    assert not ways["_compare_states"]
 
     tiny.source("people", COLUMNS, [(1, "c", 0, rows[0][3]), rows[1]])
     with tiny.ledger() as ledger:
-        first = ledger.reads.committed("shop.people")[0]
+        first = ledger.reads.committed_slices("shop.people")[0]
         ledger.decisions.request_restate("shop.people", [day(1)], "recollect", who="a test")
     outcome = tiny.run(day(3), only=["shop.people"])
     assert not outcome.failed, described(outcome)
@@ -112,7 +112,7 @@ def test_a_slice_that_is_gone_is_made_up_for_by_comparing(
     outcome = tiny.run(day(3))
     assert not outcome.failed, described(outcome)
     assert tiny.delivered("SELECT id, name FROM touched ORDER BY id") == [(1, "c"), (2, "b")]
-    assert "out.touched" in ways["_compared"]
+    assert "out.touched" in ways["_compare_states"]
 
 
 def test_a_state_that_is_not_kept_any_more_is_made_up_for_by_delivering_all(

@@ -14,7 +14,7 @@ import pytest
 from tests.tiny import Tiny, day, described, labels
 from waterclock.engine.opening import apply_flow
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ def test_a_claim_that_the_run_itself_left_open_is_settled_by_it_before_it_ends(
         if away or (point == "before_commit" and passed.count(point) == 1):
             raise WaterclockError("E609", "the store is away", transient=True)
 
-    with striking(strike):
+    with inject_faults(strike):
         outcome = tiny.run(day(2))
     if often == 1:
         assert not outcome.has_failed, described(outcome)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described, evening
 from waterclock.connectors.files.connector import FilesCollector
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ def test_a_file_that_is_archived_while_another_table_reads_it_is_read_in_the_arc
                 moved.append(1)
                 assert not collector.archive(source.unit, collector.arrivals(source.unit).items)
 
-        with striking(archive):
+        with inject_faults(archive):
             outcome = tiny.run(day(2))
     assert moved
     assert not outcome.failed, described(outcome)

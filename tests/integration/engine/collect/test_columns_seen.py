@@ -9,7 +9,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
 from waterclock.batches.schemas import Side
-from waterclock.cli.actions.release import released
+from waterclock.cli.actions.release import release_batches
 from waterclock.operations.compatibility import compatibility_errors
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def test_a_batch_with_other_columns_is_held_until_somebody_says_that_they_are_me
     assert versions(tiny, "web.visits") == [(1, day(1), first)]
     run(tiny, day(5))  # held is held, and asks nobody
     asked = f"web.visits@{labels(3)[0]}"
-    assert released(tmp_path, None, asked, "note is meant", None, yes=True, is_json=False) == 0
+    assert release_batches(tmp_path, None, asked, "note is meant", None, yes=True, is_json=False) == 0
     assert versions(tiny, "web.visits") == [(1, day(1), first), (2, day(3), first | {"note": "STRING"})]
     assert tiny.rows("SELECT id, page, note FROM web.visits ORDER BY id")[1:] == [(2, "b", None), (3, "c", "x")]
     # what is a version now is no news

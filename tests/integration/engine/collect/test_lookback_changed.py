@@ -9,7 +9,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
 from waterclock.operations.looks import last_looks, looks_json
-from waterclock.operations.opening import reading
+from waterclock.operations.opening import open_read_only
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ def claimed(tiny: Tiny, table: str, now: int) -> list[list[str]]:
 
 def last_look(tiny: Tiny, table: str) -> dict[str, str]:
     """Return which windows `plan` and `status` say that the newest look found changed, and why."""
-    with reading(tiny.root, "dev", "2020-01-06") as at:
+    with open_read_only(tiny.root, "dev", "2020-01-06") as at:
         told: dict[str, str] = looks_json(last_looks(at, [table]))[table]["changed"]
         return told
 

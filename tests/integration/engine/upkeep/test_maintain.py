@@ -21,7 +21,7 @@ from waterclock.engine.upkeep.dropping import drop
 from waterclock.engine.upkeep.dropping import look as droppable
 from waterclock.engine.upkeep.maintain import Upkeep, do, look
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.selection import Labels
 from waterclock.storage import tidying as storage_upkeep
 
@@ -251,7 +251,7 @@ def test_maintained_at_each_step_of_each_batch_a_flow_comes_to_the_same(lived: T
     calm = lived.copied(tmp_path / "calm")
     made_again(calm)
     lived.heard = keeping = Keeping(lived)
-    with striking(keeping.strike):
+    with inject_faults(keeping.strike):
         made_again(lived)
     steps = {"claimed", "make", "sealed", "audited", "before_commit", "after_commit", "committed"}
     assert all(steps <= keeping.points[name] for name in TABLES if name != "out.sums")

@@ -20,7 +20,7 @@ from waterclock.engine.query.ticks import AsOf
 from waterclock.engine.runner_name import runner_name
 from waterclock.engine.upkeep.rebuild_all import RemadeAll, prospect, rebuild_all
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.ledger.store.schema import ledger as tables
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def struck_at(tiny: Tiny, point: str, times: int = 1) -> None:
         if at == point and passed.count(point) == times:
             raise KeyboardInterrupt(at)
 
-    with striking(strike), pytest.raises(KeyboardInterrupt):
+    with inject_faults(strike), pytest.raises(KeyboardInterrupt):
         rebuilt(tiny)
 
 
@@ -173,7 +173,7 @@ def test_a_set_that_is_not_whole_and_a_full_disk_leave_the_old_one(tiny: Tiny) -
         if at == "rebuild.linked":
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    with striking(full), pytest.raises(WaterclockError, match="no room") as refused:
+    with inject_faults(full), pytest.raises(WaterclockError, match="no room") as refused:
         rebuilt(tiny)
     assert refused.value.code == "E645"
     assert not (tiny.root / tiny.storage / "rebuild").exists()

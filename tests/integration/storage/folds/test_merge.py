@@ -11,7 +11,7 @@ import pytest
 
 from tests.slices import PROJECT, actions, hour, rows_in, version
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
@@ -269,7 +269,7 @@ def test_a_merge_after_its_kill_changes_nothing(spark: SparkSession, tmp_path: P
         if point == "merge":
             kill(planes.folder, identity.claim)
 
-    with striking(strike), pytest.raises(Killed):
+    with inject_faults(strike), pytest.raises(Killed):
         merge_slice(spark, planes.folder, manifest, BY_ORDER, identity)
     with pytest.raises(Killed):
         merge_slice(spark, planes.folder, manifest, BY_ORDER, identity)
@@ -318,7 +318,7 @@ def test_a_state_made_from_what_is_no_longer_so_is_made_again(spark: SparkSessio
             passed.append(point)
             spark.sql(f"UPDATE delta.`{planes.folder}` SET v = 'by hand' WHERE k = 2").collect()
 
-    with striking(strike):
+    with inject_faults(strike):
         assert merge_slice(spark, planes.folder, manifest, BY_ORDER, identity) == 3
     assert {key: row["v"] for key, row in planes.state().items()} == {1: "new", 2: "by hand"}
     if road != "merged by Delta":

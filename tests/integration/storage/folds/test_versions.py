@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from tests.model.temporal_oracle import Rules, timed_by_snapshots, versions_of
 from tests.slices import PROJECT, hour, rows_in
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.choices import Batching, Kind, Mode, TableType
 from waterclock.flow.declarations import Place, Source, Table, Unit
 from waterclock.flow.folds import Temporal
@@ -362,7 +362,7 @@ def test_a_slice_whose_claim_was_killed_changes_nothing(spark: SparkSession, tmp
         if point == "merge":
             kill(accounts.folder, identity.claim)
 
-    with striking(strike), pytest.raises(Killed):
+    with inject_faults(strike), pytest.raises(Killed):
         place_slices(spark, accounts.lake, accounts.table, [manifest], identity, steps)
     assert accounts.found() == before
 
@@ -455,7 +455,7 @@ def test_where_another_commit_came_between_it_is_put_in_again(spark: SparkSessio
             for other in others:
                 kill(accounts.folder, other)
 
-    with striking(strike):
+    with inject_faults(strike):
         accounts.place(1, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
     assert [row[3] for row in accounts.found()] == ["x", "z", "y"]
     written = {path.parent for path in Path(accounts.folder, "state").rglob("*.parquet")}

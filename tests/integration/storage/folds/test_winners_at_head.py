@@ -15,7 +15,7 @@ from tests.integration.storage.folds.test_merge import BY_ORDER, ROADS, SCHEMA, 
 from tests.model import flows
 from tests.slices import PROJECT, actions, hour, rows_in, version
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.folds import Merge
@@ -212,7 +212,7 @@ def test_a_late_label_whose_slice_lacks_columns_reads_no_state_before_it(
     def never(*_: object) -> None:
         pytest.fail("a state before the label was asked for")
 
-    monkeypatch.setattr(merging, "beginning", never)
+    monkeypatch.setattr(merging, "find_newest_state", never)
     dice = random.Random(3)
     flows_of_columns = (
         {0: SCHEMA, 2: SCHEMA, 1: LACKING, 4: SCHEMA, 3: LACKING},
@@ -260,7 +260,7 @@ def test_what_fails_before_its_commit_is_written_again(
             raise KeyboardInterrupt
 
     late = planes.seal(1, [(1, 2, "u", "late"), (2, 2, "d", "x")])
-    with striking(strike), pytest.raises(KeyboardInterrupt):
+    with inject_faults(strike), pytest.raises(KeyboardInterrupt):
         planes.commit(late)
     assert (version(planes.folder), planes.state()) == (before, state)
     assert planes.commit(late) == before + 1
@@ -368,7 +368,7 @@ def test_a_restatement_is_done_once_and_never_after_its_kill(spark: SparkSession
         if point == "merge":
             kill(planes.folder, 77)
 
-    with striking(strike), pytest.raises(Killed):
+    with inject_faults(strike), pytest.raises(Killed):
         planes.commit(other)
     assert planes.state()[1]["v"] == "c"
 
@@ -416,7 +416,7 @@ def test_a_runner_that_fails_while_it_keeps_a_state_leaves_nothing_half_written(
         if point == "history_written":
             raise KeyboardInterrupt
 
-    with striking(strike), pytest.raises(KeyboardInterrupt):
+    with inject_faults(strike), pytest.raises(KeyboardInterrupt):
         planes.as_of(2)
     assert not list(Path(planes.lake.history(planes.table.name)).rglob("*.parquet"))
     assert planes.as_of(2) == planes.expected(2)

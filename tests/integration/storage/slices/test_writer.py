@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StringType, StructType
 
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
@@ -301,7 +301,7 @@ def test_a_crash_before_the_manifest_leaves_nothing_that_is_read_and_can_be_made
             raise RuntimeError(name)
 
     labels = [T + HOUR * number for number in range(hours)]
-    with striking(strike), pytest.raises(RuntimeError, match=point):
+    with inject_faults(strike), pytest.raises(RuntimeError, match=point):
         write(lake, in_hours(spark, 9, hours), 7, *labels)
     assert not any(is_sealed(folder, lake.slice_path(label, 7)) for label in labels)
     written = write(lake, in_hours(spark, 6, hours), 7, *labels)

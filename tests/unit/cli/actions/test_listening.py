@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import CONNECTIONS, day
-from waterclock.cli.actions.listening import address_of, listening
+from waterclock.cli.actions.listening import address_of, serve_health_endpoints
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
@@ -48,7 +48,7 @@ def _token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(work: Workplace, path: str, token: str | None = TOKEN) -> tuple[int, str]:
-    with listening(work, ("127.0.0.1", 0)) as (host, port):
+    with serve_health_endpoints(work, ("127.0.0.1", 0)) as (host, port):
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         asked = urllib.request.Request(f"http://{host}:{port}{path}", headers=headers)
         try:
@@ -102,7 +102,7 @@ def test_what_is_no_address_is_refused(said: str) -> None:
 
 
 def test_an_address_that_is_taken_is_told(work: Workplace) -> None:
-    with listening(work, ("127.0.0.1", 0)) as address:
-        again = listening(work, address)
+    with serve_health_endpoints(work, ("127.0.0.1", 0)) as address:
+        again = serve_health_endpoints(work, address)
         with pytest.raises(WaterclockError, match="nothing can listen"):
             again.__enter__()

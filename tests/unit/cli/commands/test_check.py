@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 
 from tests.slices import hour, sealed
 from tests.unit.cli.conftest import Shop, ask, cpu_seconds
-from waterclock.cli.views.check import checked, in_order
+from waterclock.cli.views.check import check_project, in_order
 from waterclock.engine.connections import connections_of
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
@@ -279,9 +279,9 @@ def test_a_ledger_on_a_server_is_read_only_with_connect(busy_shop: Shop, monkeyp
     read: list[str] = []
     for name in ("look", "open"):
         monkeypatch.setattr(f"waterclock.ledger.ledger.Ledger.{name}", lambda at, *_, **__: read.append(at))
-    assert not checked(busy_shop.folder, None).errors
+    assert not check_project(busy_shop.folder, None).errors
     assert read == []
-    assert not checked(busy_shop.folder, None, connect=True).errors
+    assert not check_project(busy_shop.folder, None, connect=True).errors
     assert set(read) == {url}
 
 

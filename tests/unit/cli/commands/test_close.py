@@ -54,7 +54,9 @@ class Books:
         flow = self.stocks.project.flow
         with self.stocks.ledger() as ledger:
             books = Planner(flow).books_of(ledger.reads.snapshot(flow), day(4, 7), table)
-            told = [(label, Closing(it.tick, it.looked, it.reason, it.behind, books.asked)) for label, it in found]
+            told = [
+                (label, Closing(it.tick, it.looked, it.reason, it.behind, books.condition_hash)) for label, it in found
+            ]
             assert ledger.decisions.close_books(table, told, who="runner")
 
 

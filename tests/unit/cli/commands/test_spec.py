@@ -60,9 +60,9 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         for number, scenario in enumerate(at[1], 1):
             if watch.is_stopping():
                 break
-            watch.begun(scenario, number)
+            watch.on_scenario_start(scenario, number)
             outcomes.append(_outcome(scenario, is_passed=scenario.title not in titles))
-            watch.ended(outcomes[-1])
+            watch.on_scenario_end(outcomes[-1])
         stopped = len(at[1]) - len(outcomes)
         return SpecOutcome(
             at[0].name, at[0].env, features, tuple(outcomes), was_stopped=stopped > 0, left_out=stopped, seconds=2.0
@@ -177,8 +177,8 @@ def test_a_terminal_shows_which_scenario_runs_and_ctrl_c_is_heard(root: Path) ->
     (scenario, *_) = find_features(root).scenarios
     before = signal.getsignal(signal.SIGINT)
 
-    with told.watched():
-        told.begun(scenario, 3)
+    with told.show_progress():
+        told.on_scenario_start(scenario, 3)
         assert not told.is_stopping()
         signal.raise_signal(signal.SIGINT)
         assert told.is_stopping()

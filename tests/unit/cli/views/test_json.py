@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from waterclock.cli.views.error_card import card, flattened
+from waterclock.cli.views.error_card import card, flatten_errors
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.query import print_answer
 from waterclock.cli.views.theme import make_console
@@ -145,4 +145,4 @@ def test_a_card_has_the_words_of_the_error_and_wraps_its_parts_below_themselves(
 
 def test_errors_that_hold_others_are_taken_apart() -> None:
     one, two = WaterclockError("E1", "a"), WaterclockError("E2", "b")
-    assert flattened([ProjectErrors([one, two])]) == [one, two]
+    assert flatten_errors([ProjectErrors([one, two])]) == [one, two]

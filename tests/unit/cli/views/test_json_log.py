@@ -20,12 +20,16 @@ def lines(to: io.StringIO) -> list[dict[str, Any]]:
 def test_each_event_is_a_line_with_table_labels_and_claim() -> None:
     to = io.StringIO()
     log = JsonLog(to)
-    log.started(group("a.b", 1))
-    log.finished(GroupReport(group("a.b", 1), 7, rows=3, seconds=1.23456, timings={"make": 0.5}, warnings=("paid: 1",)))
-    log.finished(GroupReport(group("a.b", 2), 8, error=WaterclockError("E730", "division by zero", where="a.b@x")))
-    log.finished(GroupReport(group("a.b", 3), 9, error=WaterclockError("E750", "taken over")))
-    log.said("Spark had ended")
-    log.ended(RunOutcome(done=1, rows=3), 2.0)
+    log.on_group_start(group("a.b", 1))
+    log.on_group_finish(
+        GroupReport(group("a.b", 1), 7, rows=3, seconds=1.23456, timings={"make": 0.5}, warnings=("paid: 1",))
+    )
+    log.on_group_finish(
+        GroupReport(group("a.b", 2), 8, error=WaterclockError("E730", "division by zero", where="a.b@x"))
+    )
+    log.on_group_finish(GroupReport(group("a.b", 3), 9, error=WaterclockError("E750", "taken over")))
+    log.on_message("Spark had ended")
+    log.on_run_finish(RunOutcome(done=1, rows=3), 2.0)
     found = lines(to)
     assert [(line["level"], line["event"]) for line in found] == [
         ("info", "started"), ("info", "finished"), ("warning", "warning"), ("error", "finished"), ("info", "elsewhere"),
@@ -47,4 +51,4 @@ class Gone(io.StringIO):
 
 
 def test_a_run_outlives_the_reader_of_its_log() -> None:
-    JsonLog(Gone()).said("Spark had ended")
+    JsonLog(Gone()).on_message("Spark had ended")

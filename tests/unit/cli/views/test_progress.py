@@ -60,10 +60,10 @@ def progress(out: io.StringIO) -> Progress:
 
 def test_a_finished_group_is_one_line_with_rows_and_time(progress: Progress, out: io.StringIO) -> None:
     one, some = group("marts.delays", "2013-01-01"), group("raw.a", "2013-01-01", "2013-01-02", "2013-01-03")
-    with progress.shown():
+    with progress.display():
         for each, rows in ((one, 16), (some, 2526)):
-            progress.started(each)
-            progress.finished(GroupReport(each, 1, rows=rows, seconds=0.82))
+            progress.on_group_start(each)
+            progress.on_group_finish(GroupReport(each, 1, rows=rows, seconds=0.82))
     first, second = out.getvalue().splitlines()
     assert first.split() == ["✓", "marts.delays", "2013-01-01", "16", "rows", "0.8", "s"]
     assert "2013-01-01 .. 2013-01-03 (3)" in second
@@ -74,15 +74,15 @@ def test_a_finished_group_is_one_line_with_rows_and_time(progress: Progress, out
 def test_earlier_labels_that_were_made_with_a_group_are_told_for_their_rows_are_counted(
     progress: Progress, out: io.StringIO, earlier: int, said: str
 ) -> None:
-    with progress.shown():
-        progress.finished(GroupReport(group("raw.a", "2013-01-04"), 1, rows=111, earlier=earlier))
+    with progress.display():
+        progress.on_group_finish(GroupReport(group("raw.a", "2013-01-04"), 1, rows=111, earlier=earlier))
     assert out.getvalue().splitlines()[1] == f"  with {said}, whose rows had changed at the source"
 
 
 def test_a_failed_group_says_what_failed_and_a_warned_one_what_was_warned(progress: Progress, out: io.StringIO) -> None:
-    with progress.shown():
-        progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1, error=BROKEN))
-        progress.finished(GroupReport(group("raw.a", "2013-01-02"), 2, warnings=("few_rows: 3 of 10",)))
+    with progress.display():
+        progress.on_group_finish(GroupReport(group("raw.a", "2013-01-01"), 1, error=BROKEN))
+        progress.on_group_finish(GroupReport(group("raw.a", "2013-01-02"), 2, warnings=("few_rows: 3 of 10",)))
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("✕ raw.a ")
     assert lines[0].endswith("E731 amount is no number")
@@ -95,10 +95,10 @@ def test_rows_and_times_stand_below_each_other_and_errors_keep_to_their_line() -
     console._force_terminal = True
     progress = Progress(FLOW, "UTC", console)
     long = WaterclockError("E730", "Division by zero. " + "Use try_divide to tolerate that the divisor is 0. " * 3)
-    with progress.shown():
+    with progress.display():
         for each in (group("raw.a", "2013-01-01"), group("raw.a", "2013-01-01", "2013-01-02", "2013-01-03")):
-            progress.finished(GroupReport(each, 1, rows=7, seconds=0.8))
-        progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1, error=long))
+            progress.on_group_finish(GroupReport(each, 1, rows=7, seconds=0.8))
+        progress.on_group_finish(GroupReport(group("raw.a", "2013-01-01"), 1, error=long))
     told = (Text.from_ansi(line).plain for line in out.getvalue().splitlines())
     one, three, failed = (line for line in told if line.strip())
     assert one.index("7 rows") == three.index("7 rows")
@@ -109,21 +109,21 @@ def test_rows_and_times_stand_below_each_other_and_errors_keep_to_their_line() -
 
 def test_stepping_says_each_date_once_and_only_where_something_runs(out: io.StringIO) -> None:
     progress = Progress(FLOW, "America/New_York", make_console(out), is_stepping=True)
-    with progress.shown():
+    with progress.display():
         progress.tick(at("2013-01-02 12:00"))
         progress.tick(at("2013-01-03 04:00"))
-        progress.started(group("raw.a", "2013-01-02"))
+        progress.on_group_start(group("raw.a", "2013-01-02"))
         progress.tick(at("2013-01-03 05:00"))
-        progress.started(group("marts.delays", "2013-01-02"))
+        progress.on_group_start(group("marts.delays", "2013-01-02"))
         progress.tick(at("2013-01-03 06:00"))
-        progress.started(group("marts.delays", "2013-01-02"))
+        progress.on_group_start(group("marts.delays", "2013-01-02"))
     assert out.getvalue() == "Wednesday 2 January 2013\nThursday 3 January 2013\n"
 
 
 def test_one_run_says_no_date(progress: Progress, out: io.StringIO) -> None:
-    with progress.shown():
+    with progress.display():
         progress.tick(at("2013-01-02"))
-        progress.started(group("raw.a", "2013-01-02"))
+        progress.on_group_start(group("raw.a", "2013-01-02"))
     assert out.getvalue() == ""
 
 
@@ -131,13 +131,13 @@ def test_on_a_terminal_what_runs_is_drawn_with_its_step_and_goes_when_it_is_done
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, height=20, theme=theme("both"), legacy_windows=False)
     progress = Progress(FLOW, "UTC", console)
-    progress.started(group("raw.a", "2013-01-01"))
+    progress.on_group_start(group("raw.a", "2013-01-01"))
     progress.step(group("raw.a", "2013-01-01"), "seal")
     with console.capture() as drawn:
         console.print(progress)
     assert "raw.a" in drawn.get()
     assert "seal" in drawn.get()
-    progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1))
+    progress.on_group_finish(GroupReport(group("raw.a", "2013-01-01"), 1))
     with console.capture() as drawn:
         console.print(progress)
     assert drawn.get() == ""
@@ -147,7 +147,7 @@ def test_what_runs_never_takes_more_than_the_screen() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=60, height=10, theme=theme("both"))
     progress = Progress(FLOW, "UTC", console)
     for day in range(1, 29):
-        progress.started(group("raw.a", f"2013-01-{day:02d}"))
+        progress.on_group_start(group("raw.a", f"2013-01-{day:02d}"))
     with console.capture() as drawn:
         console.print(progress)
     lines = drawn.get().splitlines()
@@ -157,7 +157,7 @@ def test_what_runs_never_takes_more_than_the_screen() -> None:
 def test_how_to_leave_is_told_whole_on_a_narrow_terminal_and_so_is_what_moves() -> None:
     to = Console(file=io.StringIO(), force_terminal=True, theme=theme("both"), width=44, height=20)
     shown = Progress(FLOW, "UTC", to)
-    shown.started(group("marts.delays", "2013-01-01", "2013-01-02", "2013-01-03"))
+    shown.on_group_start(group("marts.delays", "2013-01-01", "2013-01-02", "2013-01-03"))
     shown.note("stopping: what runs is finished; Ctrl-C again leaves at once")
     with to.capture() as drawn:
         to.print(shown)
@@ -170,14 +170,14 @@ def test_threads_may_tell_at_once(progress: Progress, out: io.StringIO) -> None:
     def tell(day: int) -> None:
         each = group("raw.a", f"2013-01-{day:02d}")
         for call in (
-            progress.started,
+            progress.on_group_start,
             lambda g: progress.step(g, "make"),
-            lambda g: progress.finished(GroupReport(g, 1)),
+            lambda g: progress.on_group_finish(GroupReport(g, 1)),
         ):
             call(each)
 
     threads = [threading.Thread(target=tell, args=(day,)) for day in range(1, 25)]
-    with progress.shown():
+    with progress.display():
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -234,10 +234,10 @@ class Stopped(io.StringIO):
 def test_a_terminal_that_is_stopped_holds_nobody_up() -> None:
     stream = Stopped()
     progress = Progress(FLOW, "UTC", make_console(stream))
-    with progress.shown():
+    with progress.display():
         for day in range(1, 20):
-            progress.started(group("raw.a", f"2013-01-{day:02d}"))
-            progress.finished(GroupReport(group("raw.a", f"2013-01-{day:02d}"), 1))
+            progress.on_group_start(group("raw.a", f"2013-01-{day:02d}"))
+            progress.on_group_finish(GroupReport(group("raw.a", f"2013-01-{day:02d}"), 1))
         assert stream.getvalue() == ""
         stream.goes_on.set()
     assert len(stream.getvalue().splitlines()) == 19
@@ -252,12 +252,12 @@ class Gone(io.StringIO):
 
 def test_a_run_outlives_its_reader() -> None:
     progress = Progress(FLOW, "UTC", make_console(Gone()))
-    with progress.shown():
-        progress.finished(GroupReport(group("raw.a", "2013-01-01"), 1))
-        progress.said("more")
+    with progress.display():
+        progress.on_group_finish(GroupReport(group("raw.a", "2013-01-01"), 1))
+        progress.on_message("more")
     kept = progress._screen._lines.qsize()
     for _ in range(100):
-        progress.said("more")
+        progress.on_message("more")
     assert progress._screen._lines.qsize() == kept, "nobody takes them off the queue"
 
 
@@ -270,7 +270,7 @@ class Undrawable:
 
 def test_a_picture_that_cannot_be_drawn_is_a_defect_that_is_told() -> None:
     screen = Screen(Console(file=io.StringIO(), force_terminal=True), Undrawable())
-    with pytest.raises(ValueError, match="no such colour"), screen.shown(is_drawn=True):
+    with pytest.raises(ValueError, match="no such colour"), screen.display(is_drawn=True):
         screen.say(Text("more"))
 
 
@@ -389,12 +389,12 @@ def test_a_run_is_json() -> None:
 
 def test_the_claim_of_another_runner_is_told_quietly_and_is_no_failure(progress: Progress, out: io.StringIO) -> None:
     one = group("raw.a", "2013-01-01")
-    with progress.shown():
-        progress.started(one)
-        progress.finished(GroupReport(one, None, error=ClaimRefused("E407", "raw.a is claimed by other-1")))
-        progress.started(one)
+    with progress.display():
+        progress.on_group_start(one)
+        progress.on_group_finish(GroupReport(one, None, error=ClaimRefused("E407", "raw.a is claimed by other-1")))
+        progress.on_group_start(one)
         again = ClaimRefused("E407", "raw.a is claimed by other-1")
-        progress.finished(GroupReport(one, None, error=again, is_repeat=True))
+        progress.on_group_finish(GroupReport(one, None, error=again, is_repeat=True))
     assert out.getvalue().count("raw.a is claimed by other-1") == 1
     assert "E407" not in out.getvalue()
 
@@ -440,7 +440,7 @@ def test_a_run_that_is_logged_keeps_nothing_of_the_groups_that_it_told_of(out: i
     progress = Progress(FLOW, "UTC", make_console(out), log=JsonLog(out))
     for day in range(1, 29):
         of = group("raw.a", f"2013-01-{day:02d}")
-        progress.started(of)
+        progress.on_group_start(of)
         progress.step(of, "seal")
-        progress.finished(GroupReport(of, day))
+        progress.on_group_finish(GroupReport(of, day))
     assert progress._running == {}

@@ -19,7 +19,7 @@ from waterclock.connectors.files import copying, originals
 from waterclock.connectors.files.connector import CAPABILITIES
 from waterclock.connectors.files.delivery import FilesDeliverer
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 
 POINTS = ("deliver.copied", "deliver.rows", "deliver.latched", "deliver.done")
 
@@ -50,7 +50,7 @@ def deliver(out: PublishedFolder, *deliveries: Delivery, **options: Any) -> tupl
 
 
 def lost(out: PublishedFolder, claim: int = 1) -> str | None:
-    return deliverer(out).lost(unit_of("out", "copy", format="raw"), "scans", "out.copy", claim)
+    return deliverer(out).find_loss(unit_of("out", "copy", format="raw"), "scans", "out.copy", claim)
 
 
 def copies(out: PublishedFolder) -> dict[str, tuple[bytes, float]]:
@@ -143,7 +143,7 @@ def test_a_stopped_attempt_goes_on_with_what_it_had_copied(out: PublishedFolder,
         if passed == point and (point != "deliver.copied" or left[0] == 0):
             raise Struck
 
-    with striking(strike), pytest.raises(Struck):
+    with inject_faults(strike), pytest.raises(Struck):
         deliver(out, shelf.delivery(paths))
     copied: list[str] = []
     with pytest.MonkeyPatch.context() as patched:
@@ -166,7 +166,7 @@ def test_a_killed_runner_leaves_whole_files_and_the_next_one_all(
 ) -> None:
     paths = some_files(shelf)
     if (child := os.fork()) == 0:  # it never comes back from here
-        with striking(lambda passed: os.kill(os.getpid(), signal.SIGKILL) if passed == point else None):
+        with inject_faults(lambda passed: os.kill(os.getpid(), signal.SIGKILL) if passed == point else None):
             deliver(out, shelf.delivery(paths))
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL

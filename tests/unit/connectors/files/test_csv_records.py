@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from waterclock.connectors.files import csv_records
 from waterclock.connectors.files.csv_records import Quotes, Record, has_open_lines, records
-from waterclock.connectors.files.encodings import decoded
+from waterclock.connectors.files.encodings import decode_file
 
 QUICK = settings(max_examples=200, deadline=None, phases=[Phase.explicit, Phase.generate, Phase.shrink])
 RFC = Quotes(",", '"')
@@ -101,4 +101,4 @@ def test_a_byte_order_mark_is_left_out_and_decides(name: str, codec: str, has_ma
         pytest.skip("no file of that encoding")
     mark = "\ufeff" if has_mark else ""
     file: Any = io.BytesIO(f"{mark}id,é\n1,2\n".encode(codec))
-    assert decoded(file, name).read() == "id,é\n1,2\n"
+    assert decode_file(file, name).read() == "id,é\n1,2\n"

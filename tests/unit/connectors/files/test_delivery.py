@@ -21,7 +21,7 @@ from tests.systems import PublishedFolder, unit_of
 from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcome
 from waterclock.connectors.files.writing import WriteOptions, write_file
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Value
 
@@ -115,13 +115,13 @@ def test_an_empty_slice_is_a_file_with_a_header(out: PublishedFolder) -> None:
 @pytest.mark.parametrize("point", ["deliver.rows", "deliver.latched"])
 def test_readers_see_the_old_file_until_the_new_one_is_in_place(out: PublishedFolder, point: str) -> None:
     deliver(out, delivery(out, ["old"]))
-    with pytest.raises(Struck), striking(strike_at(point)):
+    with pytest.raises(Struck), inject_faults(strike_at(point)):
         deliver(out, delivery(out, ["new"], 2))
     assert ids(out) == ["old"]
 
 
 def test_looking_at_a_latched_claim_puts_its_file_in_place(out: PublishedFolder) -> None:
-    with pytest.raises(Struck), striking(strike_at("deliver.latched")):
+    with pytest.raises(Struck), inject_faults(strike_at("deliver.latched")):
         deliver(out, delivery(out, ["new"], 2))
     stands = deliverer(out).kill(out.unit, "flights", "out.daily.totals", 2)
     assert stands.outcome is DeliveryOutcome.DELIVERED
@@ -130,7 +130,7 @@ def test_looking_at_a_latched_claim_puts_its_file_in_place(out: PublishedFolder)
 
 
 def test_a_file_left_aside_by_a_crash_never_comes_after_a_newer_one(out: PublishedFolder) -> None:
-    with pytest.raises(Struck), striking(strike_at("deliver.latched")):
+    with pytest.raises(Struck), inject_faults(strike_at("deliver.latched")):
         deliver(out, delivery(out, ["older"], 2, FIRST))
     deliver(out, delivery(out, ["newer"], 3, SECOND))
     assert deliverer(out).find(out.unit, "flights", "out.daily.totals", 2) is not None
@@ -142,7 +142,7 @@ def test_a_paused_runner_that_was_killed_delivers_nothing(out: PublishedFolder) 
         if point == "deliver.rows":
             deliverer(out).kill(out.unit, "flights", "out.daily.totals", 1)
 
-    with striking(be_killed):
+    with inject_faults(be_killed):
         outcome = deliver(out, delivery(out, ["a"]))
     assert outcome is DeliveryOutcome.KILLED
     assert list(out.folder.rglob("*.part")) == []
@@ -153,7 +153,7 @@ def test_a_paused_runner_that_was_finished_by_another_undoes_nothing(out: Publis
     def be_overtaken(point: str) -> None:
         if point == "deliver.latched":
             assert deliverer(out).find(out.unit, "flights", "out.daily.totals", 1) is not None
-            with striking(lambda _: None):
+            with inject_faults(lambda _: None):
                 deliver(out, delivery(out, ["newer"], 2, SECOND))
 
     raised = iter([be_overtaken])
@@ -162,7 +162,7 @@ def test_a_paused_runner_that_was_finished_by_another_undoes_nothing(out: Publis
         if point == "deliver.latched" and (once := next(raised, None)):
             once(point)
 
-    with striking(strike):
+    with inject_faults(strike):
         deliver(out, delivery(out, ["older"], 1, FIRST))
     assert ids(out) == ["newer"]
 
@@ -208,14 +208,14 @@ def test_files_that_are_gone_or_changed_are_told(out: PublishedFolder) -> None:
 
 
 def test_a_file_that_a_crash_left_aside_is_not_lost(out: PublishedFolder) -> None:
-    with pytest.raises(Struck), striking(strike_at("deliver.latched")):
+    with pytest.raises(Struck), inject_faults(strike_at("deliver.latched")):
         deliver(out, delivery(out, ["new"]))
     assert lost(out) is None
     assert ids(out) == ["new"]
 
 
 def lost(out: PublishedFolder) -> str | None:
-    return deliverer(out).lost(out.unit, "flights", "out.daily.totals", 1)
+    return deliverer(out).find_loss(out.unit, "flights", "out.daily.totals", 1)
 
 
 def test_a_folder_of_another_project_is_refused(out: PublishedFolder) -> None:

@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 
 from waterclock.connectors.files.excel_reading import _text, columns_of, reader_of
-from waterclock.connectors.files.reading_options import reading_of
+from waterclock.connectors.files.reading_options import parse_read_options
 from waterclock.errors import WaterclockError
 
 
@@ -31,7 +31,7 @@ def book(*sheets: tuple[str, list[list[Any]]], hidden: str = "") -> io.BytesIO:
 
 
 def rows_of(file: io.BytesIO, **options: str) -> list[dict[str, Any]]:
-    reading = reading_of(options)
+    reading = parse_read_options(options)
     names = columns_of(file, reading, ())
     file.seek(0)
     return [dict(zip(names, row.values(), strict=False)) for batch in reader_of(reading, names)(file)

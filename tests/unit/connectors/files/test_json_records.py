@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from waterclock.connectors.files.json_records import found_in
-from waterclock.connectors.files.reading_options import reading_of
+from waterclock.connectors.files.json_records import find_records
+from waterclock.connectors.files.reading_options import parse_read_options
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ from waterclock.connectors.files.reading_options import reading_of
 def test_records_lie_along_a_path(
     document: dict[str, Any], rows: str, outer: str, records: list[dict[str, Any] | None]
 ) -> None:
-    assert list(found_in(document, reading_of({"rows": rows, "outer": outer}))) == records
+    assert list(find_records(document, parse_read_options({"rows": rows, "outer": outer}))) == records

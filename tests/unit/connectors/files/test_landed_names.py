@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.connectors.files.landed_names import _matching
+from waterclock.connectors.files.landed_names import _glob_paths
 
 _FILES = ("a.csv", "b.CSV", "web/a.csv", "web/b.csv.gz", "web/click/a.csv", ".hid.csv", "web/.x/a.csv", "we[b]/a.csv")
 
@@ -22,8 +22,8 @@ def test_a_glob_finds_what_pathlib_finds(pattern: str, tmp_path: Path) -> None:
         (tmp_path / name).touch()
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.glob(pattern)}
     shown = {name for name in found if not any(part.startswith(".") for part in name.split("/"))}
-    assert shown <= set(_matching(tmp_path, pattern)) <= found
+    assert shown <= set(_glob_paths(tmp_path, pattern)) <= found
 
 
 def test_a_folder_that_is_not_there_matches_nothing(tmp_path: Path) -> None:
-    assert _matching(tmp_path / "gone", "*.csv") == _matching(tmp_path / "gone", "**/*.csv") == []
+    assert _glob_paths(tmp_path / "gone", "*.csv") == _glob_paths(tmp_path / "gone", "**/*.csv") == []

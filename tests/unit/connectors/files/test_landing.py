@@ -525,8 +525,8 @@ def test_what_cannot_be_read_behind_a_broken_row_does_not_hide_it() -> None:
         yield 3, "n is 'x', which is no INT"
         raise UnicodeError("no such byte")
 
-    found = broken._found_in(rows())
-    assert (found.told(), found.is_all) == ("a broken row in line 3", False)
+    found = broken._find_broken_rows(rows())
+    assert (found.describe(), found.is_all) == ("a broken row in line 3", False)
 
 
 def test_a_file_that_is_not_there_any_more_is_looked_for_again(tmp_path: Path) -> None:

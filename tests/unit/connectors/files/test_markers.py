@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.connectors.files.markers import has_marker, named
+from waterclock.connectors.files.markers import format_marker_name, has_marker
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.window import Window
 
@@ -27,7 +27,7 @@ DAY = Window(datetime(2024, 2, 29, 23, tzinfo=UTC), datetime(2024, 3, 1, 23, tzi
     ],
 )
 def test_a_marker_is_named_by_the_start_of_its_window_in_the_zone_of_its_table(name: str, zone: str, said: str) -> None:
-    assert named(name, DAY.start, zone) == said
+    assert format_marker_name(name, DAY.start, zone) == said
 
 
 def test_a_marker_of_a_window_counts_whenever_it_was_written(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from waterclock.connectors.files import avro_reading, excel_reading
 from waterclock.connectors.files.by_python import NUMBER
 from waterclock.connectors.files.reading_options import ROOM, ReadOptions
-from waterclock.connectors.files.zips import unpacked
+from waterclock.connectors.files.zips import unpack_zips
 
 QUICK = settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
 SIGNS = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
@@ -102,7 +102,7 @@ def test_members_are_read_back(tmp_path_factory: pytest.TempPathFactory, members
         packed.writestr("always.csv", b"x")
         for name, content in members.items():
             packed.writestr(name, content)
-    found = unpacked([str(folder / "a.zip")], ReadOptions(room=folder / ROOM))
+    found = unpack_zips([str(folder / "a.zip")], ReadOptions(room=folder / ROOM))
     read = [(Path(path).name, Path(path).read_bytes()) for path in found.paths]
     assert read == [("always.csv", b"x"), *((name.rpartition("/")[2], content) for name, content in members.items())]
     found.close()

@@ -53,5 +53,5 @@ def test_a_line_that_is_nested_too_deep_is_left_to_spark_to_refuse(tmp_path: Pat
     (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"deep": ' + "[" * 1000 + "]" * 1000 + "}\n")
     (shape,) = file_schemas.shapes_of([str(tmp_path / "a.jsonl")], ReadOptions(), declared())
     assert [one.name for one in shape.found] == ["id"]
-    told = broken._found_in(broken._looked_at(str(tmp_path / "a.jsonl"), ReadOptions(), declared()))
+    told = broken._find_broken_rows(broken._check_rows(str(tmp_path / "a.jsonl"), ReadOptions(), declared()))
     assert (told.lines, told.why) == ([2], "it is nested too deep")

@@ -10,7 +10,7 @@ import pytest
 
 from waterclock.connectors.files.completeness import problem_of
 from waterclock.connectors.files.reading_options import ROOM, ReadOptions
-from waterclock.connectors.files.zips import told_name, unpacked
+from waterclock.connectors.files.zips import told_name, unpack_zips
 from waterclock.errors import WaterclockError
 
 
@@ -28,7 +28,7 @@ def zip_of(tmp_path: Path, *members: tuple[str | zipfile.ZipInfo, bytes]) -> str
 
 def refused(tmp_path: Path, path: str, member: str = "", most_bytes: int = 1 << 30) -> WaterclockError:
     with pytest.raises(WaterclockError) as caught:
-        unpacked([path], reading(tmp_path, member, most_bytes))
+        unpack_zips([path], reading(tmp_path, member, most_bytes))
     assert not list((tmp_path / ROOM).glob("*"))
     return caught.value
 
@@ -36,7 +36,7 @@ def refused(tmp_path: Path, path: str, member: str = "", most_bytes: int = 1 << 
 def test_members_are_files_until_they_are_closed(tmp_path: Path) -> None:
     path = zip_of(tmp_path, ("a.csv", b"1"), ("x/a.csv", b"2"), ("x/", b""), (".hidden.csv", b"3"))
     other = str(tmp_path / "plain.csv")
-    found = unpacked([other, path], reading(tmp_path))
+    found = unpack_zips([other, path], reading(tmp_path))
     assert [Path(each).name for each in found.paths] == ["plain.csv", "a.csv", "a.csv"]
     assert [Path(each).read_bytes() for each in found.paths[1:]] == [b"1", b"2"]
     assert set(found.zips.values()) == {path}
@@ -65,7 +65,7 @@ def test_a_member_that_is_a_link_is_refused(tmp_path: Path) -> None:
 def test_what_grows_beyond_the_bound_is_refused_by_its_size(tmp_path: Path) -> None:
     path = zip_of(tmp_path, *((f"{at}.csv", bytes(range(256)) * 8) for at in range(4)))
     assert refused(tmp_path, path, most_bytes=8191).code == "E882"
-    assert len(unpacked([path], reading(tmp_path, most_bytes=8192)).paths) == 4
+    assert len(unpack_zips([path], reading(tmp_path, most_bytes=8192)).paths) == 4
 
 
 def test_what_is_packed_too_densely_is_refused(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_what_a_killed_reading_left_behind_goes_after_days(tmp_path: Path) -> No
     old, new = tmp_path / ROOM / "20200101000000-x", tmp_path / ROOM / "20990101000000-x"
     for each in (old, new):
         each.mkdir(parents=True)
-    unpacked([zip_of(tmp_path, ("a.csv", b"1"))], reading(tmp_path)).close()
+    unpack_zips([zip_of(tmp_path, ("a.csv", b"1"))], reading(tmp_path)).close()
     assert [each.name for each in (tmp_path / ROOM).iterdir()] == [new.name]
 
 
 def test_nothing_is_packed_where_no_zip_is(tmp_path: Path) -> None:
-    assert unpacked([str(tmp_path / "a.csv")], reading(tmp_path)).paths == (str(tmp_path / "a.csv"),)
+    assert unpack_zips([str(tmp_path / "a.csv")], reading(tmp_path)).paths == (str(tmp_path / "a.csv"),)

@@ -49,7 +49,7 @@ def decoder(monkeypatch: pytest.MonkeyPatch) -> Decoder:
         del registry, where
         return {"schema": json.dumps({"/schemas/ids/1": OLD, "/schemas/ids/2": NEW}.get(path, NEW))}
 
-    monkeypatch.setattr(avro, "_asked", asked)
+    monkeypatch.setattr(avro, "_request_registry", asked)
     return decoder_of("orders", "bus.orders", {"registry": "http://registry"}, None)
 
 

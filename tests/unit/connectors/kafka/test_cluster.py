@@ -48,7 +48,7 @@ def test_a_connection_without_servers_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_client_says_is_told_in_our_words(number: int, code: str, is_transient: bool) -> None:
-    told = Cluster("bus", "127.0.0.1:9").said(KafkaError(number), "bus.orders", "orders")
+    told = Cluster("bus", "127.0.0.1:9").translate_error(KafkaError(number), "bus.orders", "orders")
     assert (told.code, told.transient, told.where) == (code, is_transient, "bus.orders")
     assert told.fix
 

@@ -14,7 +14,7 @@ import pytest
 from tests.systems import unit_of
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.kafka.delivery import Records
-from waterclock.connectors.kafka.messages import SentMessage, writing_of
+from waterclock.connectors.kafka.messages import SentMessage, resolve_message_format
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Value
@@ -44,7 +44,7 @@ def rows(folder: Path, *found: dict[str, Any], **more: Any) -> Delivery:
 
 
 def sent(of: Delivery, **options: Value) -> list[SentMessage]:
-    return list(writing_of(unit_of("bus", "t", **options), of).messages(of))
+    return list(resolve_message_format(unit_of("bus", "t", **options), of).messages(of))
 
 
 def test_a_row_is_an_object_with_what_it_bears_beside(tmp_path: Path) -> None:

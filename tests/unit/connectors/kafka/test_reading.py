@@ -189,6 +189,6 @@ def test_each_partition_is_in_a_wave_once_and_in_its_order() -> None:
 def test_small_spans_go_to_one_worker_and_large_ones_to_their_own() -> None:
     counts = [3, 4, 50, 2, 9, 1]
     parts = tuple(part(FIRST, at, 0, count) for at, count in enumerate(counts))
-    found = KafkaExtract(Cluster("bus", "127.0.0.1:9"), "orders", "bus.orders", parts).bundled(10)
+    found = KafkaExtract(Cluster("bus", "127.0.0.1:9"), "orders", "bus.orders", parts).split_into_bundles(10)
     assert [[one.span.high for one in each.parts] for each in found] == [[3, 4], [50], [2], [9, 1]]
     assert tuple(one for each in found for one in each.parts) == parts

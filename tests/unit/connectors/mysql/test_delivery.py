@@ -26,7 +26,7 @@ from waterclock.connectors.mysql import delivery as module
 from waterclock.connectors.mysql.connector import CONNECTOR
 from waterclock.connectors.mysql.destination import sql_type
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
 
 pytestmark = pytest.mark.slow
@@ -327,7 +327,7 @@ def test_any_other_name_is_taken(database: MysqlDatabase, folder: Path, *, is_by
     for claim in (1, 2):
         one = delivery(folder, ("a", 1), claim=claim, mode=Mode.APPEND, is_from_partitioned=is_by_label)
         assert at.deliver(unit, [one])[-1].outcome is DeliveryOutcome.DELIVERED
-        assert at.lost(unit, PLAIN.project, PLAIN.publish, claim) is None
+        assert at.find_loss(unit, PLAIN.project, PLAIN.publish, claim) is None
 
 
 def test_readers_see_what_was_there_or_what_comes_never_none(database: MysqlDatabase, folder: Path) -> None:
@@ -470,7 +470,7 @@ def test_environments_on_one_server_do_not_wait_for_each_other(database: MysqlDa
             found.append(deliver(other, made))
 
     made = delivery(folder, ("a", 1))
-    with striking(strike):
+    with inject_faults(strike):
         assert deliver(database, made) is DeliveryOutcome.DELIVERED
     assert found[1:] == [DeliveryOutcome.DELIVERED]
 

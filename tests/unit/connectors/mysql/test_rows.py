@@ -16,7 +16,7 @@ from waterclock.connectors.column_matching import match
 from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.mysql import connector, rows
 from waterclock.connectors.mysql.database import MysqlDatabase as AtServer
-from waterclock.connectors.mysql.database import database_of, source_of, told
+from waterclock.connectors.mysql.database import database_of, source_of, translate_error
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.types import columns_of, refuse_unsaid
 from waterclock.connectors.values import Times
@@ -90,7 +90,7 @@ class Reading:
 
     def extract(self, opened: Any, *columns: tuple[str, str | None], by: str = "", windows: Any = ()) -> MysqlExtract:
         there = columns_of(opened, self.unit)
-        matched = match(declared(*columns), [column.found for column in there], where=str(self.unit))
+        matched = match(declared(*columns), [column.source_column for column in there], where=str(self.unit))
         refuse_unsaid(matched, there, self.unit)
         by_name = {column.name: column for column in there}
         wanted = tuple(MysqlRequestedColumn(taken, by_name[taken.source]) for taken in matched.taken)
@@ -98,7 +98,7 @@ class Reading:
         return MysqlExtract(self.database, str(self.unit), source_of(self.unit), wanted, Times(self.zone), by_window)
 
     def rows(self, *columns: tuple[str, str | None], by: str = "", windows: Any = ()) -> list[dict[str, Any]]:
-        with self.database.reading(str(self.unit)) as opened:
+        with self.database.open_for_reading(str(self.unit)) as opened:
             extract = self.extract(opened, *columns, by=by, windows=windows)
             return [row for batch in rows.batches(opened, extract) for row in batch.to_pylist()]
 
@@ -207,7 +207,7 @@ def test_rows_with_a_zero_date_are_counted_apart(database: MysqlDatabase, kind: 
         " (1, '2013-01-01'), (2, NULL), (3, '0000-00-00'), (4, '0000-00-00')"
     )
     reading = Reading(database, "UTC")
-    with reading.database.reading("here") as opened:
+    with reading.database.open_for_reading("here") as opened:
         extract = reading.extract(opened, by="at", windows=[Window(DAY, DAY + ONE_DAY)])
         assert set_aside(opened, extract) == {NO_TIME: 1, UNREADABLE_TIME: 2}
         found = [row["id"] for batch in rows.batches(opened, extract) for row in batch.to_pylist()]
@@ -241,7 +241,7 @@ def test_parts_hold_each_row_once_and_notice_what_changes(database: MysqlDatabas
     database.run("ALTER TABLE totals ADD PRIMARY KEY (id), ADD KEY (at)")
     reading = Reading(database, "UTC")
     windows = [Window(DAY + at * ONE_DAY, DAY + (at + 1) * ONE_DAY) for at in range(3)]
-    with reading.database.reading("here") as opened:
+    with reading.database.open_for_reading("here") as opened:
         extract = reading.extract(opened, by=by, windows=windows)
         parts = parts_of(opened, reading.unit, extract, 4)
         assert len(parts) == 4
@@ -250,7 +250,7 @@ def test_parts_hold_each_row_once_and_notice_what_changes(database: MysqlDatabas
         assert sum(part.digest[0] for part in parts if part.digest) == 1000
         database.run("UPDATE totals SET at = at + INTERVAL 1 SECOND WHERE id = 700")
         assert [digest_of(opened, part) == part.digest for part in parts] == [True] * 4  # of one moment
-    with reading.database.reading("here") as opened:
+    with reading.database.open_for_reading("here") as opened:
         assert [digest_of(opened, part) == part.digest for part in parts].count(False) == 1
 
 
@@ -260,7 +260,7 @@ def test_a_reading_that_is_given_up_is_not_read_to_its_end(
 ) -> None:
     database.run("CREATE TABLE totals AS SELECT seq AS id, REPEAT('x', 1000) AS pad FROM seq_0_to_99999")
     reading = Reading(database)
-    with reading.database.reading("here") as opened:
+    with reading.database.open_for_reading("here") as opened:
         first = next(rows.batches(opened, reading.extract(opened)))
         assert first.num_rows < rows.BATCH_ROWS
     gc.collect()
@@ -296,7 +296,7 @@ def test_a_table_that_is_altered_while_it_is_read_is_read_again(database: MysqlD
     reading = Reading(database)
 
     def read() -> None:
-        with reading.database.reading("here") as opened:
+        with reading.database.open_for_reading("here") as opened:
             database.run("ALTER TABLE totals ADD COLUMN more int, ALGORITHM = COPY")
             list(rows.batches(opened, reading.extract(opened, ("id", None))))
 
@@ -320,6 +320,6 @@ def test_a_table_that_is_altered_while_it_is_read_is_read_again(database: MysqlD
 )
 def test_what_passes_is_told_so(number: int, code: str, *, passes: bool) -> None:
     at = AtServer(address={}, name="127.0.0.1:3306/shop", connection="shop")
-    error = told(OperationalError(number, "as it is"), at, "here")
+    error = translate_error(OperationalError(number, "as it is"), at, "here")
     assert (error.code, error.transient) == (code, passes)
     assert passes or "connections.shop" in str(error.fix)

@@ -281,7 +281,7 @@ def test_any_other_name_is_taken(database: PostgresDatabase, folder: Path, *, is
     for claim in (1, 2):
         one = delivery(folder, ("a", 1), claim=claim, mode=Mode.APPEND, is_from_partitioned=is_by_label)
         assert at.deliver(unit, [one])[-1].outcome is DeliveryOutcome.DELIVERED
-        assert at.lost(unit, PLAIN.project, PLAIN.publish, claim) is None
+        assert at.find_loss(unit, PLAIN.project, PLAIN.publish, claim) is None
 
 
 def test_a_schema_that_is_not_there_is_told(database: PostgresDatabase, folder: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.connectors.receiver.events import OWN, RefusedError, events_of, lines_of, unpacked
+from waterclock.connectors.receiver.events import OWN, RefusedError, decode_body, events_of, lines_of
 
 NOW = datetime(2026, 11, 23, 11, 40, 7, 123456, tzinfo=UTC)
 _VALUES = st.recursive(
@@ -81,8 +81,8 @@ def test_what_would_stop_a_table_later_is_refused_now(body: bytes, said: str) ->
 
 def test_bodies_may_be_packed() -> None:
     plain = b'{"a":1}' * 100
-    assert unpacked(plain, "", 10) == plain
-    assert unpacked(gzip.compress(plain, mtime=0), "gzip", len(plain)) == plain
+    assert decode_body(plain, "", 10) == plain
+    assert decode_body(gzip.compress(plain, mtime=0), "gzip", len(plain)) == plain
 
 
 @pytest.mark.parametrize(
@@ -97,5 +97,5 @@ def test_bodies_may_be_packed() -> None:
 )
 def test_packed_bodies_that_are_not_taken(body: bytes, encoding: str, status: int) -> None:
     with pytest.raises(RefusedError) as raised:
-        unpacked(body, encoding, 1000)
+        decode_body(body, encoding, 1000)
     assert raised.value.status == status

@@ -25,7 +25,7 @@ from waterclock.connectors.receiver.connector import CONNECTOR, ReceiverCollecto
 from waterclock.connectors.receiver.events import events_of
 from waterclock.connectors.receiver.sealing import seal
 from waterclock.connectors.receiver.writing import SegmentWriter, SyncFailedError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.label import label_of
@@ -80,7 +80,7 @@ def test_a_writer_holds_its_window_open_until_it_ends_it(tmp_path: Path) -> None
     assert writer.ends_in() is None
     writer.append([body(1), body(2, 3)])
     assert writer.ends_in() == 4 * 60 - 1
-    waiting = collector.waiting(UNIT)
+    waiting = collector.find_pending(UNIT)
     assert (waiting.files, waiting.since, waiting.is_open) == (1, NOON + MINUTE, True)
     assert collector.seal(UNIT, NOON + 6 * MINUTE) == NOON + MINUTE, "its segment begins there"
     clock.now = NOON + 5 * MINUTE
@@ -91,7 +91,7 @@ def test_a_writer_holds_its_window_open_until_it_ends_it(tmp_path: Path) -> None
     assert [row["id"] for row in rows_of(item)] == [1, 2, 3]
     assert {row["_received"] for row in rows_of(item)} == {"2026-11-23T12:01:01Z"}
     assert len({(row["_request"], row["_event"]) for row in rows_of(item)}) == 3
-    assert collector.waiting(UNIT).is_open is False
+    assert collector.find_pending(UNIT).is_open is False
 
 
 def test_what_the_dead_left_is_taken_without_its_torn_tail(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_taken_files_are_archived_and_found_there(tmp_path: Path) -> None:
     assert collector.archive(UNIT, [item]) == ()
     (found,) = collector.find(UNIT, [item.name])
     assert (found.is_archived, rows_of(found)[0]["id"]) == (True, 1)
-    assert collector.waiting(UNIT).files == 0
+    assert collector.find_pending(UNIT).files == 0
 
 
 @contextmanager
@@ -342,7 +342,7 @@ def test_any_order_of_steps_keeps_each_event_once_and_in_its_window(
     for seed in range(1500 if is_long else 60):
         story = Story(tmp_path / str(seed), random.Random(seed))
         writers, runners = story.chance.randint(1, 3), story.chance.randint(1, 2)
-        with striking(story.turns.point):
+        with inject_faults(story.turns.point):
             story.turns.run([*[(story.write, True)] * writers, *[(story.collect, True)] * runners])
         story.check()
         events += len(story.acknowledged)
@@ -356,14 +356,14 @@ def test_the_story_finds_what_is_wrong(tmp_path: Path, broken: str, monkeypatch:
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(os, "fdatasync", lambda _: None)
     if broken == "no marker":
-        monkeypatch.setattr(writing, "sealed_until", lambda _: None)
+        monkeypatch.setattr(writing, "find_seal_time", lambda _: None)
     else:
         monkeypatch.setattr(writing, "is_locked", lambda _: True)
 
     def stories() -> None:
         for seed in range(150):
             story = Story(tmp_path / str(seed), random.Random(seed))
-            with striking(story.turns.point):
+            with inject_faults(story.turns.point):
                 story.turns.run([*[(story.write, True)] * 2, (story.collect, True)])
             story.check()
 

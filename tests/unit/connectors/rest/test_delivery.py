@@ -21,7 +21,7 @@ from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.rest.delivery import RestDeliverer
 from waterclock.connectors.rest.journal import Accepted, Journal
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit, Value
 from waterclock.timelabel.label import instant_of
@@ -304,7 +304,7 @@ def test_whatever_fails_all_rows_are_there_once_and_in_order(
                 raise Struck(point)
 
         try:
-            with striking(strike):
+            with inject_faults(strike):
                 deliverer(space, folder, tries=2).deliver(asked, [given])
         except (Struck, WaterclockError):
             pass
@@ -327,9 +327,9 @@ def test_a_line_that_a_crash_cut_off_takes_no_other_with_it(tmp_path: Path) -> N
         file.write('["20130101000000", 1, "00000')  # and the power went
     for line in lines[1:]:
         journal.accept(1, line)
-    assert list(journal.accepted(1)) == lines
+    assert list(journal.read_accepted(1)) == lines
     journal.accept(1, lines[2])  # another runner, which had sent it as well
-    assert journal.carried(LABEL, [1]) == Counter(f"{at:016}" for at in range(3))
+    assert journal.count_carried(LABEL, [1]) == Counter(f"{at:016}" for at in range(3))
 
 
 KILLED = """

@@ -17,7 +17,7 @@ from waterclock.connectors.rest import collection
 from waterclock.connectors.rest.delivery import RestDeliverer
 from waterclock.connectors.rest.pages import lines_of
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.filesystem import at
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def test_a_stopped_collect_goes_on_from_a_bucket(tmp_path: Path) -> None:
     space.set(rows=[{"id": str(place)} for place in range(9)])
     reading = space.reading(tmp_path, "cursor", in_pages("cursor", 2))
     reading = replace(reading, setting=replace(reading.setting, archive=at(fresh_bucket(), "archive")))
-    with pytest.raises(Stopped), striking(after(3, "page.kept")):
+    with pytest.raises(Stopped), inject_faults(after(3, "page.kept")):
         list(collection._collect(reading, collection._series_of(reading, None), None))
     series = collection._series_of(reading, None)
     pages = list(collection._collect(reading, series, None))

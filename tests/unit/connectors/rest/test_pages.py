@@ -28,7 +28,7 @@ from waterclock.connectors.rest.pages import Series, lines_of
 from waterclock.connectors.rest.paging import next_place
 from waterclock.connectors.rest.records import Body
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.timelabel.window import Window
 
 STYLES = ("page", "offset", "cursor", "link", "links")
@@ -108,7 +108,7 @@ def test_a_collect_that_is_stopped_goes_on_with_the_page_where_it_stopped(
     redone = 0
     for at, point in stops:
         try:
-            with striking(after(at, point)):
+            with inject_faults(after(at, point)):
                 collect(reading, close=False)
         except Stopped:
             redone += point == "page.written"  # that page was not kept yet
@@ -124,7 +124,7 @@ def test_a_collect_does_not_go_on_from_a_page_that_was_harmed(space: Space, tmp_
     """Spark reads nothing of a file without a byte, and says so to nobody."""
     space.set(rows=rows(7))
     reading = space.reading(tmp_path, "page", in_pages("page", 3))
-    with pytest.raises(Stopped), striking(after(2, "page.kept")):
+    with pytest.raises(Stopped), inject_faults(after(2, "page.kept")):
         collect(reading, close=False)
     [first] = tmp_path.rglob("page-000001-*.gz")
     if harm is None:
@@ -231,7 +231,7 @@ def test_what_a_batch_was_given_of_a_window_serves_no_later_look_at_it(space: Sp
 def test_a_snapshot_is_never_that_of_an_earlier_batch(space: Space, tmp_path: Path) -> None:
     reading = space.reading(tmp_path, "page", in_pages("page", 2))
     space.set(rows=rows(3))
-    with striking(after(1, "page.kept")), pytest.raises(Stopped):
+    with inject_faults(after(1, "page.kept")), pytest.raises(Stopped):
         ids_of(reading, collection._series_of(reading, None, goes_on_whole=False))
     assert ids_of(reading, collection._series_of(reading, None, goes_on_whole=False)) == ["0", "1", "2"]
     assert len(space.asked) == 3, "it goes on where it stopped"

@@ -185,7 +185,7 @@ def test_rows_are_read_here_or_by_workers_and_once(
     spark: Any = Session()
     with closing(sqlite3.connect(database.path)) as connection:
         connection.set_trace_callback(asked.append)
-        found = collection.collected(spark, connection, extract, ())
+        found = collection.collect_rows(spark, connection, extract, ())
     assert spark.parts == (1 if rows > 5 else 0)
     assert found.source.get("rows") == (None if rows > 5 else rows)
     assert found.is_empty == (rows == 0)
@@ -201,7 +201,7 @@ def test_rows_that_turn_out_to_be_of_many_bytes_are_left_to_workers(
     database.run("INSERT INTO t VALUES (?, ?)", [(at, FALL_BACK.isoformat()) for at in range(9)])
     spark: Any = Session()
     with closing(sqlite3.connect(database.path)) as connection:
-        collection.collected(spark, connection, extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)]), ())
+        collection.collect_rows(spark, connection, extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)]), ())
     assert spark.parts == 1
 
 

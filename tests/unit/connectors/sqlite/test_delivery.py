@@ -103,7 +103,7 @@ def test_a_state_that_was_emptied_by_hand_is_told(database: SqliteDatabase, mode
 
 def test_a_file_that_is_gone_is_told_where_we_may_create_it(tmp_path: Path) -> None:
     deliverer = CONNECTOR.deliverer(setting_of("ops", tmp_path, path="new.sqlite", create=True))
-    assert deliverer.lost(unit_of("ops", "totals"), "flights", "ops.totals", 1) == "the file new.sqlite is gone"
+    assert deliverer.find_loss(unit_of("ops", "totals"), "flights", "ops.totals", 1) == "the file new.sqlite is gone"
 
 
 def test_an_older_row_comes_back_under_its_own_label_and_never_over_a_newer_one(database: SqliteDatabase) -> None:
@@ -126,7 +126,7 @@ def test_an_older_row_comes_back_under_its_own_label_and_never_over_a_newer_one(
 
 
 def lost(database: SqliteDatabase) -> str | None:
-    return CONNECTOR.deliverer(database.setting).lost(unit_of("ops", "totals"), "flights", "ops.totals", 1)
+    return CONNECTOR.deliverer(database.setting).find_loss(unit_of("ops", "totals"), "flights", "ops.totals", 1)
 
 
 def test_an_empty_table_of_somebody_else_is_filled(database: SqliteDatabase) -> None:

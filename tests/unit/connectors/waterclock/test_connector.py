@@ -171,9 +171,9 @@ def test_a_table_that_waits_for_ours_in_turn_is_found_by_statements() -> None:
             },
         )
     )
-    assert upstream.collected_by(["ours"]) == {"x.raw": "here.out"}
-    assert upstream.made_of("x.end") == {"x.mid", "x.raw"}
-    assert upstream.made_of("x.other") == set()
+    assert upstream.find_collected_tables(["ours"]) == {"x.raw": "here.out"}
+    assert upstream.find_upstream_tables("x.end") == {"x.mid", "x.raw"}
+    assert upstream.find_upstream_tables("x.other") == set()
 
 
 def test_a_table_that_was_renamed_there_is_followed_by_the_name_it_had(tmp_path: Path, other: OtherProject) -> None:

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.dpl.python.loader import forget, isolated, project_modules, run_file
+from waterclock.dpl.python.loader import forget, isolate_imports, project_modules, run_file
 
 if TYPE_CHECKING:
     import pytest
@@ -24,7 +24,7 @@ def test_two_projects_with_modules_of_one_name_do_not_see_each_other(tmp_path: P
         root = lay(
             tmp_path / name, flows__a="from flows.b import NAME\nimport c\n", flows__b=f"NAME = {name!r}\n", c=""
         )
-        with isolated(root):
+        with isolate_imports(root):
             found.append(run_file(root / "flows" / "a.py", root).NAME)
     assert found == ["one", "other"]
 
@@ -32,7 +32,7 @@ def test_two_projects_with_modules_of_one_name_do_not_see_each_other(tmp_path: P
 def test_nothing_is_left_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = lay(tmp_path, flows__a="import flows.b\nimport sys\nsys.path.append('x')\nprint('hello')\n", flows__b="")
     path, modules = list(sys.path), set(sys.modules)
-    with isolated(root):
+    with isolate_imports(root):
         run_file(root / "flows" / "a.py", root)
         assert {module.__name__ for module in project_modules(root)} == {"flows.b"}
     assert (sys.path, set(sys.modules)) == (path, modules)
@@ -43,10 +43,10 @@ def test_nothing_is_left_behind(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_what_was_imported_before_is_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = lay(tmp_path, a="import b\nNAME = b.NAME\n", b="NAME = 1\n")
     monkeypatch.syspath_prepend(str(root))
-    with isolated(root):
+    with isolate_imports(root):
         run_file(root / "a.py", root)
     monkeypatch.setitem(sys.modules, "b", sys)
-    with isolated(root):
+    with isolate_imports(root):
         assert run_file(root / "a.py", root).NAME == 1
     assert sys.modules["b"] is sys
 
@@ -54,7 +54,7 @@ def test_what_was_imported_before_is_there_again(tmp_path: Path, monkeypatch: py
 def test_relative_imports_mean_the_files_beside(tmp_path: Path) -> None:
     root = lay(tmp_path, flows__daily__a="from .b import NAME\nfrom ..c import OTHER\n", flows__daily__b="NAME = 1\n")
     lay(root, flows__c="OTHER = 2\n")
-    with isolated(root):
+    with isolate_imports(root):
         module = run_file(root / "flows" / "daily" / "a.py", root)
     assert (module.NAME, module.OTHER) == (1, 2)
 
@@ -65,14 +65,14 @@ def test_dataclasses_find_their_module_while_a_file_runs(tmp_path: Path) -> None
         "@dataclass\nclass A:\n    b: InitVar[int]\n    c: int = 1\n"
     )
     root = lay(tmp_path, flows__a=text)
-    with isolated(root):
+    with isolate_imports(root):
         assert run_file(root / "flows" / "a.py", root).A(1).c == 1
 
 
 def test_a_change_is_seen_at_once(tmp_path: Path) -> None:
     for name in ("one", "two"):
         root = lay(tmp_path, a="from b import NAME\n", b=f"NAME = {name!r}\n")
-        with isolated(root):
+        with isolate_imports(root):
             found = run_file(root / "a.py", root).NAME
             assert found == name
 

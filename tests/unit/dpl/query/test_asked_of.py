@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from waterclock.dpl.adhoc import adhoc_query
-from waterclock.dpl.query.asked_of import AskedCondition, asked_of
+from waterclock.dpl.query.asked_of import AskedCondition, find_pushdown
 from waterclock.flow.declarations import Flow
 
 TYPES = {"table": "STRING", "timelabel": "STRING", "rows": "BIGINT", "status": "STRING", "is_suspect": "BOOLEAN"}
@@ -14,7 +14,7 @@ A_YEAR = [AskedCondition("timelabel", ">=", ("2013",)), AskedCondition("timelabe
 
 def asked(text: str) -> tuple[set[str], list[AskedCondition]]:
     query = adhoc_query(text, Flow(project="x", tables={}), status_tables=(NAME, "waterclock.events"))
-    found = asked_of(query, NAME, TYPES)
+    found = find_pushdown(query, NAME, TYPES)
     return set(found.columns), list(found.conditions)
 
 

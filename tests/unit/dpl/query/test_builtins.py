@@ -32,7 +32,7 @@ def flow_of(folder: Path, *, rule: str = "", view: str = "name", query: str = "n
 
 def test_a_column_is_traced_through_a_function_that_is_brought(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, view="format_attribute(name, 'upper', coalesce(nick, '?'))")
-    made = ColumnLineage(flow).made(ColumnOf("marts.people", "name"))
+    made = ColumnLineage(flow).trace_column(ColumnOf("marts.people", "name"))
     assert [str(each) for each in made.inputs] == ["raw.people.name", "raw.people.nick"]
 
 

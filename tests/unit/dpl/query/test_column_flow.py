@@ -26,7 +26,7 @@ def lineage_of(folder: Path, query: str, *, open_u: bool = False) -> ColumnLinea
 
 
 def told(lineage: ColumnLineage, column: str) -> set[str] | str:
-    made = lineage.made(ColumnOf("m.x", column))
+    made = lineage.trace_column(ColumnOf("m.x", column))
     if made.note.startswith("not known"):
         return UNTOLD
     return {f"u.{each.column}" if each.table == "raw.u" else each.column for each in made.inputs}
@@ -64,7 +64,7 @@ def test_an_expression_behind_a_step_is_that_of_the_step_which_made_it(
     tmp_path: Path, query: str, expressions: dict[str, str]
 ) -> None:
     lineage = lineage_of(tmp_path, query)
-    assert {column: lineage.made(ColumnOf("m.x", column)).expression for column in expressions} == expressions
+    assert {column: lineage.trace_column(ColumnOf("m.x", column)).expression for column in expressions} == expressions
 
 
 def test_what_a_step_sets_is_made_of_its_expression_where_not_all_columns_are_known(tmp_path: Path) -> None:

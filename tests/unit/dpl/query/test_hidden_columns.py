@@ -116,7 +116,7 @@ def test_late_rows_hide_what_their_table_hides(tmp_path: Path) -> None:
         "AS SELECT id FROM UNTIL(s.p, '2 hours');",
     )
     late = flow.tables["m.h_late"]
-    assert late.hidden == ("f",)
+    assert late.hidden_columns == ("f",)
     assert said("SELECT * FROM m.h_late", flow) == "SELECT * FROM (SELECT * EXCEPT (`f`) FROM <h_late>) AS `h_late`"
 
 
@@ -127,7 +127,7 @@ def test_a_temporal_makes_no_version_of_a_hidden_column_unless_it_says_so(tmp_pa
     )
     untracked = [table.temporal and table.temporal.untracked for table in (flow.tables["s.t"], flow.tables["m.a"])]
     assert untracked == [("f",), ()]
-    assert flow.tables["s.t"].hidden == ("f",)  # a version has no `at`
+    assert flow.tables["s.t"].hidden_columns == ("f",)  # a version has no `at`
 
 
 def test_a_star_in_a_rule_brings_no_hidden_column(tmp_path: Path) -> None:
@@ -180,11 +180,11 @@ def test_only_what_reads_all_is_other_code_where_a_column_becomes_hidden(
 def test_lineage_goes_through_a_star_without_what_is_hidden(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, READERS + "TRANSFORM m.both AS SELECT f AS file, * FROM s.u;")
     lineage = ColumnLineage(flow)
-    assert [str(each) for each in lineage.made(ColumnOf("m.both", "file")).inputs] == ["s.u.f"]
-    assert [str(each) for each in lineage.made(ColumnOf("m.all", "a")).inputs] == ["s.u.a"]
+    assert [str(each) for each in lineage.trace_column(ColumnOf("m.both", "file")).inputs] == ["s.u.f"]
+    assert [str(each) for each in lineage.trace_column(ColumnOf("m.all", "a")).inputs] == ["s.u.a"]
     for table in ("m.all", "m.both", "ops.all"):
         with pytest.raises(WaterclockError, match="f"):
-            lineage.made(ColumnOf(table, "f"))
+            lineage.trace_column(ColumnOf(table, "f"))
     known = ColumnLineage(flow, {"s.u": dict.fromkeys(("id", "city", "a", "f", "g"), "string")})
     assert known.columns("m.all") == ("id", "city", "a")
     assert known.columns("m.both") == ("file", "id", "city", "a")

@@ -144,7 +144,7 @@ def test_no_column_that_a_query_rests_on_is_without_impact(tmp_path: Path, query
     lineage = lineage_of(tmp_path, query, open_u=open_u)
     rests: dict[ColumnOf, set[str]] = {}
     is_untold = False
-    for name, made in lineage.made_in("m.x").items():
+    for name, made in lineage.trace_table("m.x").items():
         is_untold = is_untold or made.note == UNTOLD
         for each in made.inputs:
             rests.setdefault(each, set()).add(name)

@@ -37,7 +37,7 @@ def flow_of(folder: Path, transforms: str) -> Flow:
 
 def inputs(flow: Flow, table: str, column: str, **schemas: dict[str, str]) -> list[str]:
     given = {name.replace("__", "."): columns for name, columns in schemas.items()}
-    return [str(each) for each in ColumnLineage(flow, given).made(ColumnOf(table, column)).inputs]
+    return [str(each) for each in ColumnLineage(flow, given).trace_column(ColumnOf(table, column)).inputs]
 
 
 def test_a_column_is_made_of_those_in_its_expression(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_column_is_made_of_those_in_its_expression(tmp_path: Path) -> None:
     assert inputs(flow, "m.d", "mean") == ["raw.flights.Air_Time", "raw.flights.dep_delay"]
     assert inputs(flow, "m.d", "late") == ["raw.flights.dep_delay"]
     assert inputs(flow, "m.d", "n") == []
-    assert ColumnLineage(flow).made(ColumnOf("m.d", "mean")).expression.startswith("AVG(")
+    assert ColumnLineage(flow).trace_column(ColumnOf("m.d", "mean")).expression.startswith("AVG(")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_star_of_a_table_whose_columns_are_all_known_is_spread_out(tmp_path: P
 def test_a_star_of_an_open_table_is_followed_by_name_until_its_columns_are_known(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, "TRANSFORM m.d PARTITIONED AS SELECT * FROM raw.planes;")
     assert inputs(flow, "m.d", "engine") == ["raw.planes.engine"]
-    assert ColumnLineage(flow).made(ColumnOf("m.d", "engine")).note == "through *"
+    assert ColumnLineage(flow).trace_column(ColumnOf("m.d", "engine")).note == "through *"
     known = {"tailnum": "string", "seats": "int", "timelabel": "string"}
     assert inputs(flow, "raw.planes", "engine") == []
     with pytest.raises(WaterclockError, match="E517"):
@@ -137,7 +137,7 @@ def test_a_python_transform_is_opaque_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "worst.py").write_text(PYTHON)
     flow = flow_of(tmp_path, "TRANSFORM m.e PARTITIONED AS SELECT late AS l FROM m.worst;")
-    made = ColumnLineage(flow).made(ColumnOf("m.worst", "late"))
+    made = ColumnLineage(flow).trace_column(ColumnOf("m.worst", "late"))
     assert [str(each) for each in made.inputs] == ["raw.flights.*"]
     assert made.note == "made by worst in flows/worst.py, which cannot be looked into"
     assert tree(ColumnLineage(flow).up(ColumnOf("m.e", "l"))) == {"m.e.l": {"m.worst.late": {"raw.flights.*": {}}}}
@@ -160,10 +160,10 @@ def test_a_python_transform_is_followed_as_plans_have_shown_it(tmp_path: Path) -
     )
     lineage = ColumnLineage(flow, of_code=plan)
     assert lineage.columns("m.worst") == ("airport", "late")
-    made = lineage.made(ColumnOf("m.worst", "late"))
+    made = lineage.trace_column(ColumnOf("m.worst", "late"))
     assert made.note == "by worst in flows/worst.py, where mapInPandas cannot be looked into"
     assert made.unknown == {ColumnOf(*origin)}
-    assert lineage.made(ColumnOf("m.worst", "airport")).expression == "raw.flights.origin"
+    assert lineage.trace_column(ColumnOf("m.worst", "airport")).expression == "raw.flights.origin"
     up = lineage.up(ColumnOf("m.e", "l")).beyond[0]
     assert {str(each.column): each.is_unknown for each in up.beyond} == {
         "raw.flights.dep_delay": False, "raw.flights.origin": True,
@@ -171,7 +171,7 @@ def test_a_python_transform_is_followed_as_plans_have_shown_it(tmp_path: Path) -
     down = {str(each.column): each.is_unknown for each in lineage.down(ColumnOf(*origin)).beyond}
     assert down == {"m.worst.airport": False, "m.worst.late": True}
     with pytest.raises(WaterclockError, match="E517"):
-        lineage.made(ColumnOf("m.worst", "other"))
+        lineage.trace_column(ColumnOf("m.worst", "other"))
 
 
 def test_columns_that_are_declared_and_that_no_plan_shows_may_be_made_of_all(tmp_path: Path) -> None:
@@ -181,19 +181,22 @@ def test_columns_that_are_declared_and_that_no_plan_shows_may_be_made_of_all(tmp
     )
     lineage = ColumnLineage(flow_of(tmp_path, ""), of_code=shown(late=Origin(), more=Origin()))
     assert lineage.columns("m.worst") == ("Late", "n")
-    assert lineage.made(ColumnOf("m.worst", "Late")).inputs == ()
-    assert lineage.made(ColumnOf("m.worst", "n")).unknown == {ColumnOf("raw.flights", "*")}
+    assert lineage.trace_column(ColumnOf("m.worst", "Late")).inputs == ()
+    assert lineage.trace_column(ColumnOf("m.worst", "n")).unknown == {ColumnOf("raw.flights", "*")}
 
 
 def test_a_collected_column_says_where_it_comes_from(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, "")
-    assert ColumnLineage(flow).made(ColumnOf("raw.flights", "carrier")).note == "collected from landing.faa.flights"
+    assert (
+        ColumnLineage(flow).trace_column(ColumnOf("raw.flights", "carrier")).note
+        == "collected from landing.faa.flights"
+    )
 
 
 def test_an_unknown_column_is_refused_with_the_nearest(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, "TRANSFORM m.d PARTITIONED AS SELECT carrier, dep_delay AS delay FROM raw.flights;")
     with pytest.raises(WaterclockError) as found:
-        ColumnLineage(flow).made(ColumnOf("m.d", "dealy"))
+        ColumnLineage(flow).trace_column(ColumnOf("m.d", "dealy"))
     assert found.value.code == "E517"
     assert found.value.fix == "did you mean delay?"
 
@@ -216,9 +219,9 @@ def test_versions_have_attributes_of_their_rows_and_a_record_of_the_time(tmp_pat
     assert inputs(flow, "d.f", "rec_is_current") == ["raw.flights.dep_delay"]
     assert inputs(flow, "m.d", "since") == ["d.f.rec_eff_time"]
     assert lineage.columns("raw.t") == ("id", "rec_eff_time", "x", "rec_exp_time", "rec_is_current")
-    assert lineage.made(ColumnOf("raw.t", "rec_eff_time")).note == "collected from landing.t"
+    assert lineage.trace_column(ColumnOf("raw.t", "rec_eff_time")).note == "collected from landing.t"
     with pytest.raises(WaterclockError, match="has no column seq"):
-        lineage.made(ColumnOf("d.f", "seq"))
+        lineage.trace_column(ColumnOf("d.f", "seq"))
 
 
 def test_without_a_time_of_their_own_versions_begin_at_the_window_s_end(tmp_path: Path) -> None:
@@ -227,8 +230,12 @@ def test_without_a_time_of_their_own_versions_begin_at_the_window_s_end(tmp_path
         "TRANSFORM d.f (carrier KEY, *) TEMPORAL AS SELECT carrier, dep_delay FROM raw.flights;"
         "COLLECT raw.t (id KEY, x) FROM landing.t EVERY DAY TEMPORAL;",
     )
-    assert ColumnLineage(flow).made(ColumnOf("d.f", "rec_eff_time")).note.endswith("its window's end says")
-    assert ColumnLineage(flow).made(ColumnOf("raw.t", "rec_eff_time")).note.endswith("the windows of its snapshots say")
+    assert ColumnLineage(flow).trace_column(ColumnOf("d.f", "rec_eff_time")).note.endswith("its window's end says")
+    assert (
+        ColumnLineage(flow)
+        .trace_column(ColumnOf("raw.t", "rec_eff_time"))
+        .note.endswith("the windows of its snapshots say")
+    )
     assert inputs(flow, "d.f", "dep_delay") == ["raw.flights.dep_delay"]
 
 
@@ -278,7 +285,7 @@ def test_known_columns_of_a_flat_read_are_followed_where_some_are_not_known(tmp_
     model = model.replace("AS at FROM raw.planes", "AS at, p.* FROM raw.planes p")
     flow = flow_of(tmp_path, model + "TRANSFORM m.a AS SELECT * FROM FLAT(f.flight);")
     assert inputs(flow, "m.a", "name_home_of") == ["d.city.Name"]
-    assert ColumnLineage(flow).made(ColumnOf("m.a", "engines_of")).note == "through *"
+    assert ColumnLineage(flow).trace_column(ColumnOf("m.a", "engines_of")).note == "through *"
 
 
 def test_a_declared_column_of_which_the_query_does_not_tell_is_not_known(tmp_path: Path) -> None:
@@ -287,6 +294,6 @@ def test_a_declared_column_of_which_the_query_does_not_tell_is_not_known(tmp_pat
         "TRANSFORM m.wide PARTITIONED (one INT, two INT) AS SELECT * FROM "
         "(SELECT carrier, dep_delay FROM raw.flights) PIVOT (max(dep_delay) FOR carrier IN ('A' AS one, 'B' AS two));",
     )
-    assert ColumnLineage(flow).made(ColumnOf("m.wide", "one")).note.startswith("not known")
+    assert ColumnLineage(flow).trace_column(ColumnOf("m.wide", "one")).note.startswith("not known")
     with pytest.raises(WaterclockError, match="has no column three"):
-        ColumnLineage(flow).made(ColumnOf("m.wide", "three"))
+        ColumnLineage(flow).trace_column(ColumnOf("m.wide", "three"))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.dpl.query.merging import WindowCall, parted
+from waterclock.dpl.query.merging import WindowCall, split_at_aggregates
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ from waterclock.dpl.query.merging import WindowCall, parted
     ],
 )
 def test_an_expression_is_parted_at_its_aggregates(text: str, calls: list[WindowCall]) -> None:
-    found = parted(text)
+    found = split_at_aggregates(text)
     assert found is not None
     assert [*found.calls] == calls
-    there = found.rendered(lambda at: f"<{at}>")
+    there = found.render(lambda at: f"<{at}>")
     assert there.count("<") == len(calls)
     assert "sum" not in there.lower()
 
@@ -36,4 +36,4 @@ def test_an_expression_is_parted_at_its_aggregates(text: str, calls: list[Window
     ],
 )  # fmt: skip
 def test_what_is_not_made_of_parts_is_counted_of_each_label_alone(text: str) -> None:
-    assert parted(text) is None
+    assert split_at_aggregates(text) is None

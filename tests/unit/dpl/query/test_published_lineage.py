@@ -30,7 +30,7 @@ def flow_of(folder: Path, sent: str) -> Flow:
 def test_a_column_that_is_made_is_traced_to_what_it_is_made_of(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, "id, mail AS (mask_text(Email)), email AS (concat(phone, home.city)), person AS (id)")
     lineage = ColumnLineage(flow)
-    made = {name: lineage.made(ColumnOf("out.people", name)) for name in ("id", "mail", "email", "person")}
+    made = {name: lineage.trace_column(ColumnOf("out.people", name)) for name in ("id", "mail", "email", "person")}
     assert {name: [str(each) for each in one.inputs] for name, one in made.items()} == {
         "id": ["raw.people.id"],
         "mail": ["raw.people.email"],

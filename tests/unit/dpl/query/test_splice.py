@@ -6,7 +6,7 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl.project import load_project
-from waterclock.dpl.query.splice import Spliced, reads_of, splice, variables_of
+from waterclock.dpl.query.splice import Spliced, list_reads, splice, variables_of
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flat, Query, Read
 from waterclock.flow.flats import flats_of
@@ -91,7 +91,7 @@ def test_views_nest_and_a_read_goes_to_each_plain_reference_inside(tmp_path: Pat
         "SELECT id FROM (SELECT id FROM (SELECT `id` FROM (SELECT id FROM previous_raw_orders o "
         "JOIN latest_raw_customers AS `customers` USING (id))) AS `a` WHERE id > :late_minutes) AS `b`"
     )
-    assert reads_of(query) == (Read("raw.orders", ReadKind.PREVIOUS), Read("raw.customers", ReadKind.LATEST))
+    assert list_reads(query) == (Read("raw.orders", ReadKind.PREVIOUS), Read("raw.customers", ReadKind.LATEST))
     assert variables_of(query) == ("late_minutes",)
 
 
@@ -130,7 +130,7 @@ def test_queries_between_union_all_by_name_are_spliced_each_by_itself(tmp_path: 
         "SELECT :wc_window_end AS w FROM (SELECT * FROM plain_raw_orders AS `orders` WHERE amount > :land) AS `landed`",
         "SELECT id FROM previous_raw_customers AS `customers`",
     ]
-    assert reads_of(query) == (Read("raw.orders"), Read("raw.customers", ReadKind.PREVIOUS))
+    assert list_reads(query) == (Read("raw.orders"), Read("raw.customers", ReadKind.PREVIOUS))
     assert variables_of(query) == ("land",)
     assert [str(branch.place) for branch in query.branches] == [
         "flows/case.dpl:2:32",
@@ -151,5 +151,5 @@ def test_a_flat_read_is_one_relation_and_reads_all_that_it_brings(tmp_path: Path
     assert splice(query, name_of).text == (
         "SELECT a.id FROM flat_fact_a AS `a` JOIN (SELECT id FROM flat_fact_a AS `a`) f USING (id)"
     )
-    assert reads_of(query) == (Read("fact.a"), Read("raw.customers"))
+    assert list_reads(query) == (Read("fact.a"), Read("raw.customers"))
     assert [str(flat) for flat in flats_of(query)] == ["FLAT(fact.a)"]

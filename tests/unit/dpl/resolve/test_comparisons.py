@@ -18,7 +18,7 @@ def parted(text: str) -> list[str]:
     found = comparison_of(expression_of(source, statement.tokens, source.span(0, len(text))), text, errors)
     if found is None:
         return [error.what for error in errors]
-    assert found.rendered({value: str(value) for value in found.values}).replace(" ", "") == text.replace(" ", "")
+    assert found.render({value: str(value) for value in found.values}).replace(" ", "") == text.replace(" ", "")
     return list(map(str, found.values))
 
 

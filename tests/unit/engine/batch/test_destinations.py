@@ -16,7 +16,7 @@ from tests.unit.engine.fakes import group
 from waterclock.batches.records import Slice
 from waterclock.connectors.delivering import Deliverer, Delivery
 from waterclock.engine.batch.destinations import refuse_lost
-from waterclock.engine.batch.returning_rows import held_before
+from waterclock.engine.batch.returning_rows import find_delivered_slices
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow, Unit
@@ -104,5 +104,5 @@ def test_any_older_key_may_come_back_where_the_label_s_delivery_is_not_there(
         delivering.brought(number, claim)
     earlier = delivering.slices(NAME, day(0), day(2))
     (recomputed,) = group(NAME, 2).batches
-    held = held_before(work_of(delivering), PUBLISH, recomputed, earlier)
+    held = find_delivered_slices(work_of(delivering), PUBLISH, recomputed, earlier)
     assert [piece.label for piece in held] == [day(number) for number in labels]

@@ -8,7 +8,7 @@ from tests.ledgers import SOMEWHERE, table
 from waterclock.batches.records import rows_aside
 from waterclock.dpl.query.column_readers import is_asked
 from waterclock.engine.batch.input_rules import InputFindings, _findings, input_sieves_of, seen_by_query
-from waterclock.engine.batch.sieves import found_by
+from waterclock.engine.batch.sieves import find_actions
 from waterclock.flow.checks import every_rule, input_checks, inputs_asked, keeps_aside
 from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Flat, Read, Rule, Table
@@ -65,7 +65,7 @@ def test_what_is_told_names_the_table_that_was_read() -> None:
     ladder = (Rung(Action.QUARANTINE, Decimal(1)), Rung(Action.HOLD))
     limited = replace(GOOD, ladder=ladder)
     sifted = Sifted(10, 2, 0, {"good": 2}, {"good": 2})
-    assert list(found_by(input_checks([limited]), sifted, of=" of a.read")) == [
+    assert list(find_actions(input_checks([limited]), sifted, of=" of a.read")) == [
         (Action.HOLD, "good: 2 of 10 rows of a.read are not (n > 0), beyond quarantine at most 1")
     ]
 

@@ -30,7 +30,7 @@ def test_what_the_source_holds_is_ended_where_its_columns_are_refused(monkeypatc
     frame: Any = SimpleNamespace(columns=[])
     gathered = Gathered(Collected(frame, close=lambda: closed.append(True)), {})
     monkeypatch.setattr(make, "gather", lambda *_: gathered)
-    monkeypatch.setattr(make, "_known", lambda *_: None)
+    monkeypatch.setattr(make, "_find_known_columns", lambda *_: None)
     monkeypatch.setattr(make, "conform", _refuse)
     with pytest.raises(LookupError):
         make.make(*_made_of())

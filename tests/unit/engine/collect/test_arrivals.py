@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.ledgers import day
 from waterclock.connectors.interface import Item, Listing
 from waterclock.engine.collect.arrivals import assign, complete_until
-from waterclock.engine.collect.source_clocks import arrived
+from waterclock.engine.collect.source_clocks import filter_arrived
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
 
@@ -106,4 +106,4 @@ def test_a_source_that_stamps_is_complete_up_to_the_second_after_its_newest_stam
 
 def test_a_replay_does_not_see_what_arrives_at_its_now_or_later() -> None:
     listing = Listing((item("a", 0.5), item("b", 1.0), item("c", 1.5)), ())
-    assert names(arrived(listing, day(1)).items) == "a"
+    assert names(filter_arrived(listing, day(1)).items) == "a"

@@ -11,7 +11,7 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import collect, group, manifest
 from waterclock.batches.facts import LOOK_AGAIN
 from waterclock.batches.records import Slice
-from waterclock.engine.collect.lookback import changed, revisited, windows_read
+from waterclock.engine.collect.lookback import filter_changed_slices, find_revisited_slices, windows_read
 from waterclock.flow.choices import Mode
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.duration import Duration
@@ -45,7 +45,7 @@ def numbers(pieces: Any) -> list[int]:
 
 def again(known: Slices, table: Any, *labels: int) -> list[int]:
     ledger: Any = SimpleNamespace(reads=known)
-    return numbers(revisited(ledger, table, group("shop.orders", *labels)))
+    return numbers(find_revisited_slices(ledger, table, group("shop.orders", *labels)))
 
 
 def test_the_done_windows_within_the_lookback_are_read_again() -> None:
@@ -73,7 +73,7 @@ def test_a_window_that_is_looked_at_again_for_late_rows_reads_no_other() -> None
     merge, known = collect("shop.orders", lookback=TWO_DAYS, mode=Mode.MERGE, partitioned=False), Slices(3, 4)
     asked = group("shop.orders", 5)
     looked = replace(asked, batches=tuple(replace(it, verb=LOOK_AGAIN) for it in asked.batches))
-    assert revisited(SimpleNamespace(reads=known), merge, looked) == ()  # type: ignore[arg-type]
+    assert find_revisited_slices(SimpleNamespace(reads=known), merge, looked) == ()  # type: ignore[arg-type]
 
 
 def test_the_source_is_asked_for_the_windows_read_again_and_the_own_ones_oldest_first() -> None:
@@ -84,12 +84,12 @@ def test_the_source_is_asked_for_the_windows_read_again_and_the_own_ones_oldest_
 def test_a_slice_with_the_digest_it_had_is_left_out_and_the_own_labels_never_are() -> None:
     before = [piece(3, "1:2:3"), piece(4, "1:2:3")]
     made = [sealed(3, "1:2:3"), sealed(4, "2:5:6"), sealed(5, "1:2:3")]
-    assert numbers(changed(made, before)) == [4, 5]
+    assert numbers(filter_changed_slices(made, before)) == [4, 5]
 
 
 def test_a_digest_that_is_not_known_equals_nothing() -> None:
-    assert numbers(changed([sealed(3, None)], [piece(3, None)])) == [3]
-    assert numbers(changed([sealed(3, None)], [piece(3, "1:2:3")])) == [3]
+    assert numbers(filter_changed_slices([sealed(3, None)], [piece(3, None)])) == [3]
+    assert numbers(filter_changed_slices([sealed(3, None)], [piece(3, "1:2:3")])) == [3]
 
 
 def test_a_lookback_is_taken_in_the_tables_zone() -> None:

@@ -12,7 +12,7 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, table, work_of
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.receiver.connector import CONNECTOR as RECEIVER
-from waterclock.connectors.receiver.spool import sealed_until
+from waterclock.connectors.receiver.spool import find_seal_time
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
@@ -98,7 +98,7 @@ def test_a_source_that_is_sealed_is_complete_up_to_now_however_idle(tmp_path: Pa
 
 def test_no_source_is_sealed_in_the_future(tmp_path: Path) -> None:
     assert sealing(tmp_path, day(9), day(2)) == [1]
-    assert sealed_until(tmp_path / "shop.orders") == day(2)
+    assert find_seal_time(tmp_path / "shop.orders") == day(2)
 
 
 def test_a_replay_of_the_past_takes_what_is_sealed_up_to_then(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from waterclock.dpl.query.splice import Spliced, TextPiece
 from waterclock.dpl.syntax.source_text import SourceText
-from waterclock.engine.spark.errors import is_transient, placed, to_error, user_code_error
+from waterclock.engine.spark.errors import add_batch_place, is_transient, to_error, user_code_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
 from waterclock.temporal.stops import UNPLACED, stop_text
@@ -45,19 +45,19 @@ def test_our_own_errors_pass_through_and_get_a_place_where_they_have_none() -> N
 
 
 def test_the_batch_is_named_beside_the_file_or_object_once() -> None:
-    bare = placed(WaterclockError("E1", "x"), "marts.a", WHERE)
-    of_file = placed(WaterclockError("E1", "x", where="new/a.csv:3"), "marts.a", WHERE)
+    bare = add_batch_place(WaterclockError("E1", "x"), "marts.a", WHERE)
+    of_file = add_batch_place(WaterclockError("E1", "x", where="new/a.csv:3"), "marts.a", WHERE)
     assert bare.where == WHERE
     assert of_file.where == f"new/a.csv:3 ({WHERE})"
-    assert placed(of_file, "marts.a", "marts.a@20130102000000").where == f"new/a.csv:3 ({WHERE})"
+    assert add_batch_place(of_file, "marts.a", "marts.a@20130102000000").where == f"new/a.csv:3 ({WHERE})"
 
 
 def test_of_an_api_an_error_tells_where_the_table_is_declared_that_asks_it() -> None:
     place = Place("flows/a.dpl", 3, 1)
-    of_api = placed(WaterclockError("E845", "x", where="api.orders, page 2"), "marts.a", WHERE, place)
+    of_api = add_batch_place(WaterclockError("E845", "x", where="api.orders, page 2"), "marts.a", WHERE, place)
     assert of_api.where == f"api.orders, page 2 ({WHERE}, flows/a.dpl:3:1)"
-    assert placed(of_api, "marts.a", WHERE, place).where == of_api.where, "once"
-    assert placed(WaterclockError("E806", "x"), "marts.a", WHERE, place).where == WHERE
+    assert add_batch_place(of_api, "marts.a", WHERE, place).where == of_api.where, "once"
+    assert add_batch_place(WaterclockError("E806", "x"), "marts.a", WHERE, place).where == WHERE
 
 
 def test_a_full_disk_is_said_by_whoever_met_it() -> None:

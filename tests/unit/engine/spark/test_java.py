@@ -139,7 +139,7 @@ def test_a_spark_that_did_not_start_is_not_tried_again_until_it_is_revived(
         tried.append(1)
         raise WaterclockError("E701", "java is missing")
 
-    monkeypatch.setattr(session, "_opened", opened)
+    monkeypatch.setattr(session, "_start_session", opened)
     monkeypatch.setattr(session, "_session_there", lambda: None)
     sessions = Sessions(work_folder=machine)
     for _ in range(2):

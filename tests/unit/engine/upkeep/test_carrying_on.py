@@ -78,5 +78,5 @@ def test_a_watch_does_not_wait_for_ever_for_a_rebuild_that_was_killed(
     asked = run.RunOptions("run", watch_seconds=60)
     run._driven(cast("Any", None), work, cast("Any", work.listener), asked, day(5), None, threading.Event())
     assert looked == [None]
-    known = work.ledger.keeping.rebuilding()
+    known = work.ledger.keeping.current_rebuilding()
     assert known is None or known.is_done

@@ -18,13 +18,13 @@ from waterclock.dpl.project import load_project
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.engine.ledger_export import heads
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.reads.as_of import resolved
+from waterclock.engine.reads.as_of import resolve_as_of
 from waterclock.engine.upkeep import maintain
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.engine.upkeep.reset import prepare_reset, reset
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -144,15 +144,15 @@ def test_the_table_holds_nothing_and_begins_again_while_its_slices_and_its_past_
     assert (facts(work, CLICKS).paused, work.ledger.reads.table(CLICKS).start) == (None, start)
     assert states(work, CLICKS) == FRESH
     table = work.flow.tables[CLICKS]
-    assert resolved(work, table, NOW).steps == ()
-    assert len(resolved(work, table, NOW, known_at=before).steps) == 3
-    assert resolved(work, table, NOW, known_at=work.real_now()).steps == ()
+    assert resolve_as_of(work, table, NOW).steps == ()
+    assert len(resolve_as_of(work, table, NOW, known_at=before).steps) == 3
+    assert resolve_as_of(work, table, NOW, known_at=work.real_now()).steps == ()
     [event] = [each for each in work.ledger.past.rows("events") if each["kind"] == "reset"]
     assert (event["table"], event["who"]) == (CLICKS, work.settings.who)
     assert heads(work.lake.root)  # a lost ledger would not know of it otherwise
     make(work, CLICKS, 1, (1, 2))
     assert ids(folder) == [1, 2]
-    assert [step.label for step in resolved(work, table, NOW).steps] == [day(1)]
+    assert [step.label for step in resolve_as_of(work, table, NOW).steps] == [day(1)]
 
 
 def test_its_readers_wait_for_it_and_follow_only_where_rows_differ(work: Workplace) -> None:
@@ -192,7 +192,7 @@ def test_a_kill_at_each_step_is_finished_by_the_same_command(root: Path, point: 
 
     is_recorded = point == "reset.recorded"
     with open_workplace(load_project(root, capabilities=capabilities())) as work:
-        with striking(strike), pytest.raises(Killed):
+        with inject_faults(strike), pytest.raises(Killed):
             start_over(work)
         assert states(work, CLICKS, day(5)) == ([*FRESH, "waiting"] if is_recorded else ["paused"])
     with open_workplace(load_project(root, capabilities=capabilities())) as work:
@@ -226,7 +226,7 @@ def test_of_two_at_once_the_later_one_ends_and_the_earlier_one_takes_nothing_mor
             start_over(work)
             make(work, CLICKS, 1, (1, 2))
 
-    with striking(strike), pytest.raises(WaterclockError) as refused:
+    with inject_faults(strike), pytest.raises(WaterclockError) as refused:
         start_over(work)
     assert refused.value.code == ("E630" if point == "reset.paused" else "E411")
     assert ids(folder) == [1, 2]
@@ -281,4 +281,4 @@ def test_a_lost_ledger_knows_of_it_by_the_log(root: Path) -> None:
     rebuild_ledger(project, force=True)
     with open_workplace(project) as work:
         assert [piece.label for piece in work.ledger.reads.slices(CLICKS, BEGINNING, FOREVER)] == [day(1)]
-        assert [step.label for step in resolved(work, work.flow.tables[CLICKS], NOW).steps] == [day(1)]
+        assert [step.label for step in resolve_as_of(work, work.flow.tables[CLICKS], NOW).steps] == [day(1)]

@@ -10,11 +10,11 @@ from tests.ledgers import ZERO, day, table
 from waterclock.batches.records import Claim, ClaimRequest, Input
 from waterclock.engine.upkeep.unneeded_slices import (
     RetentionFacts,
+    find_replacement_times,
+    find_retention_start,
     is_held_or_claimed,
     is_read,
-    kept_since,
     may_go,
-    replaced_at,
 )
 from waterclock.flow.choices import Action, Kind, Mode, Scope, TableType
 from waterclock.flow.declarations import Place, Rule, Table
@@ -44,13 +44,13 @@ def known(**parts: Any) -> RetentionFacts:
 
 
 def test_versions_are_kept_for_thirty_days_unless_it_is_said_otherwise() -> None:
-    assert kept_since(of(), NOW) == SINCE
-    assert kept_since(replace(of(), keep_versions=parse_duration("7 days")), NOW) == NOW - timedelta(days=7)
+    assert find_retention_start(of(), NOW) == SINCE
+    assert find_retention_start(replace(of(), keep_versions=parse_duration("7 days")), NOW) == NOW - timedelta(days=7)
 
 
 def test_a_slice_is_replaced_when_the_next_revision_of_its_label_is_committed() -> None:
     revisions = [(day(1), 1, day(10)), (day(2), 2, day(11)), (day(1), 3, day(12)), (day(1), 4, day(13))]
-    assert replaced_at(revisions) == {(day(1), 1): day(12), (day(1), 3): day(13)}
+    assert find_replacement_times(revisions) == {(day(1), 1): day(12), (day(1), 3): day(13)}
 
 
 @pytest.mark.parametrize("kind", list(Kind))

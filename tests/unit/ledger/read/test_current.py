@@ -13,11 +13,11 @@ def test_what_is_covered_of_a_table_is_what_the_snapshot_of_all_tells(at_desk: D
         at_desk.done("raw.a", number)
     at_desk.done("raw.b", 2)
     reads = at_desk.ledger.reads
-    assert list(reads.covered("raw.a")) == [(day(0), day(2)), (day(4), day(5))]
-    assert {name: reads.covered(name) for name in ("raw.a", "raw.b")} == {
+    assert list(reads.covered_windows("raw.a")) == [(day(0), day(2)), (day(4), day(5))]
+    assert {name: reads.covered_windows(name) for name in ("raw.a", "raw.b")} == {
         name: facts.covered for name, facts in reads.snapshot(at_desk.flow).tables.items()
     }
-    assert list(reads.covered("raw.never")) == []
+    assert list(reads.covered_windows("raw.never")) == []
 
 
 @pytest.mark.parametrize("at_desk", ["sqlite"], indirect=True)

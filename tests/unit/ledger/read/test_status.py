@@ -47,7 +47,7 @@ def test_what_is_settled_is_asked_once_for_all_tables(at_desk: Desk) -> None:
     at_desk.claim("core.b", 1)
     asked: list[str] = []
     sa.event.listen(at_desk.ledger._database._engine, "before_cursor_execute", lambda *told: asked.append(told[2]))
-    found = at_desk.ledger.past.settled(["raw.a", "core.b"])
+    found = at_desk.ledger.past.settled_labels(["raw.a", "core.b"])
     assert found.done == {"raw.a": (day(0), day(1)), "core.b": ()}
     assert [(cell.table, cell.status) for cell in found.others] == [("core.b", "running")]
     assert sum(text.startswith("SELECT") for text in asked) == 2

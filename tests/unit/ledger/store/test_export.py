@@ -194,7 +194,7 @@ def test_a_ledger_made_again_records_nothing_before_what_it_took_up(at_desk: Des
         other.keeping.load([list(at_desk.ledger.keeping.export_lines())])
         again = Desk(other, at_desk.clock, version=2, flow=at_desk.flow)
         again.done("a.rows", 3)
-        recorded = [row.recorded_at for row in other.reads.committed("a.rows")]
+        recorded = [row.recorded_at for row in other.reads.committed_slices("a.rows")]
     assert recorded == [late + timedelta(microseconds=micros) for micros in range(3)]
 
 

@@ -29,7 +29,7 @@ def test_what_a_look_decides_is_kept_and_wakes_no_runner(at_desk: Desk) -> None:
     look(at_desk, "ops")
     (alert,) = at_desk.ledger.alerts.known()
     assert alert == Alert(1, TROUBLE, at_desk.clock.at, told={"ops": Notification(at_desk.clock.at, at_desk.clock.at)})
-    assert [message.body["title"] for message in at_desk.ledger.alerts.outgoing()] == ["1 to ops"]
+    assert [message.body["title"] for message in at_desk.ledger.alerts.outgoing_messages()] == ["1 to ops"]
     assert at_desk.ledger.sequence() == before
 
 
@@ -101,5 +101,5 @@ def test_a_ledger_that_was_lost_forgets_no_alert_that_was_exported(at_desk: Desk
     with Ledger.open("sqlite://", clock=Clock()) as found:
         load(found._database, [lines])
         assert found.alerts.known() == at_desk.ledger.alerts.known()
-        assert found.alerts.outgoing() == at_desk.ledger.alerts.outgoing()
+        assert found.alerts.outgoing_messages() == at_desk.ledger.alerts.outgoing_messages()
         assert found.alerts.record_look(lambda *_: AlertsNow(), since=3, up_to=3) is not None

@@ -14,7 +14,7 @@ def test_a_flow_is_applied_once_and_numbered(at_desk: Desk) -> None:
     first = at_desk.ledger.declared.apply(flow(table("a.x")), who="ann", now=ZERO, runner="here")
     before = at_desk.ledger.sequence()
     again = at_desk.ledger.declared.apply(flow(table("a.x")), who="bob", now=ZERO, runner="there")
-    assert again == first == at_desk.ledger.declared.applied()
+    assert again == first == at_desk.ledger.declared.applied_flow()
     assert at_desk.ledger.sequence() == before
     second = at_desk.ledger.declared.apply(
         flow(table("a.x"), fingerprint="flow 2"), who="bob", now=ZERO, runner="there"
@@ -23,7 +23,7 @@ def test_a_flow_is_applied_once_and_numbered(at_desk: Desk) -> None:
 
 
 def test_nothing_is_applied_in_a_new_ledger(at_desk: Desk) -> None:
-    assert at_desk.ledger.declared.applied() is None
+    assert at_desk.ledger.declared.applied_flow() is None
     assert at_desk.ledger.reads.snapshot(flow(table("a.x"))).flow is None
 
 

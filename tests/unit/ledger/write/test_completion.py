@@ -107,7 +107,7 @@ def test_a_restated_older_replace_state_is_held_by_no_version(at_desk: Desk) -> 
         at_desk.done("core.r", number)
     at_desk.done("core.r", 1, digest="9:9:9", restates="late rows")
     assert at_desk.ledger.reads.versions("core.r") == {day(2): 2}
-    committed = at_desk.ledger.reads.committed("core.r")
+    committed = at_desk.ledger.reads.committed_slices("core.r")
     assert [(found.label, found.version) for found in committed] == [(day(1), 1), (day(2), 2), (day(1), 3)]
 
 
@@ -329,7 +329,7 @@ def test_no_batch_is_recorded_before_an_earlier_one_though_the_clock_went_back(a
     at_desk.clock.pass_by(hours=2)
     at_desk.done("raw.a", 3)
     micro = timedelta(microseconds=1)
-    assert [row.recorded_at for row in at_desk.ledger.reads.committed("raw.a")] == [
+    assert [row.recorded_at for row in at_desk.ledger.reads.committed_slices("raw.a")] == [
         last,
         last + micro,
         last + 2 * micro,
@@ -358,7 +358,7 @@ def test_what_was_known_at_an_instant_stays_known_though_the_clock_went_back(at_
     asked = [at_desk.clock.at - timedelta(minutes=minutes) for minutes in range(12)]
 
     def known(at: datetime) -> list[int]:
-        return [row.version for row in at_desk.ledger.reads.committed("core.r") if row.recorded_at <= at]
+        return [row.version for row in at_desk.ledger.reads.committed_slices("core.r") if row.recorded_at <= at]
 
     before = [known(at) for at in asked]
     at_desk.clock.pass_by(minutes=-9)

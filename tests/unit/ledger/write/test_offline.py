@@ -14,17 +14,17 @@ SUM = {"total": Measured("3", "bigint"), "nothing": Measured(None, "double")}
 
 def test_one_look_is_taken_at_a_time_and_ends_as_it_went(at_desk: Desk) -> None:
     offline = at_desk.ledger.offline
-    assert offline.looks() == {}
+    assert offline.newest_runs() == {}
     assert offline.take_look("raw.a", seen=None, lease=LEASE)
     assert not offline.take_look("raw.a", seen=None, lease=LEASE)
     at_desk.clock.pass_by(minutes=31)
     assert offline.take_look("raw.a", seen=NEVER, lease=LEASE)  # whoever had it is gone
     offline.end_look("raw.a", "c", looked_at=day(1), labels=2, seconds=0.5)
-    assert offline.looks() == {"raw.a": OfflineRun("c", day(1), at_desk.clock.at, 2, 0.5)}
+    assert offline.newest_runs() == {"raw.a": OfflineRun("c", day(1), at_desk.clock.at, 2, 0.5)}
     assert not offline.take_look("raw.a", seen=NEVER, lease=LEASE)  # another has looked since
     assert offline.take_look("raw.a", seen=day(1), lease=LEASE)
     offline.end_look("raw.a", "c", looked_at=day(2), labels=0, seconds=0.1, error="E390 no")
-    assert offline.looks()["raw.a"].error == "E390 no"
+    assert offline.newest_runs()["raw.a"].error == "E390 no"
 
 
 def test_values_are_told_of_the_rows_that_readers_see(at_desk: Desk) -> None:
@@ -44,7 +44,7 @@ def test_values_are_told_of_the_rows_that_readers_see(at_desk: Desk) -> None:
     assert audit.current is not None
     assert audit.current.revision is not None
     assert audit.current.revision.measures[OFFLINE] == counted.measures[OFFLINE]
-    [before] = at_desk.ledger.reads.measured_before("raw.a", day(1), low=day(0), most=3).values()
+    [before] = at_desk.ledger.reads.measures_before("raw.a", day(1), low=day(0), most=3).values()
     assert before.measured == SUM
     at_desk.done("raw.a", 0, restates="again")
     assert [*past.rows("measures")] == []

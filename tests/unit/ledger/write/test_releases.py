@@ -86,7 +86,7 @@ def test_a_stronger_request_takes_the_place_of_a_release_and_of_what_was_asked_b
 
 
 def test_what_two_runners_release_is_shown_once(held: Desk) -> None:
-    sealed = held.ledger.reads.held("raw.a")
+    sealed = held.ledger.reads.held_labels("raw.a")
     told: dict[str, Any] = {"restates": "a held batch is released", "held": sealed}
     first = held.claim("raw.a", 1, **told)
     held.ledger.claims.record_done(first, [result(1)])
@@ -96,7 +96,7 @@ def test_what_two_runners_release_is_shown_once(held: Desk) -> None:
 
 
 def test_a_release_shows_nothing_over_what_was_made_since(held: Desk) -> None:
-    sealed = held.ledger.reads.held("raw.a")
+    sealed = held.ledger.reads.held_labels("raw.a")
     held.ledger.decisions.retry("raw.a", [day(1)], who="bob")
     assert hold(held, 1) != sealed[day(1)]
     with pytest.raises(ClaimRefused, match="held no more"):
@@ -104,7 +104,7 @@ def test_a_release_shows_nothing_over_what_was_made_since(held: Desk) -> None:
 
 
 def test_a_release_that_was_lost_is_taken_up_again(held: Desk) -> None:
-    sealed = held.ledger.reads.held("raw.a")
+    sealed = held.ledger.reads.held_labels("raw.a")
     held.ledger.decisions.request_release("raw.a", [day(1)], who="ann", why="x")
     lost = held.claim("raw.a", 1, held=sealed)
     assert facts_of(held).wanted == {day(1)}
@@ -123,7 +123,7 @@ def test_past_windows_that_a_held_claim_read_again_stand_as_they_did(at_desk: De
     at_desk.ledger.claims.record_failed(
         claim, error="E755 held", is_transient=False, status=BatchStatus.HELD, own=[day(2)]
     )
-    assert at_desk.ledger.reads.held("raw.a") == {day(2): claim.number}
+    assert at_desk.ledger.reads.held_labels("raw.a") == {day(2): claim.number}
     assert facts_of(at_desk).troubles.keys() == {day(2)}
     assert [at_desk.ledger.past.audit("raw.a", day(n)).cell.status for n in range(3)] == ["done", "done", "held"]
 
@@ -170,12 +170,12 @@ def test_what_is_held_of_a_request_that_is_withdrawn_is_held_no_more(at_desk: De
     claim = at_desk.claim("marts.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})
     at_desk.ledger.claims.record_failed(claim, error="E755 held", is_transient=False, status=BatchStatus.HELD)
     at_desk.ledger.decisions.withdraw("marts.b", [day(0)], who="ann")
-    assert at_desk.ledger.reads.held("marts.b") == {}
+    assert at_desk.ledger.reads.held_labels("marts.b") == {}
     assert at_desk.suspects("marts.b") == {("marts.b", day(0))}
 
 
 def test_a_release_that_was_taken_back_is_not_carried_out(held: Desk) -> None:
-    sealed = held.ledger.reads.held("raw.a")
+    sealed = held.ledger.reads.held_labels("raw.a")
     held.ledger.decisions.request_release("raw.a", [day(0)], who="ann", why="x")
     held.ledger.decisions.withdraw("raw.a", [day(0)], who="ann")
     with pytest.raises(ClaimRefused, match="cannot be released"):

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from tests.ledgers import ZERO, Desk, day, flow, table
 from waterclock.batches import former_names
-from waterclock.batches.former_names import FormerNames, renamed_in
+from waterclock.batches.former_names import FormerNames, replace_table_names
 from waterclock.batches.records import ClaimRequest, Input
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
@@ -172,7 +172,7 @@ def test_before_the_run_all_is_read_and_written_under_the_new_name(at_desk: Desk
     after = flow(*AFTER, fingerprint="flow 2")
     at_desk.ledger.declared.say_pending(after)
     at_desk.ledger.declared.refuse_pending(after)
-    assert at_desk.ledger.declared.said_pending() == {NEW: OLD}
+    assert at_desk.ledger.declared.pending_renames() == {NEW: OLD}
     told = at_desk.ledger.reads.snapshot(after)
     assert told.of(NEW) == before.of(OLD)
     assert told.of("marts.reads").codes == {"reads sales": 2}
@@ -180,7 +180,7 @@ def test_before_the_run_all_is_read_and_written_under_the_new_name(at_desk: Desk
     at_desk.ledger.decisions.resume_tables([NEW], who="ann")
     at_desk.flow = after
     at_desk.apply(*AFTER, fingerprint="flow 2")
-    assert at_desk.ledger.declared.said_pending() == {}
+    assert at_desk.ledger.declared.pending_renames() == {}
     assert at_desk.ledger.reads.snapshot(after).of(NEW).paused is None
 
 
@@ -194,10 +194,10 @@ def test_one_that_was_declared_and_has_nothing_gives_way(at_desk: Desk) -> None:
 
 
 def refused(at: Desk, of: Flow) -> WaterclockError:
-    applied = at.ledger.declared.applied()
+    applied = at.ledger.declared.applied_flow()
     with pytest.raises(WaterclockError) as error:
         at.ledger.declared.apply(of, who="ann", now=ZERO, runner="here")
-    assert at.ledger.declared.applied() == applied
+    assert at.ledger.declared.applied_flow() == applied
     if error.value.code == "E318":
         with pytest.raises(WaterclockError) as foreseen:
             at.ledger.declared.refuse_pending(of)
@@ -289,11 +289,14 @@ def test_records_of_claims_are_read_in_the_names_of_now() -> None:
 
 
 def test_a_name_within_another_stays() -> None:
-    assert renamed_in(f"{OLD} x.{OLD} {OLD}_late ({OLD})", {OLD: NEW}) == f"{NEW} x.{OLD} {OLD}_late ({NEW})"
+    assert replace_table_names(f"{OLD} x.{OLD} {OLD}_late ({OLD})", {OLD: NEW}) == f"{NEW} x.{OLD} {OLD}_late ({NEW})"
 
 
 def test_two_tables_may_change_places_in_a_text() -> None:
-    assert renamed_in("a.b JOIN c.d ON a.b.x = c.d.x", {"a.b": "c.d", "c.d": "a.b"}) == "c.d JOIN a.b ON c.d.x = a.b.x"
+    assert (
+        replace_table_names("a.b JOIN c.d ON a.b.x = c.d.x", {"a.b": "c.d", "c.d": "a.b"})
+        == "c.d JOIN a.b ON c.d.x = a.b.x"
+    )
 
 
 def test_each_text_is_looked_through_once_however_many_names_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,5 +310,5 @@ def test_each_text_is_looked_through_once_however_many_names_there_are(monkeypat
 
     monkeypatch.setattr(former_names, "_NAMED_WHOLE", Counting())
     names = {f"web.t{number}": f"www.t{number}" for number in range(1000)}
-    assert renamed_in("web.t999, web.t1000", names) == "www.t999, web.t1000"
+    assert replace_table_names("web.t999, web.t1000", names) == "www.t999, web.t1000"
     assert len(passes) == 1

@@ -33,7 +33,7 @@ def test_what_was_said_stays_said_where_the_transaction_fails_at_its_end(at_desk
 
     with pytest.raises(RuntimeError, match="killed"):
         declared.apply(after, who="ann", now=ZERO, runner="here", statements=lambda: Torn({NEW: "TRANSFORM"}))
-    assert declared.said_pending() == {NEW: OLD}
+    assert declared.pending_renames() == {NEW: OLD}
     assert at_desk.ledger.reads.snapshot(after).of(NEW).covered
 
 
@@ -183,7 +183,7 @@ def test_what_was_said_ends_where_another_runner_renames(tmp_path: Path, does: s
             other.decisions.resume_tables([NEW], who="ann")
             other.decisions.pause_tables([NEW], who="ann", why="again")
         assert other.reads.snapshot(after).of(NEW).covered == before.of(OLD).covered
-        assert other.declared.said_pending() == {}
+        assert other.declared.pending_renames() == {}
         assert at_desk.ledger.reads.table(NEW).location == "tables/shop/daily"
 
 

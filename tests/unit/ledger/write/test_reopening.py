@@ -151,7 +151,7 @@ def test_a_closed_window_that_was_left_out_and_is_tried_again_has_its_late_rows_
 
 def test_slices_before_all_that_was_looked_at_are_behind_no_closed_window(at_desk: Desk) -> None:
     at_desk.ledger.decisions.close_books("web.half", [(day(9), Closing(day(10), reason=CONDITION))], who="a test")
-    found = at_desk.ledger.reads.closed_since("web.half", day(2), day(3))
+    found = at_desk.ledger.reads.read_closed_since("web.half", day(2), day(3))
     assert (found.first, found.closed) == (day(9), frozenset())
 
 
@@ -186,7 +186,7 @@ def test_what_another_runner_found_of_a_reopened_window_is_what_is_known(at_desk
 def test_the_ledger_tells_which_windows_were_closed_when(at_desk: Desk) -> None:
     at_desk.done("web.daily", 0)
     reopen(at_desk, {0: 6})
-    found = at_desk.ledger.reads.closed_since("web.daily", day(2), day(9))
+    found = at_desk.ledger.reads.read_closed_since("web.daily", day(2), day(9))
     assert found.first == day(0)
     assert found.covered.covers_instant(day(0))
     assert found.closed == {day(1), day(2)}

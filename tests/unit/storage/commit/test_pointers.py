@@ -31,7 +31,7 @@ from tests.slices import (
     version,
 )
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_nothing, commit_older, commit_slices, kill
@@ -138,7 +138,10 @@ def test_a_kill_after_the_data_changes_nothing(tmp_path: Path) -> None:
 def test_a_kill_between_look_and_commit_wins(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     manifest = sealed(folder, hour(0), 1, rows_of(1))
-    with striking(_once("looked", lambda: _commit_elsewhere(folder, "waterclock:1", kill_of=1))), pytest.raises(Killed):
+    with (
+        inject_faults(_once("looked", lambda: _commit_elsewhere(folder, "waterclock:1", kill_of=1))),
+        pytest.raises(Killed),
+    ):
         commit_slices(folder, identity(1, hour(0)), [manifest], mode="append")
     assert ids(folder) == []
 
@@ -148,7 +151,7 @@ def test_m1_a_commit_prepared_on_an_older_version_is_refused_and_looked_at_again
     commit(folder, 1, {hour(0): rows_of(1, 2, 3, 4)}, files=4)
     late = sealed(folder, hour(0), 2, rows_of(9))
     # delta-rs's own retries would accept this, and the joined file and the new one would both show the label
-    with striking(_once("looked", DeltaTable(folder).optimize.compact)), pytest.raises(NeedsSpark):
+    with inject_faults(_once("looked", DeltaTable(folder).optimize.compact)), pytest.raises(NeedsSpark):
         commit_slices(folder, identity(2, hour(0)), [late], mode="append")
     assert ids(folder) == [1, 2, 3, 4]
 
@@ -157,7 +160,7 @@ def test_m1_compaction_of_a_partition_leaves_its_label_replaceable(tmp_path: Pat
     folder = new_table(tmp_path, is_partitioned=True)
     commit(folder, 1, {hour(0): rows_of(1, 2, 3, 4), hour(1): rows_of(5, 6)}, files=2)
     late = sealed(folder, hour(0), 2, rows_of(9))
-    with striking(_once("looked", DeltaTable(folder).optimize.compact)):
+    with inject_faults(_once("looked", DeltaTable(folder).optimize.compact)):
         assert commit_slices(folder, identity(2, hour(0)), [late], mode="append") == 3
     assert ids(folder) == [5, 6, 9]
 
@@ -424,7 +427,7 @@ def test_an_entry_that_came_and_was_cleaned_away_is_no_free_place(tmp_path: Path
         for number in (0, 1):
             Path(folder, "_delta_log", f"{number:020d}.json").unlink()
 
-    with striking(others_come):
+    with inject_faults(others_come):
         made = commit_slices(folder, identity(1, hour(0)), [waiting], mode="append")
     assert made == 3
     assert ids(folder) == [1, 2, 2, 3]

@@ -15,7 +15,7 @@ from waterclock.storage.commit.pointers import commit_slices, kill
 from waterclock.storage.commit.rebuild import start_over
 from waterclock.storage.log.delta_log import commit_file, head, outcome
 from waterclock.storage.log.identity import RESET, Identity, Killed
-from waterclock.storage.log.open_tables import has_columns, opened
+from waterclock.storage.log.open_tables import has_columns, open_table
 
 BY = Identity(PROJECT, TABLE, RESET, (), "", 9, "code")
 LOCAL = {"name": "seen", "type": "timestamp_ntz", "nullable": True, "metadata": {}}
@@ -24,7 +24,7 @@ LOCAL = {"name": "seen", "type": "timestamp_ntz", "nullable": True, "metadata": 
 def emptied(folder: str, *, above: int = 1) -> int:
     version = start_over(folder, BY, above=above, stamp="now")
     assert not has_columns(folder)
-    with opened(folder) as table:
+    with open_table(folder) as table:
         assert dict(table.files) == {}
     return version
 
@@ -47,7 +47,7 @@ def test_its_first_batch_gives_it_columns_and_partitions_as_they_are_declared_th
     wider["fields"].append(LOCAL)
     for _ in range(2):
         create_table(folder, json.dumps(wider), is_partitioned=not is_partitioned, project=PROJECT)
-    with opened(folder) as table:
+    with open_table(folder) as table:
         assert [field["name"] for field in json.loads(table.schema)["fields"]][-1] == "seen"
         assert table.partition_columns == ([] if is_partitioned else ["timelabel"])
         assert table.configuration["waterclock.project"] == PROJECT

@@ -18,7 +18,7 @@ from tests.slices import SCHEMA, commit, hour, identity, ids, new_table, rows_of
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.pointers import commit_slices, kill
-from waterclock.storage.log.open_tables import OpenTable, opened
+from waterclock.storage.log.open_tables import OpenTable, open_table
 
 WIDER = SCHEMA.append(pa.field("age", pa.int32()))
 
@@ -91,23 +91,23 @@ def test_a_log_that_was_put_back_is_opened_anew(tmp_path: Path) -> None:
     for path in Path(folder, "_delta_log").iterdir():
         path.unlink()
     shutil.copytree(tmp_path / "copy", Path(folder, "_delta_log"), dirs_exist_ok=True)
-    with opened(folder) as table:
+    with open_table(folder) as table:
         assert (table.version, len(table.files), table.has_claim(2)) == (1, 1, False)
 
 
 def test_a_torn_commit_is_told_and_read_again_once_it_is_whole(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(1): rows_of(1)})
-    with opened(folder) as table:
+    with open_table(folder) as table:
         assert len(table.files) == 1
     commit(folder, 2, {hour(2): rows_of(2)})
     path = Path(folder, "_delta_log", f"{3:020d}.json")
     text = path.with_name(f"{2:020d}.json").read_bytes()
     path.write_bytes(text[:60])
-    with pytest.raises(WaterclockError, match="E643"), opened(folder):
+    with pytest.raises(WaterclockError, match="E643"), open_table(folder):
         pass
     path.unlink()
-    with opened(folder) as table:
+    with open_table(folder) as table:
         assert (table.version, len(table.files)) == (2, 2)
 
 
@@ -119,7 +119,7 @@ def test_a_file_whose_name_needs_codes_is_live_and_replaced(tmp_path: Path) -> N
     add = {"path": quote(name), "partitionValues": {}, "size": 7, "modificationTime": 1, "dataChange": True}
     path = Path(folder, "_delta_log", f"{2:020d}.json")
     path.write_text(json.dumps({"commitInfo": {"timestamp": 1}}) + "\n" + json.dumps({"add": add}))
-    with opened(folder) as table:
+    with open_table(folder) as table:
         assert name in table.files
     assert name in OpenTable(folder).files
     commit(folder, 3, {hour(1): rows_of(5)}, mode="replace")

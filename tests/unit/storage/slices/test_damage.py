@@ -12,7 +12,7 @@ import pytest
 
 from waterclock.errors import WaterclockError
 from waterclock.storage.log.delta_log import foreign_commits, is_older_than, table_exists
-from waterclock.storage.log.open_tables import opened
+from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.damage import FilePlace, damage_of, place_in
 from waterclock.storage.slices.manifest import Manifest, seal
 from waterclock.storage.slices.statistics import read_files
@@ -107,7 +107,7 @@ def test_a_torn_commit_is_an_error_that_names_the_rebuild(tmp_path: Path) -> Non
         foreign_commits(str(folder), after_version=-1, project="p")
     assert (refused.value.code, refused.value.where) == ("E643", str(torn))
     assert "`waterclock rebuild a.b`" in str(refused.value.fix)
-    with pytest.raises(WaterclockError) as unopened, opened(str(folder)):
+    with pytest.raises(WaterclockError) as unopened, open_table(str(folder)):
         pass
     assert unopened.value.code == "E643"
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.slices import SCHEMA, hour, rows_of, schema_json, sealed
 from waterclock.errors import WaterclockError
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 from waterclock.storage.slices.manifest import MANIFEST, Manifest, is_sealed, read_manifest, seal
 
 
@@ -56,7 +56,7 @@ def test_a_crash_before_the_manifest_leaves_the_slice_unsealed(tmp_path: Path) -
         if point == "seal":
             raise RuntimeError(point)
 
-    with striking(strike), pytest.raises(RuntimeError):
+    with inject_faults(strike), pytest.raises(RuntimeError):
         sealed(str(tmp_path), hour(0), 7, rows_of(1))
     leaf = next(tmp_path.rglob("c=7"))
     assert [path.name for path in leaf.iterdir()] == ["part-00000.parquet"]
