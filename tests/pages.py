@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.testclient import TestClient
 
 from waterclock.ui.app import create_app
-from waterclock.ui.asker import Asker
 from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject
+from waterclock.ui.query_queue import Asker
 
 TOKEN = "t0ken-of-the-tests-of-pages"
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.alerts.telling import APART, MOST, WITHIN, AlertInput, decide, is_meant
+from waterclock.alerts.decisions import APART, MOST, WITHIN, AlertInput, decide, is_meant
 from waterclock.batches.alerts import Acknowledged, Alert, KnownAlerts, Message, RootCause, Telling, TroubleKind
 from waterclock.flow.alerts import Alerting, AlertRule, QuietHours, Severity, Target, TargetKind
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from waterclock.flow.choices import Action
 from waterclock.flow.ladders import SETS_ASIDE, Ladder, Rung, outcome
-from waterclock.storage.slices.sieve import DROPPED, SET_ASIDE, STAYS, Mesh, Sieve, count_broken_rules
+from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, Mesh, Sieve, count_broken_rules
 
 FATES = st.sampled_from([STAYS, SET_ASIDE, DROPPED])
 

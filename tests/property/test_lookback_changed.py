@@ -24,7 +24,7 @@ from tests.unit.engine.fakes import collect, group
 from waterclock.batches.records import Claim
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.sqlite.connector import CONNECTOR
-from waterclock.engine.collect.looks import NEVER, ChangeScan, look_back
+from waterclock.engine.collect.change_scans import NEVER, ChangeScan, look_back
 from waterclock.flow.declarations import Table, Unit
 from waterclock.flow.lookbacks import Changed
 from waterclock.ledger.refusals import ClaimRefused

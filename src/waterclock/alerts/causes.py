@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from waterclock.alerts.decisions import AlertInput
 from waterclock.alerts.late import late_troubles
-from waterclock.alerts.telling import AlertInput
 from waterclock.batches.alerts import LONGEST, Batches, RootCause, TroubleKind, Warned, cause_key
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.kept_logs import Stands

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from waterclock.dpl.python.brought_values import CodeLooks, look_at
+from waterclock.dpl.python.collected_values import CodeLooks, look_at
 from waterclock.flow.code_lineage import CodeLineage
 from waterclock.flow.declarations import PythonFunction, Table
 from waterclock.ledger.ledger import Ledger

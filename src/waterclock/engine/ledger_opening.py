@@ -74,7 +74,7 @@ def refuse_unknown(project: Project) -> None:
     """
     url = ledger_url(project)
     if not url.startswith("sqlite:///"):
-        from waterclock.ledger.store.places import require_known
+        from waterclock.ledger.store.locations import require_known
 
         require_known(url)
 
@@ -85,7 +85,7 @@ def refuse_lost(project: Project) -> None:
     Raises  E421
     """
     from waterclock.ledger.refusals import lost_ledger_error
-    from waterclock.ledger.store.places import place_of, redact_url_text
+    from waterclock.ledger.store.locations import place_of, redact_url_text
 
     lake = Lake(project.storage)
     names = {*project.flow.tables, *(table.was for table in project.flow.tables.values() if table.was)}

@@ -15,11 +15,11 @@ from waterclock.ledger.read import (
     durations,
     happenings,
     linked,
-    looks,
     notes,
     provenance,
     quality,
     signatures,
+    source_notes,
     status,
     watching,
 )
@@ -37,7 +37,7 @@ from waterclock.ledger.read.closings import closings_in
 from waterclock.ledger.read.snapshot import snapshot
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store.database import Clock, LedgerDatabase, open_database
-from waterclock.ledger.store.looking import look
+from waterclock.ledger.store.read_only import look
 from waterclock.ledger.write import (
     alerts,
     applying,
@@ -141,7 +141,7 @@ class Reads(Section):
     taken_items = on_its_database(current.taken_items)
     owned_items = on_its_database(current.owned_items)
     read_closed_since = on_its_database(past_closings.read_closed_since)
-    source_notes = on_its_database(looks.list_source_notes)
+    source_notes = on_its_database(source_notes.list_source_notes)
     closings = on_its_database(closings_in)
     held_labels = on_its_database(quality.list_held_labels)
     held_claim = on_its_database(quality.find_held_claim)

@@ -15,7 +15,7 @@ from waterclock.cli.views.status import StatusInput, behind, print_behind_now, p
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
-from waterclock.notebook.shown import WIDTH, QueryResult, Shown
+from waterclock.notebook.results import WIDTH, QueryResult, Shown
 from waterclock.operations.answers import answer_query
 from waterclock.operations.opening import open_project, open_read_only, select_tables
 from waterclock.timelabel.instant import utc_of

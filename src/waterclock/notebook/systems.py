@@ -29,7 +29,7 @@ from waterclock.filesystem import at, files_below, remove_folder
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Column, Columns, Unit, Value
 from waterclock.flow.origins import IN_ROWS
-from waterclock.notebook.shown import Shown
+from waterclock.notebook.results import Shown
 from waterclock.operations.opening import open_project
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL, label_of

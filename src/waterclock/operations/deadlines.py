@@ -18,7 +18,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import find_earliest_advance, mark_of
 from waterclock.operations.freshness import fresh_to
 from waterclock.operations.json import instant_text
-from waterclock.operations.reached import Reached, needed_end, reached_words, read_watermarks
+from waterclock.operations.watermarks import Reached, needed_end, reached_words, read_watermarks
 from waterclock.operations.ways import Root, Ways, with_upstream
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import PlanRequest

@@ -15,7 +15,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import mark_of
 from waterclock.operations.freshness import fresh_to, freshness
 from waterclock.operations.json import instant_text
-from waterclock.operations.reached import Reached, parts_of, reached_words, read_watermarks, says_watermark
+from waterclock.operations.watermarks import Reached, parts_of, reached_words, read_watermarks, says_watermark
 from waterclock.planner.request import PlanRequest
 
 if TYPE_CHECKING:

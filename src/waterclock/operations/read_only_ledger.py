@@ -26,7 +26,7 @@ def read_ledger(url: str, ask: Callable[[Ledger], R], *, connect: bool = False) 
     if not is_there:
         return None
     from waterclock.ledger.ledger import Ledger
-    from waterclock.ledger.store.looking import OlderSchema
+    from waterclock.ledger.store.read_only import OlderSchema
 
     try:
         return Ledger.look(url, ask)

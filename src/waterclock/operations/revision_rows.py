@@ -117,7 +117,7 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
     import pyarrow.parquet as pq
 
     from waterclock.filesystem import at, readable
-    from waterclock.storage.slices.sieve import HIDDEN
+    from waterclock.storage.slices.row_filter import HIDDEN
 
     parts: list[pa.Table] = []
     left = most

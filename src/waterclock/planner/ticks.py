@@ -13,9 +13,9 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.known_states import Worlds
 from waterclock.planner.open_windows import Openings
 from waterclock.planner.settlement import Settlement, settle
-from waterclock.planner.worlds import Worlds
 from waterclock.selection import parse_labels
 from waterclock.timelabel.intervals import Interval, IntervalSet
 from waterclock.timelabel.label import label_of

@@ -12,7 +12,7 @@ from typing import Any
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
 from waterclock.specs.document import ExampleTable, Feature, Scenario, SpecRule, SpecStep, TableCell
-from waterclock.specs.unreadable import empty, suggest_keyword, unreadable
+from waterclock.specs.syntax_errors import empty, suggest_keyword, unreadable
 
 
 def read_feature(text: str, file: str) -> tuple[Feature | None, tuple[WaterclockError, ...]]:

@@ -17,7 +17,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.specs.named_columns import named_columns
-from waterclock.storage.slices.sieve import MISSING
+from waterclock.storage.slices.row_filter import MISSING
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import Any
 
 from waterclock.operations.opening import OpenedProject
 from waterclock.ui import answers, answers_of_quality, answers_of_tables
-from waterclock.ui.asker import Asker
-from waterclock.ui.asking import PageQuery, Told
+from waterclock.ui.page_query import PageQuery, Told
 from waterclock.ui.pages.batch import batch
 from waterclock.ui.pages.batches import batches
 from waterclock.ui.pages.catalog import catalog
@@ -23,6 +22,7 @@ from waterclock.ui.pages.query import query
 from waterclock.ui.pages.runs import run, runs
 from waterclock.ui.pages.table import table
 from waterclock.ui.pages.today import errors, today
+from waterclock.ui.query_queue import Asker
 
 
 @dataclass(frozen=True, slots=True)

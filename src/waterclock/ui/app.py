@@ -31,16 +31,16 @@ from waterclock.operations.json import json_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
 from waterclock.ui.addresses import At, pages
-from waterclock.ui.asker import MOST_WAITING, Asker
-from waterclock.ui.asking import PageQuery, Told
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import describe_api
+from waterclock.ui.page_query import PageQuery, Told
 from waterclock.ui.pages.alerts import acknowledge_alert
 from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carry_out_plan
 from waterclock.ui.pages.quality import store_note
 from waterclock.ui.pages.query import as_csv
+from waterclock.ui.query_queue import MOST_WAITING, Asker
 from waterclock.ui.readers import Reader
 from waterclock.ui.rendering import render
 from waterclock.ui.shell import now_words, runners_words, shell

@@ -16,12 +16,12 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.links import linked_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
-from waterclock.ledger.store.places import redact_url_text
+from waterclock.ledger.store.locations import redact_url_text
 from waterclock.operations.left_claims import Left, left_claims, with_left_claims
 from waterclock.operations.opening import OpenedProject, now_of, open_project
 from waterclock.planner.links import with_links
 from waterclock.planner.planning import Planner
-from waterclock.ui.memory import Memory
+from waterclock.ui.page_cache import Memory
 
 _SECONDS_TO_CLOSE = 3
 

@@ -14,8 +14,8 @@ from waterclock.operations.json import JSON_VERSION
 from waterclock.operations.proposals import Verb
 from waterclock.ui import answers, answers_common, answers_of_tables
 from waterclock.ui.addresses import pages
-from waterclock.ui.asker import Asker
 from waterclock.ui.pages.table import TABS
+from waterclock.ui.query_queue import Asker
 
 Described = dict[str, Any]
 _TEXT: Described = {"type": "string"}

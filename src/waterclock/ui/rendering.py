@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words
-from waterclock.ui.asking import batch_address, table_address
+from waterclock.ui.page_query import batch_address, table_address
 from waterclock.ui.svg_paints import attributes, classes
 
 GLYPHS = {

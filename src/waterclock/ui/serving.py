@@ -17,9 +17,9 @@ from waterclock.access_tokens import token_of_environment
 from waterclock.errors import WaterclockError
 from waterclock.served_hosts import ALL_ADDRESSES, hosts_of
 from waterclock.ui.app import create_app
-from waterclock.ui.asker import Asker
 from waterclock.ui.guard import LINK, Guard, new_token
 from waterclock.ui.live import LiveProject
+from waterclock.ui.query_queue import Asker
 from waterclock.ui.slow_clients import MOST, SECONDS, build_limited_protocol
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable

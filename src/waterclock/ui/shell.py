@@ -8,7 +8,7 @@ from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
 from waterclock.operations.words import count_words
 from waterclock.timelabel.zone import nominal_zone
-from waterclock.ui.asking import PageQuery, Told
+from waterclock.ui.page_query import PageQuery, Told
 
 MENU = (
     ("Today", "/today"),

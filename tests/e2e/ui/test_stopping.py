@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from waterclock.ui import asker
+from waterclock.ui import query_queue
 
 
 def test_stop_ends_a_query_and_leaves_the_page(
@@ -34,7 +34,7 @@ def test_stop_ends_a_query_and_leaves_the_page(
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(asker.Asker, "_running_process", lambda _: Endless())
+    monkeypatch.setattr(query_queue.Asker, "_running_process", lambda _: Endless())
     page = opened(serve(filled) + "query")
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     page.get_by_label("SQL").fill("SELECT count(*) FROM range(1000000000000)")

@@ -15,7 +15,7 @@ import pytest
 
 from tests.apis import Space
 from tests.tiny import TOML, Tiny, day, described, labels
-from waterclock.engine.connecting import probes
+from waterclock.engine.connection_checks import probes
 from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.facts import BEGINNING, FOREVER, RECOMPUTE
 from waterclock.cli.actions.release import release_batches
-from waterclock.engine.batch.life import carry_out
+from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests import stocks
-from waterclock.alerts.looking import RunSaid, tell
+from waterclock.alerts.checking import RunSaid, tell
 from waterclock.batches.facts import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.engine.batch.claim_record import put_claim_record

@@ -15,7 +15,7 @@ from waterclock.operations.opening import open_read_only
 from waterclock.operations.states import state_of
 from waterclock.operations.words import number_words
 from waterclock.planner.plan import Status
-from waterclock.ui.asking import PageQuery
+from waterclock.ui.page_query import PageQuery
 from waterclock.ui.pages import batches as blocks
 from waterclock.ui.pages import grid, plan
 from waterclock.ui.pages.batches import is_done, states_of

@@ -22,10 +22,10 @@ from waterclock.engine.query.query import AnsweredQuery
 from waterclock.operations.answers import AnsweredQuestion
 from waterclock.served_hosts import ServedHosts
 from waterclock.ui.app import create_app
-from waterclock.ui.asker import Asker
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import PARAMETERS, describe_api
+from waterclock.ui.query_queue import Asker
 
 OPERATIONS = [(path, method) for path, methods in describe_api()["paths"].items() for method in methods]
 FAILED = stocks.FIRST + timedelta(days=2)

@@ -8,8 +8,8 @@ from starlette.testclient import TestClient
 
 from tests.pages import client_of
 from tests.tiny import Tiny, day
-from waterclock.ui.asker import Asker
 from waterclock.ui.live import LiveProject
+from waterclock.ui.query_queue import Asker
 
 COLLECT = "COLLECT shop.orders PARTITIONED FROM shop.orders EVERY DAY BY DATA TIME at;"
 

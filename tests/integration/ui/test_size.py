@@ -25,8 +25,8 @@ from waterclock.planner.plan import Plan
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit
-from waterclock.ui.asking import PageQuery
 from waterclock.ui.live import LiveProject
+from waterclock.ui.page_query import PageQuery
 from waterclock.ui.pages import grid
 from waterclock.ui.rendering import render
 

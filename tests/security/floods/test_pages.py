@@ -19,9 +19,9 @@ from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
 from waterclock.operations.query_process import BEGUN, QueryRequest
-from waterclock.ui import asker as asker_module
-from waterclock.ui.asker import MOST_WAITING, Asker
+from waterclock.ui import query_queue as asker_module
 from waterclock.ui.live import LiveProject
+from waterclock.ui.query_queue import MOST_WAITING, Asker
 from waterclock.ui.readers import Reader
 from waterclock.ui.serving import Served, serve_pages
 from waterclock.ui.slow_clients import MOST

@@ -15,7 +15,7 @@ from tests.tiny import Tiny
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
-from waterclock.ui.asker import Asker
+from waterclock.ui.query_queue import Asker
 from waterclock.ui.readers import Reader
 
 pytestmark = pytest.mark.spark

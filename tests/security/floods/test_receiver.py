@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from tests.receiving import Receiver, free_port, project_with_door
-from tests.unit.connectors.receiver.test_door import Disk, ask
-from waterclock.connectors.receiver.door import Door, RequestLimits, Stream
+from tests.unit.connectors.receiver.test_endpoint import Disk, ask
+from waterclock.connectors.receiver.endpoint import Door, RequestLimits, Stream
 from waterclock.connectors.receiver.events import MOST_KEYS, RefusedError, events_of
 
 HEAD = [(b"host", b"localhost"), (b"content-length", b"1048576")]

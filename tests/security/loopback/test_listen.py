@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import stocks
-from waterclock.cli.actions.listening import serve_health_endpoints
+from waterclock.cli.actions.health_server import serve_health_endpoints
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project

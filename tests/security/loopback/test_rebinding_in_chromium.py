@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from tests import stocks
 from tests.chromium import browsing, chromium
-from waterclock.cli.actions.listening import serve_health_endpoints
+from waterclock.cli.actions.health_server import serve_health_endpoints
 from waterclock.engine.opening import open_workplace
 from waterclock.operations.opening import open_project
 from waterclock.ui.guard import Guard

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.receiving import project_with_door
-from tests.unit.connectors.receiver.test_door import Answer, Disk, ask
+from tests.unit.connectors.receiver.test_endpoint import Answer, Disk, ask
 from waterclock.access_tokens import WrongTokens
 from waterclock.cli.actions.receive import door_of
-from waterclock.connectors.receiver.door import Door, RequestLimits, Stream
+from waterclock.connectors.receiver.endpoint import Door, RequestLimits, Stream
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
 

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from tests.security.queries.corpus import hostile_queries
 from tests.tiny import Tiny, day
 from waterclock.engine.query.query import query
-from waterclock.engine.spark.asking import build_query_frame
+from waterclock.engine.spark.queries import build_query_frame
 from waterclock.errors import ProjectErrors, WaterclockError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger import refused_databases
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
-from waterclock.ledger.store.places import place_of, redact_url_text, require_known
+from waterclock.ledger.store.locations import place_of, redact_url_text, require_known
 
 WORD = "CANARYLEAK"
 URLS = [

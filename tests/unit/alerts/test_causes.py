@@ -6,7 +6,7 @@ import pytest
 
 from tests.ledgers import flow, table
 from waterclock.alerts.causes import CheckInput, RefusedBatch, build_alert_input
-from waterclock.alerts.telling import MOST, decide
+from waterclock.alerts.decisions import MOST, decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, KnownAlerts, TroubleKind, Warned
 from waterclock.batches.facts import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts

@@ -10,7 +10,7 @@ from tests.ledgers import flow, table
 from tests.unit.operations.test_deadlines import FAILED, HOUR, day, facts, timed
 from tests.unit.operations.test_watermark_deadlines import at, done, marked, steady
 from waterclock.alerts.causes import CheckInput, build_alert_input
-from waterclock.alerts.telling import decide
+from waterclock.alerts.decisions import decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, KnownAlerts, RootCause, TroubleKind
 from waterclock.batches.facts import LedgerSnapshot, TableFacts

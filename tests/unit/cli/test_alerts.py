@@ -8,7 +8,7 @@ import pytest
 
 from tests.listening import Heard, listening
 from tests.unit.cli.conftest import NOW, Shop, day
-from waterclock.alerts.looking import LookOutcome, RunSaid, tell, tell_after, tell_of_stop
+from waterclock.alerts.checking import LookOutcome, RunSaid, tell, tell_after, tell_of_stop
 from waterclock.batches.alerts import TroubleKind
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import open_workplace
@@ -313,7 +313,7 @@ def test_a_run_tells_what_it_could_not_claim_and_goes_on_where_nothing_can_be_to
         tell_of_stop(work, WaterclockError("E701", "Java is missing"), NOW)
         told = [alert["annotations"]["summary"] for body in hook.bodies for alert in body["alerts"]]
         assert any(each.startswith("the project stopped: Java is missing (E701)") for each in told)
-        monkeypatch.setattr("waterclock.alerts.looking.build_alert_input", lambda _: 1 / 0)
+        monkeypatch.setattr("waterclock.alerts.checking.build_alert_input", lambda _: 1 / 0)
         tell_after(work, outcome, None, is_of_some=False)  # the run goes on
 
 

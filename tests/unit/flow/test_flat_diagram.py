@@ -11,8 +11,8 @@ from waterclock.dpl.project import load_project
 from waterclock.flow.declarations import Flat, Flow
 from waterclock.flow.diagram import fields_of
 from waterclock.flow.flat_diagram import flat_diagram, list_flat_parts
+from waterclock.flow.flat_joins import flat_of
 from waterclock.flow.flats import flat_columns
-from waterclock.flow.following import flat_of
 
 FLOW = """
 CREATE CONNECTION ops TYPE sqlite;

@@ -8,8 +8,8 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat, FlatJoin, Flow, Read
+from waterclock.flow.flat_joins import flat_of
 from waterclock.flow.flats import clashes_of, flat_columns
-from waterclock.flow.following import flat_of
 
 FLOW = """
 CREATE CONNECTION ops TYPE sqlite;

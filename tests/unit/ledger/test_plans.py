@@ -15,11 +15,11 @@ from waterclock.ledger.read import (
     changes_since,
     content,
     current,
+    dependents,
     happenings,
     measures,
     notes,
     provenance,
-    ripple,
     schemas,
     snapshot,
     states,
@@ -30,7 +30,7 @@ from waterclock.ledger.write import applying, claim_endings, claims, completion,
 
 MODULES = (
     applying, changes_since, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
-    happenings, measures, notes, ripple, schemas, snapshot, status, suspects, watching,
+    happenings, measures, notes, dependents, schemas, snapshot, status, suspects, watching,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "schemas", "versions")
 STATEMENTS = {
@@ -53,7 +53,7 @@ def test_no_statement_reads_history_from_end_to_end(at_desk: Desk, name: str) ->
 
 
 @pytest.mark.parametrize("at_desk", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("name", ["ripple._READERS", "provenance._READERS", "suspects._READERS"])
+@pytest.mark.parametrize("name", ["dependents._READERS", "provenance._READERS", "suspects._READERS"])
 def test_readers_of_an_old_interval_are_found_without_those_of_newer_ones(at_desk: Desk, name: str) -> None:
     looks = [line for line in plan_of(at_desk, name) if " inputs " in line]
     assert [re.sub(r".*INDEX ", "", line) for line in looks] == [

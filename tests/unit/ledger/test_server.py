@@ -34,7 +34,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refused_databases import LedgerAway
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.database import LedgerDatabase, open_database
-from waterclock.ledger.store.places import place_of
+from waterclock.ledger.store.locations import place_of
 from waterclock.operations.opening import open_project
 
 pytestmark = pytest.mark.slow

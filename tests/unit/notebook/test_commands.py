@@ -13,7 +13,7 @@ from tests.unit.cli.conftest import NOW, ask, day
 from waterclock.engine.query.query import AnsweredQuery
 from waterclock.engine.query.ticks import Moment
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.notebook.shown import WIDTH, QueryResult
+from waterclock.notebook.results import WIDTH, QueryResult
 from waterclock.operations.answers import AnsweredQuestion
 
 if TYPE_CHECKING:

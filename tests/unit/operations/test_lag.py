@@ -15,7 +15,7 @@ from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.watching import MadeLabel
 from waterclock.flow.choices import Mode
 from waterclock.operations.lag import MOST, delays_of, inputs_of, lag_of, percentile, rows_ahead
-from waterclock.operations.reached import Reached
+from waterclock.operations.watermarks import Reached
 from waterclock.operations.words import span_words
 
 

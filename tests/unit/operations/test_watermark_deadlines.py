@@ -19,7 +19,7 @@ from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.watermarks import Watermark, mark_of
 from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words
 from waterclock.operations.deadlines import Due, Stand, due_of
-from waterclock.operations.reached import Reached, needed_end, parse_watermarks, reached_words
+from waterclock.operations.watermarks import Reached, needed_end, parse_watermarks, reached_words
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest

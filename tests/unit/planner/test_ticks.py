@@ -12,9 +12,9 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.flow.folds import Temporal
+from waterclock.planner.as_of_errors import unmade_windows_error
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import Ticks, read_tick
-from waterclock.planner.unanswered import unmade_windows_error
 
 NOW = at("2013-01-05 03:00")
 A = collect("a")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.alerts.looking import RunSaid, tell
+from waterclock.alerts.checking import RunSaid, tell
 from waterclock.alerts.targets import deliver, target_errors
 from waterclock.alerts.wording import test_alert
 from waterclock.cli.views.alerts import (

@@ -16,7 +16,7 @@ from waterclock.extras import install_extra
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
 
-    from waterclock.connectors.receiver.door import Door
+    from waterclock.connectors.receiver.endpoint import Door
 
 _PATIENCE = 60.0  # seconds within which a request must arrive completely
 _SECONDS_TO_END = 30

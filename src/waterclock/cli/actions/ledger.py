@@ -13,7 +13,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.upkeep.ledger_move import move_ledger
 from waterclock.engine.upkeep.ledger_rebuild import Rebuilt, rebuild_ledger
 from waterclock.ledger.refusals import nothing_to_export
-from waterclock.ledger.store.places import redact_url_text
+from waterclock.ledger.store.locations import redact_url_text
 from waterclock.operations.opening import open_project
 from waterclock.operations.words import bytes_words, count_words
 

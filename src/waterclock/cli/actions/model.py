@@ -15,7 +15,7 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.diagram import diagram, drawn_tables, fields_of
 from waterclock.flow.flat_diagram import FlatPart, flat_diagram, list_flat_parts
-from waterclock.flow.following import flat_of
+from waterclock.flow.flat_joins import flat_of
 from waterclock.operations.opening import columns_stored, one_table, open_project, select_tables
 
 _PICTURES = {".svg": "svg", ".png": "png"}

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from waterclock.access_tokens import METRICS_TOKEN, require_length, token_of_environment
 from waterclock.cli.actions.event_servers import bind_socket, server_of, wait_until_reachable
-from waterclock.cli.actions.listening import address_of
+from waterclock.cli.actions.health_server import address_of
 from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.receiver.connector import CAPABILITIES, MAX_BODY, MAX_WAITING, folder_of
-from waterclock.connectors.receiver.door import Door, RequestLimits, Stream
+from waterclock.connectors.receiver.endpoint import Door, RequestLimits, Stream
 from waterclock.connectors.receiver.spool import sync_folder
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.errors import WaterclockError

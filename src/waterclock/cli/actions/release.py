@@ -7,7 +7,7 @@ from pathlib import Path
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.theme import console
-from waterclock.engine.batch.life import carry_out
+from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.operations.held_batches import held_labels

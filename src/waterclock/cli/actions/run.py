@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from waterclock.batches.kept_logs import is_followed
-from waterclock.cli.actions.listening import address_of, serve_health_endpoints
+from waterclock.cli.actions.health_server import address_of, serve_health_endpoints
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.stopping import INTERRUPTED, stoppable
 from waterclock.cli.views.json import print_json
@@ -274,7 +274,7 @@ def _tell(work: Workplace, asked: RunOptions, outcome: RunOutcome) -> None:
 
         watch_logs(work)
     if work.project.alerts.is_on:
-        from waterclock.alerts.looking import tell_after
+        from waterclock.alerts.checking import tell_after
 
         tell_after(work, outcome, asked.only, is_of_some=bool(asked.labels or asked.force))
     if asked.watch_seconds is not None:
@@ -302,7 +302,7 @@ def _send_lineage(work: Workplace) -> None:
 
 def _tell_of_stop(work: Workplace, error: WaterclockError, now: datetime) -> None:
     if work.project.alerts.is_on:
-        from waterclock.alerts.looking import tell_of_stop
+        from waterclock.alerts.checking import tell_of_stop
 
         tell_of_stop(work, error, now)
 

@@ -8,7 +8,7 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from waterclock.cli.actions.listening import address_of
+from waterclock.cli.actions.health_server import address_of
 from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.actions.ui_links import kept_token, print_link
 from waterclock.cli.stopping import end_at_once, stoppable

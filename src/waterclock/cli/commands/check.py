@@ -36,7 +36,7 @@ def check(
             print_checked(console(), found)
         raise typer.Exit(1 if found.errors else 0)
     from waterclock.cli.views.connecting import print_probes, probe_json
-    from waterclock.engine.connecting import probes
+    from waterclock.engine.connection_checks import probes
 
     if json:
         tried = list(probes(found.project))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from waterclock.alerts.looking import LookOutcome, lost_words
+from waterclock.alerts.checking import LookOutcome, lost_words
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, Outgoing
 from waterclock.flow.alerts import Severity, Target

@@ -15,7 +15,7 @@ from waterclock.operations.words import count_words, seconds_words
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.engine.connecting import Probe
+    from waterclock.engine.connection_checks import Probe
 
 
 def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:

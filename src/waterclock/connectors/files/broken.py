@@ -22,9 +22,9 @@ from waterclock.connectors.files.csv_records import quotes_of, records
 from waterclock.connectors.files.encodings import bytes_of, text_of
 from waterclock.connectors.files.file_schemas import shapes_of, unreadable
 from waterclock.connectors.files.fixed_width import width_of
-from waterclock.connectors.files.misfits import MISFIT, REFUSED
 from waterclock.connectors.files.number_texts import as_of_python, is_number
 from waterclock.connectors.files.reading_options import ReadOptions
+from waterclock.connectors.files.type_errors import MISFIT, REFUSED
 from waterclock.connectors.files.xml_documents import first_fault
 from waterclock.connectors.files.zips import is_member, told_name
 from waterclock.connectors.json_depth import require_depth

@@ -9,7 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from waterclock.connectors.files.misfits import PATH, REFUSED
+from waterclock.connectors.files.type_errors import PATH, REFUSED
 from waterclock.connectors.windowing import file_uri_of
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, look

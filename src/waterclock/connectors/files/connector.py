@@ -335,7 +335,7 @@ class FilesCollector:
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows for which new files have arrived; see `looks`."""
-        from waterclock.connectors.files.looks import look
+        from waterclock.connectors.files.change_scans import look
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)
         items = land.list_between(self._resolve_landing(unit), _names_of(unit), span, now=datetime.now(UTC))

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.files.originals import TYPES, digest_of
-from waterclock.connectors.sealed import batches_of
+from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import (

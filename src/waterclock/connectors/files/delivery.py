@@ -32,7 +32,7 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.files.copying import Copier, Copy, of_record, originals_of, tidy_parts
 from waterclock.connectors.files.originals import RAW
 from waterclock.connectors.files.writing import ENDINGS, WriteOptions, write_file
-from waterclock.connectors.sealed import add_timelabel, batches_of
+from waterclock.connectors.slice_rows import add_timelabel, batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import (

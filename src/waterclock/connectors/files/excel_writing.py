@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
-from waterclock.connectors.sealed import base64_text
+from waterclock.connectors.slice_rows import base64_text
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
 

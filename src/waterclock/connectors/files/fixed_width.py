@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.files.misfits import PATH, build_raise_sql
 from waterclock.connectors.files.reading_options import ReadOptions
+from waterclock.connectors.files.type_errors import PATH, build_raise_sql
 from waterclock.spark_sql import sql_text
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.files.misfits import PATH, build_raise_sql
 from waterclock.connectors.files.reading_options import ReadOptions
+from waterclock.connectors.files.type_errors import PATH, build_raise_sql
 from waterclock.spark_sql import ddl_of, quote_name, sql_text
 
 if TYPE_CHECKING:

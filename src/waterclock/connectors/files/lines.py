@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.files.misfits import PATH
 from waterclock.connectors.files.reading_options import ReadOptions
+from waterclock.connectors.files.type_errors import PATH
 from waterclock.flow.origins import TYPES
 from waterclock.spark_sql import quote_name
 

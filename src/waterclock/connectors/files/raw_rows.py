@@ -14,13 +14,13 @@ from waterclock.connectors.files.file_schemas import FileShape
 from waterclock.connectors.files.fixed_width import fields
 from waterclock.connectors.files.json_records import RECORD, records
 from waterclock.connectors.files.lines import BESIDE, LINE, add_line_columns, has_lines
-from waterclock.connectors.files.misfits import PATH, build_raise_sql
 from waterclock.connectors.files.number_texts import is_number, is_of_sql
 from waterclock.connectors.files.reading_options import ReadOptions
+from waterclock.connectors.files.type_errors import PATH, build_raise_sql
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
 from waterclock.spark_sql import ddl_of, decimal_of, literal_path, quote_name, read_within, sql_text
-from waterclock.storage.slices.sieve import UNREAD
+from waterclock.storage.slices.row_filter import UNREAD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession

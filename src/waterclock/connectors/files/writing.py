@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from waterclock.connectors.sealed import base64_text, flat, plain_text
+from waterclock.connectors.slice_rows import base64_text, flat, plain_text
 from waterclock.connectors.values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import open_for_writing

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from waterclock.connectors.sealed import without_nan
+from waterclock.connectors.slice_rows import without_nan
 from waterclock.errors import WaterclockError
 
 _MAGIC = 0

@@ -322,7 +322,7 @@ class KafkaDeliverer:
 
         Raises  E856
         """
-        from waterclock.connectors.sealed import batches_of
+        from waterclock.connectors.slice_rows import batches_of
 
         wanted: set[int] = set()
         for delivery in deliveries:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.sealed import batches_of, flat, without_nan
+from waterclock.connectors.slice_rows import batches_of, flat, without_nan
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit

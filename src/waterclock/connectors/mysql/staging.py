@@ -16,7 +16,7 @@ from waterclock.connectors.destination_refusals import like_keys
 from waterclock.connectors.exact_values import inexact, refuse_inexact
 from waterclock.connectors.mysql.database import quote_identifier, run_statement, table_of
 from waterclock.connectors.mysql.destination import MysqlDestinationColumn
-from waterclock.connectors.sealed import batches_of, flat
+from waterclock.connectors.slice_rows import batches_of, flat
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL

@@ -3,7 +3,7 @@
 Entry points: `connector` implements the connection type, `database` connects, `types` describes columns.
 
 Collecting: `extract` builds the SQL, `rows` parses results into Arrow (arrays with `array_texts`), and `collection`
-builds a Spark frame. `looks` scans for CHANGED BY.
+builds a Spark frame. `change_scans` scans for CHANGED BY.
 
 BY CHANGES: `following` collects a table through a replication slot (`slots`) and checks that the table definition is
 unchanged (`table_facts`). `logical` reads a range of the log, which `pgoutput` or `wal2json` decodes into

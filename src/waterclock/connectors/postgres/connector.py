@@ -165,7 +165,7 @@ class PostgresCollector:
     ) -> ChangedWindows:
         """Return the windows with changed rows, as of one moment."""
         from waterclock.connectors.changed_rows import look
-        from waterclock.connectors.postgres.looks import build_tally_function, find_change_column
+        from waterclock.connectors.postgres.change_scans import build_tally_function, find_change_column
         from waterclock.connectors.postgres.types import columns_of
         from waterclock.connectors.values import Times
 

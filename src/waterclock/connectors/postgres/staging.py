@@ -16,7 +16,7 @@ from waterclock.connectors.exact_values import refuse_inexact
 from waterclock.connectors.postgres.database import quote_identifier, table_of
 from waterclock.connectors.postgres.destination import element_of, rows_in
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
-from waterclock.connectors.sealed import batches_of, plain_text
+from waterclock.connectors.slice_rows import batches_of, plain_text
 from waterclock.connectors.values import is_plain
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL

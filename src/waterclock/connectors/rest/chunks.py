@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.sealed import BATCH_ROWS, batches_of, plain_text
+from waterclock.connectors.slice_rows import BATCH_ROWS, batches_of, plain_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -30,7 +30,7 @@ from waterclock.connectors.rest.asking import Api, ApiRequest
 from waterclock.connectors.rest.chunks import Chunk, ChunkRow, chunks_of, content_of, key_of, rows_of, without
 from waterclock.connectors.rest.declared import Sending, parse_sending
 from waterclock.connectors.rest.journal import KILLED, SENDING, Accepted, Journal
-from waterclock.connectors.sealed import batches_of
+from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import at

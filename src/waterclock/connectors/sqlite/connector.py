@@ -150,7 +150,7 @@ class SqliteCollector:
     ) -> ChangedWindows:
         """Return the windows with changed rows, in one read transaction."""
         from waterclock.connectors.changed_rows import change_column_of, look
-        from waterclock.connectors.sqlite.looks import SqliteChangeScan
+        from waterclock.connectors.sqlite.change_scans import SqliteChangeScan
 
         del spark, columns
         with self.database.open_for_reading(str(unit)) as connection:

@@ -29,10 +29,10 @@ from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRec
 from waterclock.connectors.destination_refusals import like_keys, lost_rows
 from waterclock.connectors.exact_values import StoredColumn, refuse_inexact
 from waterclock.connectors.overwrites import rows_of
-from waterclock.connectors.sealed import batches_of, flat
-from waterclock.connectors.sqlite.behind import SqliteViewTables
+from waterclock.connectors.slice_rows import batches_of, flat
 from waterclock.connectors.sqlite.database import SqliteFile, quote_identifier, table_of
 from waterclock.connectors.sqlite.destination import DIALECT, columns_there, is_key_coarse, settle_table
+from waterclock.connectors.sqlite.versioned_views import SqliteViewTables
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL

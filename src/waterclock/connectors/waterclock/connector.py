@@ -6,7 +6,7 @@ Unit            A table as it is named there, `schema.table`.
 Data time       BY DATA TIME timelabel of a PARTITIONED or an APPEND table: each window takes the slices in it.
 Without a BY    A REPLACE, MERGE or TEMPORAL table: its state as of its last boundary at or before the window's end.
 
-Nothing of the other project is ever written; see `waterclock.ledger.store.looking` for how its ledger is read.
+Nothing of the other project is ever written; see `waterclock.ledger.store.read_only` for how its ledger is read.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ class WaterclockCollector:
         """
         from waterclock.connectors.waterclock.place import unreadable
         from waterclock.ledger.ledger import Ledger
-        from waterclock.ledger.store.looking import OlderSchema
-        from waterclock.ledger.store.places import redact_url_text
+        from waterclock.ledger.store.locations import redact_url_text
+        from waterclock.ledger.store.read_only import OlderSchema
 
         place = self._place()
         try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from waterclock.dpl.resolve.code_before import mark_table_name
+from waterclock.dpl.resolve.former_code import mark_table_name
 
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 _Imports = ast.Import | ast.ImportFrom

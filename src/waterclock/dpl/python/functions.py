@@ -15,8 +15,8 @@ from waterclock.dpl.python.fingerprints import End
 from waterclock.dpl.python.positions import PythonText
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.query.names_in_query import FLAT
-from waterclock.dpl.resolve.code_before import with_names
 from waterclock.dpl.resolve.fingerprints import digest
+from waterclock.dpl.resolve.former_code import with_names
 from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause

@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Names, Output, VisibleColumn, list_sources
 from waterclock.dpl.query.determinism import at_the_moment
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.projections import family_in, projection_of, time_windows_of
+from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Frame, Names, Output, VisibleColumn, list_sources
 from waterclock.dpl.syntax.pipes import is_piped
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, nearest

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from waterclock.dpl.query.columns_in_sight import Entry, Output
 from waterclock.dpl.query.projections import nameless
 from waterclock.dpl.query.type_families import UNSTORED, Family
+from waterclock.dpl.query.visible_columns import Entry, Output
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ColumnsSaid
 from waterclock.errors import WaterclockError

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.columns_in_sight import UNKNOWN, Entry, Frame, Output, VisibleColumn
 from waterclock.dpl.query.type_families import Family, family_of
+from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Frame, Output, VisibleColumn
 
 _NAMELESS = (exp.Func, exp.Binary, exp.Unary, exp.Predicate, exp.Case, exp.Window, exp.Interval, exp.Subquery)
 _MAKES_ROWS = (exp.UDTF, exp.Inline, exp.Explode, exp.Posexplode, exp.Stack)

@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import CheckedReference, checked_references
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Columns, Read
-from waterclock.flow.following import plain_type
+from waterclock.flow.flat_joins import plain_type
 
 
 def read_parents(

@@ -17,9 +17,7 @@ from waterclock.dpl.query.splice import list_reads, variables_of
 from waterclock.dpl.resolve.cadences import Cadences
 from waterclock.dpl.resolve.called_functions import unknown_functions, unknown_in_queries
 from waterclock.dpl.resolve.checked_references import read_parents, reference_span
-from waterclock.dpl.resolve.choosing import settle_choices
 from waterclock.dpl.resolve.closings import settle_closings
-from waterclock.dpl.resolve.code_before import Names
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, settle_connections
 from waterclock.dpl.resolve.copies import refused_copies
@@ -29,6 +27,7 @@ from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.for_each import read_each
+from waterclock.dpl.resolve.former_code import Names
 from waterclock.dpl.resolve.hidden import hidden_of_view, with_hidden_input_rules, with_left_out_rows
 from waterclock.dpl.resolve.idle_bounds import check_idle_bounds
 from waterclock.dpl.resolve.input_rules import check_input_rules
@@ -42,6 +41,7 @@ from waterclock.dpl.resolve.offline import check_offline
 from waterclock.dpl.resolve.open_windows import check_open_windows, shown_to_queries, with_open_windows
 from waterclock.dpl.resolve.partial import check_partial
 from waterclock.dpl.resolve.publish_targets import settle_publish
+from waterclock.dpl.resolve.query_choices import settle_choices
 from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.renames import check_renames, former_names
 from waterclock.dpl.resolve.rules import check_expression

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.dpl.config.model import Config
-from waterclock.dpl.resolve.asked_each import each_of
 from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.changes import by_changes, refused_changes, with_op
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
+from waterclock.dpl.resolve.for_each_clause import each_of
 from waterclock.dpl.resolve.hidden import hidden_keys, with_hidden_rules, with_hidden_untracked
 from waterclock.dpl.resolve.links import by_link
 from waterclock.dpl.resolve.lookbacks import resolve_changed

@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.resolve.code_before import (
+from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.former_code import (
     Names,
     draft_before,
     flat_before,
@@ -17,7 +18,6 @@ from waterclock.dpl.resolve.code_before import (
     text_before,
     with_names,
 )
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.hidden import describe_hidden
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
 from waterclock.flow.checks import every_rule, keeps_unread

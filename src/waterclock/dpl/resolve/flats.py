@@ -11,7 +11,7 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat
-from waterclock.flow.following import flat_of
+from waterclock.flow.flat_joins import flat_of
 
 
 class Flats:

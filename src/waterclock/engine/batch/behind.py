@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from waterclock.connectors.behind import is_behind
 from waterclock.connectors.delivering import PartKeeper
+from waterclock.connectors.versioned_views import is_behind
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Table

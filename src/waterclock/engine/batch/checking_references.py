@@ -13,7 +13,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.flow.checked_references import CheckedReference, checked_references
 from waterclock.flow.declarations import Table
 from waterclock.spark_sql import quote_name, sql_text
-from waterclock.storage.slices.sieve import HIDDEN
+from waterclock.storage.slices.row_filter import HIDDEN
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:

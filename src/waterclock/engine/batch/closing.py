@@ -18,8 +18,8 @@ import pyarrow as pa
 from waterclock.batches.facts import RECOMPUTE, Closing, LedgerSnapshot
 from waterclock.engine.batch.late_rows import newest_late
 from waterclock.engine.reads.pin import frame_of, pin
-from waterclock.engine.spark.asking import build_query_frame, literal_of
 from waterclock.engine.spark.errors import to_error
+from waterclock.engine.spark.queries import build_query_frame, literal_of
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError

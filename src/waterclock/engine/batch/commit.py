@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from waterclock.batches.facts import FOREVER
 from waterclock.batches.records import Claim
-from waterclock.engine.batch.outside import keep_manifest
 from waterclock.engine.batch.publish import deliver
+from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import damaged_file, require_log
 from waterclock.engine.reads.as_of import steps_before
 from waterclock.engine.workplace import Workplace

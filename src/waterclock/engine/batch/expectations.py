@@ -21,7 +21,7 @@ from waterclock.storage.folds.versions import lacking_sql
 from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
-from waterclock.storage.slices.sieve import Sifted
+from waterclock.storage.slices.row_filter import Sifted
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from waterclock.storage.slices.input_sifting import (
     scratch_of,
     set_aside_of_input,
 )
-from waterclock.storage.slices.sieve import Mesh, Sieve, count_broken_rules
+from waterclock.storage.slices.row_filter import Mesh, Sieve, count_broken_rules
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
 from waterclock.engine.batch.rows_seen_before import with_rows_seen_before
 from waterclock.engine.batch.sieves import loose_of, put_together, through_of
 from waterclock.engine.batch.transform import transform_parts
+from waterclock.engine.collect.change_scans import ChangeScan
 from waterclock.engine.collect.collect import gather
 from waterclock.engine.collect.columns_seen import find_source_changes, fit_columns, with_noted
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.linked import LinkedPin, gather_linked
-from waterclock.engine.collect.looks import ChangeScan
 from waterclock.engine.collect.origins import with_origins
 from waterclock.engine.collect.positions import Owned
 from waterclock.engine.reads.absent_parents import AbsentParents
@@ -43,7 +43,7 @@ from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.slices.conform import Conformed, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
-from waterclock.storage.slices.sieve import MISSING
+from waterclock.storage.slices.row_filter import MISSING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,7 +22,7 @@ from waterclock.dpl.query.splice import MARKERS, Spliced, list_reads, splice_by
 from waterclock.dpl.query.window_wise import WindowWise, window_wise
 from waterclock.engine.reads.hidden import with_hidden
 from waterclock.engine.reads.pin import PinnedRead, build_empty_frame, frame_of
-from waterclock.engine.spark.asking import build_query_frame
+from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Flat, Query, Read, Table, TableReference, ValueReference

@@ -11,8 +11,8 @@ from waterclock.batches.audit_trail import Audit
 from waterclock.batches.facts import LOOK_AGAIN, RELEASE, is_release
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record
+from waterclock.engine.collect.change_scans import CHANGED, LOOKED
 from waterclock.engine.collect.gathered import RELEASED
-from waterclock.engine.collect.looks import CHANGED, LOOKED
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from waterclock.engine.workplace import Workplace
     from waterclock.storage.slices.manifest import Manifest
-    from waterclock.storage.slices.sieve import Sifted, Through
+    from waterclock.storage.slices.row_filter import Sifted, Through
 
 
 def _do_nothing() -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
 from waterclock.engine.batch.expectations import HeldBackError
-from waterclock.engine.batch.life import carry_out
+from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.newer_flow import refused_for_newer_flow
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.spark.errors import lost_spark

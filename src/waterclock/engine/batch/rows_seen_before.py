@@ -25,8 +25,8 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.conform import Conformed, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.row_filter import HIDDEN
 from waterclock.storage.slices.setting_aside import rows_as_they_came
-from waterclock.storage.slices.sieve import HIDDEN
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 

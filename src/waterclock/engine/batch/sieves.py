@@ -14,7 +14,7 @@ from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import outcome
 from waterclock.spark_sql import quote_name
-from waterclock.storage.slices.sieve import (
+from waterclock.storage.slices.row_filter import (
     DROPPED,
     HIDDEN,
     SET_ASIDE,

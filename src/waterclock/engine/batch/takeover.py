@@ -8,8 +8,8 @@ from datetime import datetime
 
 from waterclock.batches.records import BatchResult, Claim
 from waterclock.engine.batch.claim_record import read_claim_record
-from waterclock.engine.batch.outside import keep_manifest
 from waterclock.engine.batch.publish import kill_delivery
+from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import require_versions
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.workplace import Workplace

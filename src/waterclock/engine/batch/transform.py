@@ -23,8 +23,8 @@ from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.hidden import without
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
-from waterclock.engine.spark.asking import build_query_frame
 from waterclock.engine.spark.errors import to_error, user_code_error
+from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import load_function, register_functions
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -34,7 +34,7 @@ from waterclock.flow.flats import flats_of
 from waterclock.flow.shared import table_with_rows
 from waterclock.planner.plan import Batch
 from waterclock.planner.sharing import MOST_WINDOWS_OF_A_UNION
-from waterclock.storage.slices.sieve import MISSING
+from waterclock.storage.slices.row_filter import MISSING
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:

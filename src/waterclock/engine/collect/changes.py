@@ -30,7 +30,7 @@ from waterclock.ledger.read.kept_at_sources import KEPT, LET_GO
 from waterclock.planner.plan import Group
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.read import frame_of_version
-from waterclock.storage.slices.sieve import is_hidden
+from waterclock.storage.slices.row_filter import is_hidden
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,7 +15,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Table
 from waterclock.flow.schema_changes import OnSchemaChange, SchemaChange
 from waterclock.spark_sql import column_name, quote_name
-from waterclock.storage.slices.sieve import is_hidden
+from waterclock.storage.slices.row_filter import is_hidden
 from waterclock.storage.types import sql_type
 from waterclock.timelabel.label import TIMELABEL, label_of
 

@@ -1,6 +1,6 @@
 """Finds the earlier windows that a collect with LOOKBACK reads again, and those whose rows changed.
 
-For a source that reports changed windows itself (CHANGED), see `looks`.
+For a source that reports changed windows itself (CHANGED), see `change_scans`.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.records import Slice
 from waterclock.batches.schemas import SCHEMA
 from waterclock.connectors.interface import ArrivalCollector, Collected, Collector, Item, PositionCollector
+from waterclock.engine.collect.change_scans import CHANGED, LOOKED
 from waterclock.engine.collect.gathered import RECOMPUTED, Gathered
-from waterclock.engine.collect.looks import CHANGED, LOOKED
 from waterclock.engine.collect.positions import items_of
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -21,8 +21,8 @@ from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import Group
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.row_filter import UNREAD
 from waterclock.storage.slices.setting_aside import rows_as_they_came
-from waterclock.storage.slices.sieve import UNREAD
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:

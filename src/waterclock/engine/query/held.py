@@ -16,7 +16,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices, no_rows, table_schema
-from waterclock.storage.slices.sieve import ROW
+from waterclock.storage.slices.row_filter import ROW
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.spark_sql import sql_text
 from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.row_filter import FILE, FILE_ROW, INPUT, MASK, ROW
 from waterclock.storage.slices.setting_aside import aside_frame
-from waterclock.storage.slices.sieve import FILE, FILE_ROW, INPUT, MASK, ROW
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.rebuilding import is_moving, is_of_one_set
 from waterclock.dpl.adhoc import adhoc_query, tables_of
-from waterclock.dpl.query.asked_of import AskedOf, find_pushdown
+from waterclock.dpl.query.pushdown import AskedOf, find_pushdown
 from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.engine.damage import require_log, telling_damage
 from waterclock.engine.query.held import held_frame, helds
@@ -20,8 +20,8 @@ from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.hidden import with_hidden, without
 from waterclock.engine.reads.pin import build_empty_frame
-from waterclock.engine.spark.asking import build_query_frame
 from waterclock.engine.spark.errors import to_error
+from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean

@@ -10,11 +10,11 @@ from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.engine.query.views import with_views
 from waterclock.engine.workplace import Workplace
 from waterclock.ledger.ledger import Ledger
+from waterclock.planner.as_of_errors import may_lack, never_agreed, unknown_windows_error, unmade_windows_error
+from waterclock.planner.known_states import Conflict, Worlds, past_now
 from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import Ticks, read_tick
-from waterclock.planner.unanswered import may_lack, never_agreed, unknown_windows_error, unmade_windows_error
-from waterclock.planner.worlds import Conflict, Worlds, past_now
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 

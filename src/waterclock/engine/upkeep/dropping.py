@@ -7,7 +7,7 @@ from datetime import datetime
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.engine.batch.behind import drop_behind, labels_behind
-from waterclock.engine.batch.outside import keep_manifest
+from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import require_log
 from waterclock.engine.upkeep.holding import refuse_beside_rebuild
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED

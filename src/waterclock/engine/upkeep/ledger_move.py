@@ -8,7 +8,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ledger_there, nothing_to_export
-from waterclock.ledger.store.places import place_of, redact_url_text
+from waterclock.ledger.store.locations import place_of, redact_url_text
 
 
 @dataclass(frozen=True, slots=True)

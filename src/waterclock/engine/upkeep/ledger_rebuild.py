@@ -22,7 +22,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ledger_elsewhere, ledger_there
-from waterclock.ledger.store.places import place_of
+from waterclock.ledger.store.locations import place_of
 from waterclock.ledger.write.adopt import CommitRecord
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.exports import read_export

@@ -14,9 +14,9 @@ from typing import Any
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import put_claim_record, read_claim_record
-from waterclock.engine.batch.outside import keep_manifest
-from waterclock.engine.upkeep.beside import PLACE, Cut
+from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
+from waterclock.engine.upkeep.second_set import PLACE, Cut
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault

@@ -15,13 +15,13 @@ from datetime import datetime
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.engine.batch.claim_record import put_claim_record
-from waterclock.engine.batch.outside import keep_manifest
+from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import telling_damage
 from waterclock.engine.left_claims import left_claims
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.holding import refuse_beside_rebuild
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
-from waterclock.engine.upkeep.mend import (
+from waterclock.engine.upkeep.repair import (
     ask_again,
     find_slices,
     has_usable_log,

@@ -24,7 +24,10 @@ from waterclock.engine.left_claims import left_claims
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.runner import RunOutcome
 from waterclock.engine.runner_name import has_ended
-from waterclock.engine.upkeep.beside import (
+from waterclock.engine.upkeep.move_set import carry_on, prepare, publishes_declared_anew, unlink, write_down
+from waterclock.engine.upkeep.recut import pieces_of, recut, results_of, why_not
+from waterclock.engine.upkeep.repair import missing_column_error
+from waterclock.engine.upkeep.second_set import (
     PLACE,
     Cut,
     beside,
@@ -34,9 +37,6 @@ from waterclock.engine.upkeep.beside import (
     look_ahead,
     runner_beside,
 )
-from waterclock.engine.upkeep.mend import missing_column_error
-from waterclock.engine.upkeep.move_set import carry_on, prepare, publishes_declared_anew, unlink, write_down
-from waterclock.engine.upkeep.recut import pieces_of, recut, results_of, why_not
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, causes_of, raise_all
 from waterclock.faults import fault

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.batches.facts import BEGINNING, FOREVER
-from waterclock.engine.batch.outside import keep_manifest
+from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.left_claims import left_claims

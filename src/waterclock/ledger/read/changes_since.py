@@ -14,7 +14,7 @@ from waterclock.batches.facts import BEGINNING, FOREVER, History, InputFact, Rev
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.content import contents_of, weight
-from waterclock.ledger.read.ripple import Key, Span, find_dependent_batches
+from waterclock.ledger.read.dependents import Key, Span, find_dependent_batches
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import (
     IS_DONE,

@@ -34,8 +34,8 @@ from waterclock.batches.rebuilding import read_rebuilding
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.closings import closings_of, find_first_closing_ticks
 from waterclock.ledger.read.content import contents_of
+from waterclock.ledger.read.dependents import Key, find_dependent_batches
 from waterclock.ledger.read.inputs import IS_CURRENT
-from waterclock.ledger.read.ripple import Key, find_dependent_batches
 from waterclock.ledger.read.signatures import SIGNATURE, refused_among
 from waterclock.ledger.store.database import LedgerDatabase, pause_of
 from waterclock.ledger.store.schema import (

@@ -19,7 +19,7 @@ from waterclock.flow.folds import RECORD
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
-from waterclock.storage.slices.sieve import MISSING
+from waterclock.storage.slices.row_filter import MISSING
 from waterclock.storage.types import fields_of, schema_text, type_text, widen_schema
 from waterclock.temporal.bounds import can_begin_sql
 from waterclock.timelabel.label import TIMELABEL, label_of

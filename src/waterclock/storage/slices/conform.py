@@ -26,7 +26,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import cast_text, column_name, illegal_signs, quote_name, sql_text
-from waterclock.storage.slices.sieve import HIDDEN, UNREAD, UNREAD_AS, is_hidden
+from waterclock.storage.slices.row_filter import HIDDEN, UNREAD, UNREAD_AS, is_hidden
 from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
 from waterclock.temporal.instants import instant
 from waterclock.timelabel.label import TIMELABEL

@@ -17,7 +17,7 @@ from waterclock.filesystem import at, is_folder, make_folder, move_folder, remov
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import DataFile
-from waterclock.storage.slices.sieve import (
+from waterclock.storage.slices.row_filter import (
     ASIDE,
     BROKEN,
     DROPPED,

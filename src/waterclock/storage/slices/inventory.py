@@ -22,7 +22,7 @@ from waterclock.filesystem import (
 from waterclock.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import MANIFEST
-from waterclock.storage.slices.sieve import INPUTS_ASIDE
+from waterclock.storage.slices.row_filter import INPUTS_ASIDE
 from waterclock.timelabel.label import instant_of, label_of_hive_path
 
 _LEAF = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{INPUTS_ASIDE}/)?c=\d+)(?:$|(/.*))")

@@ -10,7 +10,7 @@ from typing import Any
 from waterclock.filesystem import at, link_file, make_folder, remove_folder
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
-from waterclock.storage.slices.sieve import QUARANTINE
+from waterclock.storage.slices.row_filter import QUARANTINE
 
 
 def link_slice(  # noqa: PLR0913 - each argument is a part of the new manifest

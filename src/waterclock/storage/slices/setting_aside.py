@@ -14,7 +14,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.digest import JSON_OPTIONS
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_files
-from waterclock.storage.slices.sieve import ASIDE, FILE, FILE_ROW, INPUT, MASK, ROW, UNREAD
+from waterclock.storage.slices.row_filter import ASIDE, FILE, FILE_ROW, INPUT, MASK, ROW, UNREAD
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:

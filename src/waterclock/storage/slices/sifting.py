@@ -15,7 +15,7 @@ from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL, row_hash_text
 from waterclock.storage.slices.manifest import DataFile
-from waterclock.storage.slices.sieve import (
+from waterclock.storage.slices.row_filter import (
     ASIDE,
     BROKEN,
     DROPPED,

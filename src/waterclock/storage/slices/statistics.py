@@ -17,7 +17,7 @@ from deltalake import Schema
 
 from waterclock.filesystem import files_below, look, readable, remove_file
 from waterclock.storage.slices.manifest import DataFile
-from waterclock.storage.slices.sieve import is_hidden
+from waterclock.storage.slices.row_filter import is_hidden
 
 # Spark uses the statistics of a table's first 32 leaves only
 _MOST_LEAVES = 32

@@ -37,7 +37,7 @@ from waterclock.storage.slices.input_sifting import SetAside
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.order_values import order_measures
 from waterclock.storage.slices.read import frame_of_slices
-from waterclock.storage.slices.sieve import (
+from waterclock.storage.slices.row_filter import (
     DROPPED,
     FATE,
     QUARANTINE,

@@ -9,7 +9,7 @@ from waterclock.flow.alerts import Severity
 from waterclock.operations.opening import OpenedProject, nothing_ran
 from waterclock.operations.reasons import need_reason_of_acknowledging
 from waterclock.operations.words import page_time
-from waterclock.ui.asking import PageQuery, Told
+from waterclock.ui.page_query import PageQuery, Told
 
 _LOOKS = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}
 

@@ -36,7 +36,7 @@ from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Plan, Status
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import PageQuery, Told, batch_address
+from waterclock.ui.page_query import PageQuery, Told, batch_address
 from waterclock.ui.pages.batches import has_failed, is_asked_for, is_begun, is_done, several, states_of
 from waterclock.ui.pages.pauses import build_resume_action
 from waterclock.ui.pages.quality import note_told

@@ -21,7 +21,7 @@ from waterclock.planner.label_states import LabelState, StatesIn, count_states, 
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import PageQuery, Told, batch_address
+from waterclock.ui.page_query import PageQuery, Told, batch_address
 
 _MOST_LISTED = 60
 _MOST_COUNTED = 1_000_000  # labels: some 0.7 s

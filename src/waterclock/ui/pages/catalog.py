@@ -10,7 +10,7 @@ from waterclock.operations.due import plan_of_due
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.ribbons import Ribbon, ribbons
-from waterclock.ui.asking import PageQuery, Told, table_address
+from waterclock.ui.page_query import PageQuery, Told, table_address
 from waterclock.ui.pages.grid import axis_of, fresh_words, piece_told
 
 _STRIP = 30  # labels in the strip next to each name

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from waterclock.operations.lineage import column_trees, columns_known
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.words import count_words
-from waterclock.ui.asking import PageQuery, Told, lineage_address, table_address
 from waterclock.ui.layout import Sizes, lay_out
+from waterclock.ui.page_query import PageQuery, Told, lineage_address, table_address
 from waterclock.ui.pages.lineage_drawing import corner
 
 if TYPE_CHECKING:

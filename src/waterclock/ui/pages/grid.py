@@ -25,7 +25,7 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import nominal_zone
-from waterclock.ui.asking import PageQuery, Told
+from waterclock.ui.page_query import PageQuery, Told
 
 NEWEST = 60  # columns shown without a label selection
 _MOST = 400  # columns of any grid

@@ -17,7 +17,7 @@ from waterclock.operations.words import count_words, local_label
 from waterclock.planner.label_states import LabelState
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import PageQuery, Told, query_address
+from waterclock.ui.page_query import PageQuery, Told, query_address
 
 _LONGEST = 120  # letters of a value that are shown
 

@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.words import local_range, page_time
-from waterclock.ui.asking import Told
+from waterclock.ui.page_query import Told
 
 _MOST = 50
 _MOST_LINES = 2_000  # of a statement that is compared with another: a tenth of a second

@@ -21,7 +21,7 @@ from waterclock.operations.silence import Silence, silence_words, silent
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words, page_time, short_label, span_words
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import PageQuery, Told, batch_address, table_address
+from waterclock.ui.page_query import PageQuery, Told, batch_address, table_address
 from waterclock.ui.pages.quality import tabs
 
 _MOST = 100

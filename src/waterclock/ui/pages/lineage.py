@@ -8,7 +8,7 @@ from waterclock.operations.opening import OpenedProject, one_table
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words
 from waterclock.selection import select
-from waterclock.ui.asking import PageQuery, Told, lineage_address
+from waterclock.ui.page_query import PageQuery, Told, lineage_address
 from waterclock.ui.pages.column_lineage import column_lineage
 from waterclock.ui.pages.grid import fresh_words
 from waterclock.ui.pages.lineage_drawing import LOUD, describe_drawing

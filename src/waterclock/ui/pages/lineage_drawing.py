@@ -13,8 +13,8 @@ from waterclock.operations.ribbons import RibbonPiece, ribbons
 from waterclock.operations.states import LOUDNESS, State
 from waterclock.operations.verdict import verdict
 from waterclock.operations.words import count_words, number_words, short_label
-from waterclock.ui.asking import PageQuery, Told, lineage_address, table_address
 from waterclock.ui.layout import Box, Sizes, lay_out
+from waterclock.ui.page_query import PageQuery, Told, lineage_address, table_address
 from waterclock.ui.pages.grid import axis_of, fresh_words, part_told
 from waterclock.ui.pages.lineage_scene import Scene
 

@@ -13,7 +13,7 @@ from waterclock.operations.states import State
 from waterclock.planner.plan import Plan
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
-from waterclock.ui.asking import PageQuery
+from waterclock.ui.page_query import PageQuery
 
 _FAR_FROM = 60  # tables, above which a box has only a name and a state
 _ROOTS = frozenset({State.FAILED, State.HELD})

@@ -7,7 +7,7 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.words import page_time
-from waterclock.ui.asking import Told
+from waterclock.ui.page_query import Told
 
 _MOST = 50
 

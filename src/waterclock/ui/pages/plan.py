@@ -12,7 +12,7 @@ from waterclock.operations.proposals import Proposal, Verb, decide, leaves_the_h
 from waterclock.operations.runners import alive
 from waterclock.operations.words import count_words, number_words, seconds_words, short_label
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import PageQuery, Told
+from waterclock.ui.page_query import PageQuery, Told
 
 _WORDS = {verb: verb.capitalize() for verb in Verb} | {Verb.BACKFILL: "Make"}
 _MOST = 10_000  # batches, the maximum for a plan computed interactively

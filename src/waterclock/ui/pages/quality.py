@@ -11,7 +11,7 @@ from waterclock.operations.states import State
 from waterclock.operations.suggested_rules import has_rules, suggested_rules
 from waterclock.operations.words import page_time, short_label
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import PageQuery, Told, batch_address, table_address
+from waterclock.ui.page_query import PageQuery, Told, batch_address, table_address
 
 NEWEST = 60
 

@@ -18,8 +18,8 @@ from waterclock.operations.answers import (
 )
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.words import number_words
-from waterclock.ui.asker import Asker
-from waterclock.ui.asking import PageQuery, Told
+from waterclock.ui.page_query import PageQuery, Told
+from waterclock.ui.query_queue import Asker
 
 LIMIT = 200  # rows shown on a page
 LIMIT_OF_FILE = 100_000

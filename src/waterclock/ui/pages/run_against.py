@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from waterclock.batches.audit_trail import RunClaim, RunRecord
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.words import seconds_words
-from waterclock.ui.asking import Told
+from waterclock.ui.page_query import Told
 
 _EARLIER = 100  # runs to search for the previous one
 _TRIED = 5  # of these, until one made a batch

@@ -17,7 +17,7 @@ from waterclock.operations.states import State
 from waterclock.operations.words import page_time, seconds_words, short_label
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import PageQuery, Told, batch_address
+from waterclock.ui.page_query import PageQuery, Told, batch_address
 from waterclock.ui.pages.pauses import describe_pause, paused_by_name
 from waterclock.ui.pages.run_against import run_before, side_by_side
 

@@ -25,7 +25,7 @@ from waterclock.operations.words import (
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import PageQuery, Told, batch_address, table_address
+from waterclock.ui.page_query import PageQuery, Told, batch_address, table_address
 from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
 from waterclock.ui.pages.held import describe_label_rows
 from waterclock.ui.pages.history import history

@@ -25,7 +25,7 @@ from waterclock.operations.rules_kept import RuleKept, filter_evaluated_batches,
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words, short_label
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Told, batch_address, quarantine_address
+from waterclock.ui.page_query import Told, batch_address, quarantine_address
 from waterclock.ui.pages.lag import in_time, title_of
 from waterclock.ui.pages.quality import NEWEST, rule_told
 

@@ -13,7 +13,7 @@ from waterclock.operations.verdict import verdict
 from waterclock.operations.words import likeness, short_label
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import PageQuery, Told, batch_address
+from waterclock.ui.page_query import PageQuery, Told, batch_address
 from waterclock.ui.pages.alerts import open_alerts
 from waterclock.ui.pages.grid import fresh_words, part_told
 

@@ -8,7 +8,7 @@ from waterclock.operations.opening import OpenedProject
 from waterclock.operations.schema_versions import OF_SIDE, change_words, list_schema_changes, versions_json
 from waterclock.operations.words import local_label, page_time
 from waterclock.timelabel.label import label_of
-from waterclock.ui.asking import Told, batch_address
+from waterclock.ui.page_query import Told, batch_address
 
 _MOST = 50
 

@@ -21,7 +21,7 @@ from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Column, Columns, Value
 from waterclock.flow.ladders import Rung, Unread
 from waterclock.flow.origins import IN_ROWS
-from waterclock.storage.slices.sieve import UNREAD
+from waterclock.storage.slices.row_filter import UNREAD
 from waterclock.testing.connectors import declared
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.scanning import scan
 from waterclock.flow.choices import Action
 from waterclock.flow.ladders import Rung, Unread
-from waterclock.storage.slices.sieve import UNREAD
+from waterclock.storage.slices.row_filter import UNREAD
 from waterclock.testing.connectors import declared
 
 if TYPE_CHECKING:

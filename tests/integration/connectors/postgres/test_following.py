@@ -11,7 +11,7 @@ from tests.postgres import asks_for_trust, drop_all_slots, needs_wal2json, serve
 from tests.replicas import FLOW, Replicated, past_all_windows
 from waterclock.connectors.postgres import following
 from waterclock.connectors.postgres.connector import PostgresCollector
-from waterclock.engine.batch.life import carry_out
+from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.upkeep.kept_at_sources import let_go, look_at_sources
 

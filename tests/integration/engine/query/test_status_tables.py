@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.dpl.query.asked_of import AskedOf
+from waterclock.dpl.query.pushdown import AskedOf
 from waterclock.engine.query import query as room
 from waterclock.engine.query.query import AnsweredQuery, query
 

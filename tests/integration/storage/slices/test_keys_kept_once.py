@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from waterclock.storage.slices.sieve import ASIDE, DROPPED, FATE, MASK, SET_ASIDE, STAYS, Mesh, Sieve, Through
+from waterclock.storage.slices.row_filter import ASIDE, DROPPED, FATE, MASK, SET_ASIDE, STAYS, Mesh, Sieve, Through
 from waterclock.storage.slices.sifting import sift
 
 if TYPE_CHECKING:

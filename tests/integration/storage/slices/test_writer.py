@@ -24,7 +24,7 @@ from waterclock.storage.slices import writer
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, no_rows, table_schema
-from waterclock.storage.slices.sieve import SET_ASIDE, Mesh, Sieve, Through
+from waterclock.storage.slices.row_filter import SET_ASIDE, Mesh, Sieve, Through
 from waterclock.storage.slices.sifting import sift
 from waterclock.storage.slices.writer import Written, write_slices
 from waterclock.storage.spark_settings import SESSION_CONFS

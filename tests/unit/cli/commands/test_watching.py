@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from tests.stocks import Stocks, make
 from tests.unit.cli.conftest import ask
-from waterclock.alerts.looking import RunSaid, tell
+from waterclock.alerts.checking import RunSaid, tell
 
 FLOW = """\
 CREATE CONNECTION shop TYPE files OPTIONS (path 'landing');

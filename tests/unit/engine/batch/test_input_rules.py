@@ -14,7 +14,7 @@ from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Flat, Read, Rule, Table
 from waterclock.flow.ladders import Ladder, Rung
 from waterclock.storage.slices.input_sifting import InputCounts
-from waterclock.storage.slices.sieve import SET_ASIDE, STAYS, Sifted
+from waterclock.storage.slices.row_filter import SET_ASIDE, STAYS, Sifted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,7 +10,7 @@ import pytest
 from tests.ledgers import day, table
 from tests.unit.engine.fakes import group, work_of
 from waterclock.connectors.interface import Collected
-from waterclock.engine.batch import life, make
+from waterclock.engine.batch import lifecycle, make
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.flow.choices import Kind
@@ -18,7 +18,7 @@ from waterclock.flow.choices import Kind
 
 def test_what_the_source_holds_is_ended_with_the_attempt() -> None:
     closed: list[bool] = []
-    attempt = life._Attempt(work_of([table("a.b")]), table("a.b"), group("a.b", 1), day(9))
+    attempt = lifecycle._Attempt(work_of([table("a.b")]), table("a.b"), group("a.b", 1), day(9))
     schema: Any = None
     attempt.made = MadeSlices([], schema, Notes(close=lambda: closed.append(True)))
     attempt.let_go()

@@ -10,7 +10,7 @@ from waterclock.flow.declarations import Column, Columns, Rule, Table
 from waterclock.flow.keys import KeyOrder, KeyStays
 from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.references import Reference
-from waterclock.storage.slices.sieve import DROPPED, SET_ASIDE, STAYS, Sifted
+from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, Sifted
 from waterclock.timelabel.duration import Duration
 
 ID = Column("id", SOMEWHERE, "BIGINT", is_key=True)

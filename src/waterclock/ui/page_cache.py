@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from datetime import datetime
 
 from waterclock.operations.opening import OpenedProject
-from waterclock.ui.asking import Told
+from waterclock.ui.page_query import Told
 
 _State = tuple[object, object, datetime]  # planner, snapshot, minute
 _MOST = 24  # pages of one state of the project; those of 500 tables take some 3 MB each

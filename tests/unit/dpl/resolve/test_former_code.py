@@ -8,7 +8,7 @@ import pytest
 
 from tests.language.cases import CAPABILITIES
 from waterclock.dpl.project import load_project
-from waterclock.dpl.resolve.code_before import text_before
+from waterclock.dpl.resolve.former_code import text_before
 from waterclock.flow.declarations import Flow
 
 TOML = """[project]

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from waterclock.alerts.causes import CheckInput, RefusedBatch, SilentSource, build_alert_input
+from waterclock.alerts.decisions import decide
 from waterclock.alerts.sending import Lost, SendResult, send
-from waterclock.alerts.telling import decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import AlertsNow, KnownAlerts, TroubleKind
 from waterclock.errors import WaterclockError

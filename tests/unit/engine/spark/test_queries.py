@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from waterclock.engine.spark.asking import literal_of, with_values
+from waterclock.engine.spark.queries import literal_of, with_values
 
 
 @pytest.mark.parametrize(

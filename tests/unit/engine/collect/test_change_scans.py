@@ -7,7 +7,7 @@ from typing import Any
 from tests.ledgers import day
 from tests.unit.engine.collect.test_lookback import piece
 from waterclock.connectors.interface import ChangedWindows, Mark
-from waterclock.engine.collect.looks import LOOKED, Noted, marks_of, notes_of, read_note
+from waterclock.engine.collect.change_scans import LOOKED, Noted, marks_of, notes_of, read_note
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 

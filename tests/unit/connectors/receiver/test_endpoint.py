@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from waterclock.access_tokens import WrongTokens
-from waterclock.connectors.receiver.door import Door, RequestLimits, Stream
+from waterclock.connectors.receiver.endpoint import Door, RequestLimits, Stream
 from waterclock.connectors.receiver.writing import SyncFailedError
 
 METRICS = "t0ken-of-the-metrics"

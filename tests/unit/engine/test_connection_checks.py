@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine import connecting
-from waterclock.engine.connecting import Probe, probes
+from waterclock.engine import connection_checks
+from waterclock.engine.connection_checks import Probe, probes
 
 if TYPE_CHECKING:
     import pytest
@@ -35,7 +35,7 @@ connections.out = {{ path = "out.sqlite", create = true }}
 
 
 def tried(root: Path, monkeypatch: pytest.MonkeyPatch, *, publish: bool = True, ledger: str = "") -> dict[str, Probe]:
-    monkeypatch.setattr(connecting, "_spark", lambda _: "starts")
+    monkeypatch.setattr(connection_checks, "_spark", lambda _: "starts")
     (root / "flows").mkdir()
     (root / "flows" / "flow.dpl").write_text(FLOW)
     (root / "waterclock.toml").write_text(TOML.format(publish=str(publish).lower(), ledger=ledger))

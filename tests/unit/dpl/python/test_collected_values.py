@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.dpl.python.brought_values import CodeLooks, look_at
+from waterclock.dpl.python.collected_values import CodeLooks, look_at
 
 
 def look(folder: Path, body: str, *, more: str = "", helper: str = "") -> CodeLooks:

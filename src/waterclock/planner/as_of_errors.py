@@ -9,8 +9,8 @@ from waterclock.batches.facts import BatchStatus, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.planner.graph import Node
+from waterclock.planner.known_states import Conflict
 from waterclock.planner.ticks import Ticks
-from waterclock.planner.worlds import Conflict
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window

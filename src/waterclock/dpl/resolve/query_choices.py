@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from waterclock.dpl.query.columns_in_sight import Names, Output, names_of
 from waterclock.dpl.query.splice import list_reads
 from waterclock.dpl.query.type_families import Family
+from waterclock.dpl.query.visible_columns import Names, Output, names_of
 from waterclock.dpl.resolve.conditions import condition_of
 from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.views import queries_of

@@ -11,8 +11,8 @@ from waterclock.batches.facts import History, InputFact, LedgerSnapshot, Revisio
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.planner.graph import graph_of
+from waterclock.planner.known_states import INSTANT, Conflict, Worlds, past_now
 from waterclock.planner.planning import Planner
-from waterclock.planner.worlds import INSTANT, Conflict, Worlds, past_now
 from waterclock.timelabel.intervals import IntervalSet
 
 A = collect("a")

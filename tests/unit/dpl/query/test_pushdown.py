@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from waterclock.dpl.adhoc import adhoc_query
-from waterclock.dpl.query.asked_of import AskedCondition, find_pushdown
+from waterclock.dpl.query.pushdown import AskedCondition, find_pushdown
 from waterclock.flow.declarations import Flow
 
 TYPES = {"table": "STRING", "timelabel": "STRING", "rows": "BIGINT", "status": "STRING", "is_suspect": "BOOLEAN"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import CONNECTIONS, day
-from waterclock.cli.actions.listening import address_of, serve_health_endpoints
+from waterclock.cli.actions.health_server import address_of, serve_health_endpoints
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace

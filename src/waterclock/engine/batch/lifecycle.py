@@ -36,9 +36,9 @@ from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.batch.sieves import measures_of
 from waterclock.engine.batch.table_rules import table_findings
 from waterclock.engine.batch.takeover import record_if_committed
+from waterclock.engine.collect.change_scans import look_back
 from waterclock.engine.collect.linked import pin_link
 from waterclock.engine.collect.lookback import filter_changed_slices
-from waterclock.engine.collect.looks import look_back
 from waterclock.engine.collect.positions import owned_by_labels, ranges_of
 from waterclock.engine.damage import MENDED_ELSEWHERE, require_log
 from waterclock.engine.links import kept_inputs, linked_inputs
@@ -59,7 +59,7 @@ from waterclock.storage.commit.creation import create_table
 from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
-from waterclock.storage.slices.sieve import Sifted
+from waterclock.storage.slices.row_filter import Sifted
 from waterclock.storage.slices.writer import Written, write_slices
 from waterclock.timelabel.label import label_of
 
