@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -12,14 +12,12 @@ from waterclock.dpl.query.aggregates import NAMES
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.references import READS, VALUES
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, QuerySaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Function
-
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
 
 # functions for rules only, and a batch's own values, which are refused there with their own errors
 _OF_RULES = frozenset(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.statements import ModeSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import DELETES, OP_COLUMN, format_change_mark
@@ -14,9 +14,6 @@ from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.flow.ladders import Ladder
 from waterclock.spark_sql import quote_name
-
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
 
 _REMOVE = frozenset({Action.QUARANTINE, Action.DROP})
 

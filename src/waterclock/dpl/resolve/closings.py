@@ -14,9 +14,9 @@ from sqlglot.tokens import TokenType
 from waterclock.dpl.query.builtins import check_builtin_call
 from waterclock.dpl.query.determinism import nondeterministic
 from waterclock.dpl.query.now_texts import now_texts
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.literals import literal
 from waterclock.dpl.resolve.rules import has_aggregate
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.resolve.watermarks import AS_TIMESTAMP
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, Expression

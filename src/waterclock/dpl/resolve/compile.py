@@ -22,7 +22,7 @@ from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, settle_connections
 from waterclock.dpl.resolve.copies import refused_copies
 from waterclock.dpl.resolve.deadlines import RUNTIME, check_deadlines, is_by_watermark
-from waterclock.dpl.resolve.drafts import Draft, draft_of
+from waterclock.dpl.resolve.drafts import draft_of
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
 from waterclock.dpl.resolve.flats import Flats
@@ -46,6 +46,7 @@ from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.renames import check_renames, former_names
 from waterclock.dpl.resolve.rules import check_expression
 from waterclock.dpl.resolve.schemas import KnownColumns, Schemas
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.resolve.views import Queries, unknown_table
 from waterclock.dpl.resolve.watermarks import MARKS, check_marks, marks_of_step, with_marks
 from waterclock.dpl.syntax.cursor import unknown_variable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from waterclock.dpl.resolve.connections import Systems
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid
 from waterclock.errors import WaterclockError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.resolve.watermarks import watermark_of
 from waterclock.dpl.syntax.statements import DeadlineSaid, StatementKind, WatermarkSaid
 from waterclock.errors import WaterclockError

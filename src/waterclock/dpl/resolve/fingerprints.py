@@ -8,7 +8,6 @@ from typing import Any
 
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.former_code import (
     Names,
     draft_before,
@@ -19,6 +18,7 @@ from waterclock.dpl.resolve.former_code import (
     with_names,
 )
 from waterclock.dpl.resolve.hidden import describe_hidden
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
 from waterclock.flow.checks import every_rule, keeps_unread
 from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.resolve.views import unknown_table
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import EachSaid, OptionsSaid, Statement

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waterclock.dpl.query.hidden_columns import stars_without
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
@@ -14,7 +15,6 @@ from waterclock.flow.folds import Temporal
 from waterclock.flow.steps import STATE
 
 if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
     from waterclock.flow.declarations import Argument, Flat, Query
 
 

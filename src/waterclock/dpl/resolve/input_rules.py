@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.table_options import keeps_open_windows
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, RuleSaid

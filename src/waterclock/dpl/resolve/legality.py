@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from waterclock.dpl.resolve.checked_references import reference_span
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.idle_bounds import idle_key, looks_back_at_nothing, several_windows
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import checked_references

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.statements import BatchedSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
-
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
 
 
 def by_link(draft: Draft, unit: Unit, by: BatchedSaid, errors: list[WaterclockError]) -> BatchedSaid:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, ModeSaid, TemporalSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.folds import RECORD, Merge, Temporal
 from waterclock.timelabel.label import TIMELABEL
-
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
 
 _INSTANTS = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.statements import MeasureSaid
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.cadence import Cadence

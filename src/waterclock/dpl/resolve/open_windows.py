@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.fingerprints import digest
 from waterclock.dpl.resolve.table_options import OPEN_WINDOWS, keeps_open_windows
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError

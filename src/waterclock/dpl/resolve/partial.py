@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from waterclock.dpl.query.names_in_query import QueryNames
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind

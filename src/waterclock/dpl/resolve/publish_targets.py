@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from waterclock.dpl.resolve.connections import Systems
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.hidden import with_left_out
 from waterclock.dpl.resolve.merge_keys import settle_merge
 from waterclock.dpl.resolve.overwrites import overwrite_of, rule_of_overwrite
 from waterclock.dpl.resolve.published_columns import with_sent_keys
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.statements import Expression, ModeSaid, OptionsSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities

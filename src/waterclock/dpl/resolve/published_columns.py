@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, WINDOWED
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.folds import Merge
 from waterclock.flow.published import MadeAs, find_sent_name
-
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
 
 _OURS = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
 _BY_ROW = "each row is sent by itself, made of its own columns"

@@ -9,7 +9,7 @@ from waterclock.dpl.query.splice import list_reads
 from waterclock.dpl.query.type_families import Family
 from waterclock.dpl.query.visible_columns import Names, Output, names_of
 from waterclock.dpl.resolve.conditions import condition_of
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, WhenSaid

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from waterclock.dpl.query.names_in_query import QueryNames
 from waterclock.dpl.query.time_bounds import TimeBound, time_bounds
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.legality import fitting_span
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.statements import WatermarkSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, TableType

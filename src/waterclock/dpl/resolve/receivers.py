@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from waterclock.dpl.resolve.buckets import SpanOf
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Connection, Unit
-
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
 
 RECEIVER = "receiver"
 

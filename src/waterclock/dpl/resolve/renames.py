@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.former_code import Names
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.resolve.watermarks import MARKS
 from waterclock.dpl.syntax.statements import Statement, WasSaid
 from waterclock.errors import WaterclockError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.statements import DeadlineSaid
 from waterclock.errors import WaterclockError
@@ -13,7 +14,6 @@ from waterclock.timelabel.duration import Duration, parse_duration
 
 if TYPE_CHECKING:
     from waterclock.dpl.config.model import Config
-    from waterclock.dpl.resolve.drafts import Draft
 
 _LEAST_KEPT = timedelta(days=7)
 _SOME_DAY = datetime(2024, 3, 1, tzinfo=UTC)

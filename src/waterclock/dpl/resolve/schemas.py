@@ -13,12 +13,12 @@ from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.outputs import check_column_names, unstorable
 from waterclock.dpl.query.type_families import Family, family_of_type
 from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Names, Output, names_of, output_of
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.for_each import lacking_parameters
 from waterclock.dpl.resolve.input_rules import rules_of_inputs
 from waterclock.dpl.resolve.merge_keys import record_name
 from waterclock.dpl.resolve.query_choices import unlike
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import (

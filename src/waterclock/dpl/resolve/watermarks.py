@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import Draft
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText, Span, find_name
 from waterclock.dpl.syntax.statements import Clause, ColumnsSaid, Statement, StatementKind, WatermarkSaid
