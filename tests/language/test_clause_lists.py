@@ -10,22 +10,22 @@ EXPECTED = """\
 clauses of CREATE CONNECTION: OWNER, TAGS, COMMENT
 arguments of CREATE CONNECTION: type, options, owner, tags, comment
 arguments of CREATE FUNCTION: parameters, returns, return_
-clauses of CREATE VIEW: OWNER, TAGS, COMMENT, SHARED
+clauses of CREATE VIEW: SHARED, OWNER, TAGS, COMMENT
 arguments of CREATE VIEW: columns, shared, owner, tags, comment, as_
-clauses of COLLECT: EVERY, SCHEDULE, DELAY, ZONE, START, BY, EXPECT, RETAIN, KEEP VERSIONS, SEQUENTIAL, POOL, ON
-  RESTATE, OWNER, TAGS, COMMENT, AWAIT, WATERMARK, ON SCHEMA CHANGE, DEADLINE, RUNTIME, MEASURE, COMPATIBLE, WAS, FOR
-  EACH, APPEND, REPLACE, MERGE, TEMPORAL
+clauses of COLLECT: FOR EACH, EVERY, SCHEDULE, DELAY, ZONE, START, BY, AWAIT, EXPECT, MEASURE, SEQUENTIAL, POOL, ON
+  RESTATE, DEADLINE, RUNTIME, ON SCHEMA CHANGE, COMPATIBLE, WATERMARK, RETAIN, KEEP VERSIONS, WAS, OWNER, TAGS,
+  COMMENT, APPEND, REPLACE, MERGE, TEMPORAL
 arguments of COLLECT: regular, partitioned, columns, from_, options, for_each, every, schedule, delay, zone, start,
   by, await_, mode, expect, measure, sequential, pool, on_restate, deadline, runtime, on_schema_change, compatible,
   watermark, retain, keep_versions, was, owner, tags, comment
-clauses of TRANSFORM: EVERY, SCHEDULE, DELAY, ZONE, START, EXPECT, RETAIN, KEEP VERSIONS, SEQUENTIAL, POOL, ON
-  RESTATE, OWNER, TAGS, COMMENT, WHEN, WATERMARK, PARTIAL AFTER, CLOSE WHEN, MAX LATENESS, DEADLINE, RUNTIME, MEASURE,
-  COMPATIBLE, WAS, APPEND, REPLACE, MERGE, TEMPORAL
+clauses of TRANSFORM: EVERY, SCHEDULE, DELAY, ZONE, START, EXPECT, MEASURE, SEQUENTIAL, POOL, ON RESTATE, DEADLINE,
+  RUNTIME, PARTIAL AFTER, CLOSE WHEN, MAX LATENESS, COMPATIBLE, WATERMARK, RETAIN, KEEP VERSIONS, WAS, OWNER, TAGS,
+  COMMENT, WHEN, APPEND, REPLACE, MERGE, TEMPORAL
 arguments of TRANSFORM: regular, partitioned, columns, options, every, schedule, delay, zone, start, mode, expect,
   measure, sequential, pool, on_restate, deadline, runtime, partial_after, close_when, max_lateness, compatible,
   watermark, retain, keep_versions, was, owner, tags, comment, when, as_
-clauses of PUBLISH: EVERY, SCHEDULE, DELAY, ZONE, START, EXPECT, SEQUENTIAL, POOL, ON RESTATE, OWNER, TAGS, COMMENT,
-  DEADLINE, RUNTIME, MEASURE, APPEND, REPLACE, MERGE
+clauses of PUBLISH: EVERY, SCHEDULE, DELAY, ZONE, START, EXPECT, MEASURE, SEQUENTIAL, POOL, ON RESTATE, DEADLINE,
+  RUNTIME, OWNER, TAGS, COMMENT, APPEND, REPLACE, MERGE
 arguments of PUBLISH: columns, to, options, every, schedule, delay, zone, start, mode, expect, measure, sequential,
   pool, on_restate, deadline, runtime, owner, tags, comment
 """
