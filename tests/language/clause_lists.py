@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from waterclock.dpl.python.decorators import ARGUMENTS
-from waterclock.dpl.syntax.clause_table import clause_words
+from waterclock.dpl.syntax.clause_table import ARGUMENTS, clause_words
 from waterclock.dpl.syntax.statements import StatementKind
 
 _LIST = re.compile(r"(?<=takes ).+$", re.MULTILINE)

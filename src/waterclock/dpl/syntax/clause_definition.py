@@ -1,0 +1,70 @@
+"""Defines a clause of the language: its words, its statements, its reader, and its argument in Python."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import StatementKind
+
+ALL_STATEMENTS = frozenset(StatementKind)
+
+
+class ClauseForm(Enum):
+    """The forms of a clause's value.
+
+    `TEXT`: one string, which needs no quotes in Python. `FLAG`: no value. `LIST`: several values, in Python a list.
+    """
+
+    PLAIN = auto()
+    TEXT = auto()
+    FLAG = auto()
+    LIST = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClauseDefinition:
+    """One clause: everything that the parser and the Python API know of it.
+
+    - `starts`: the words that it begins with, if they are not its `word`. A positional part begins with none.
+    - `read`: the reader of its value. `checks_text`: for a TEXT, the check of an unquoted one in Python.
+    - `later`: the statements of which only a later release accepts it.
+    - `elsewhere`: the fix for a statement that does not accept it.
+    - `arguments`: its names in Python, if they differ from its word. `flags`: the values of those that are flags.
+    - `example`: the value of its argument in the fix of E251.
+    """
+
+    word: str
+    statements: frozenset[StatementKind]
+    read: Callable[[Cursor], Any] | None = None
+    starts: tuple[str, ...] = ()
+    is_positional: bool = False
+    form: ClauseForm = ClauseForm.PLAIN
+    checks_text: Callable[[str, Span], None] | None = None
+    is_repeatable: bool = False
+    later: frozenset[StatementKind] = frozenset()
+    elsewhere: Mapping[StatementKind, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    flags: Mapping[str, object] = field(default_factory=dict)
+    example: str = ""
+
+    @property
+    def is_later(self) -> bool:
+        """True if no statement accepts it in this release."""
+        return self.statements <= self.later
+
+    @property
+    def first_words(self) -> tuple[tuple[str, ...], ...]:
+        """The words that it can begin with; none for a positional part."""
+        return () if self.is_positional else tuple(tuple(start.split()) for start in self.starts or (self.word,))
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        """Its arguments in Python: its words joined by `_`, with a trailing `_` if Python reserves the word."""
+        name = self.word.lower().replace(" ", "_")
+        return self.arguments or (f"{name}_" if keyword.iskeyword(name) else name,)
