@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -21,7 +21,7 @@ from waterclock.dpl.resolve.closings import settle_closings
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, settle_connections
 from waterclock.dpl.resolve.copies import refused_copies
-from waterclock.dpl.resolve.deadlines import RUNTIME, check_deadlines, is_by_watermark
+from waterclock.dpl.resolve.deadlines import check_deadlines
 from waterclock.dpl.resolve.drafts import draft_of
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
@@ -46,9 +46,9 @@ from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.renames import check_renames, former_names
 from waterclock.dpl.resolve.rules import check_expression
 from waterclock.dpl.resolve.schemas import KnownColumns, Schemas
-from waterclock.dpl.resolve.unresolved import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import Queries, unknown_table
-from waterclock.dpl.resolve.watermarks import MARKS, check_marks, marks_of_step, with_marks
+from waterclock.dpl.resolve.watermarks import check_marks, marks_of_step, with_marks
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import FunctionSaid, ModeSaid, QuerySaid, Statement, StatementKind
@@ -57,12 +57,8 @@ from waterclock.flow.about import About
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.checks import every_rule
 from waterclock.flow.choices import Kind, ReadKind
-from waterclock.flow.compatibility import Compatibility
-from waterclock.flow.declarations import Argument, Columns, Flow, Function, Query, Read, Table, View
+from waterclock.flow.declarations import Argument, Columns, Flow, Function, Query, Read, Table, TableDeclaration, View
 from waterclock.flow.graph import order_of
-from waterclock.flow.late_rows import LateRows
-from waterclock.flow.watermarks import Watermark
-from waterclock.timelabel.duration import Duration
 
 _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
@@ -92,7 +88,7 @@ class _Compiler:
     capabilities: Mapping[str, Capabilities]
     known: KnownColumns
     errors: list[WaterclockError]
-    drafts: dict[str, Draft] = field(default_factory=dict)
+    drafts: dict[str, UnresolvedTable] = field(default_factory=dict)
     spans: dict[tuple[str, Read], Span] = field(default_factory=dict)
     view_columns: dict[str, Columns] = field(default_factory=dict)
 
@@ -166,13 +162,13 @@ class _Compiler:
             statement.span.place,
         )
 
-    def _publishes(self, systems: Systems) -> dict[str, Draft]:
-        publishes: dict[str, Draft] = {}
+    def _publishes(self, systems: Systems) -> dict[str, UnresolvedTable]:
+        publishes: dict[str, UnresolvedTable] = {}
         for statement in self.statements:
             if statement.kind is not StatementKind.PUBLISH:
                 continue
             draft = draft_of(statement, self.config, systems, self.errors)
-            if draft.destination is None:
+            if draft.declared.destination is None:
                 continue
             first = self.drafts.get(draft.name) or publishes.get(draft.name)
             if first is not None:
@@ -188,22 +184,23 @@ class _Compiler:
             publishes[draft.name] = draft
         return publishes
 
-    def _resolve_reads(self, draft: Draft, queries: Queries) -> None:
+    def _resolve_reads(self, draft: UnresolvedTable, queries: Queries) -> None:
         statement = draft.statement
         if statement.function is not None:
             self._python_reads(draft, queries)
             return
         known = len(self.errors)
-        draft.query = queries.of_statement(statement)
+        query = queries.of_statement(statement)
+        draft.declared = replace(draft.declared, query=query)
         if statement.clause(KEEPS_LATE) is not None:
             del self.errors[known:]  # the table whose late rows it keeps has the same query, and reports its errors
         draft.is_incomplete = statement.name in queries.incomplete
-        if draft.query is None:
+        if query is None:
             self._has_query(statement)
             return
-        draft.reads = list_reads(draft.query)
-        draft.query_variables = variables_of(draft.query)
-        self._note_spans(draft, draft.query, queries, None)
+        draft.declared = replace(draft.declared, reads=list_reads(query))
+        draft.query_variables = variables_of(query)
+        self._note_spans(draft, query, queries, None)
 
     def _has_query(self, statement: Statement) -> None:
         if statement.clause("AS") is None and not statement.failed:
@@ -211,7 +208,7 @@ class _Compiler:
                 statement.span.refuse("E233", f"{statement.name} has no query", fix="end it with AS SELECT ...")
             )
 
-    def _note_spans(self, draft: Draft, query: Query, queries: Queries, outer: Span | None) -> None:
+    def _note_spans(self, draft: UnresolvedTable, query: Query, queries: Queries, outer: Span | None) -> None:
         """Record the span of each read; a read inside of a view gets the span of the view's name in the table."""
         whole = draft.statement.value("AS", QuerySaid)
         saids = [part.span for part, _ in queries.found[draft.name].branches] or ([whole.span] if whole else [])
@@ -223,7 +220,7 @@ class _Compiler:
                 if reference.view is not None:
                     self._note_spans(draft, reference.view, queries, span)
 
-    def _python_reads(self, draft: Draft, queries: Queries) -> None:
+    def _python_reads(self, draft: UnresolvedTable, queries: Queries) -> None:
         function = draft.statement.function
         if function is None:
             return
@@ -243,11 +240,11 @@ class _Compiler:
                 self.spans.setdefault((draft.name, read), span)
             if argument.variable is not None and argument.variable not in self.config.variables:
                 self.errors.append(unknown_variable(argument.variable, span, self.config.variables))
-        draft.function = replace(function, arguments=tuple(arguments))
-        draft.reads = tuple(reads)
+        draft.declared = replace(draft.declared, function=replace(function, arguments=tuple(arguments)))
+        draft.declared = replace(draft.declared, reads=tuple(reads))
         draft.query_variables = tuple(sorted(variables))
 
-    def _argument(self, draft: Draft, argument: Argument, span: Span, queries: Queries) -> Argument:
+    def _argument(self, draft: UnresolvedTable, argument: Argument, span: Span, queries: Queries) -> Argument:
         if argument.flat is not None:
             said = argument.flat
             at = FoundTable(
@@ -277,7 +274,7 @@ class _Compiler:
         placed = replace(reference, start=start, end=len(text), alias=name.split(".")[1], alias_at=len(text))
         return replace(argument, read=None, query=Query(text, span.place, (placed,)))
 
-    def _publish_reads(self, draft: Draft, queries: Queries, systems: Systems) -> None:
+    def _publish_reads(self, draft: UnresolvedTable, queries: Queries, systems: Systems) -> None:
         name = draft.statement.name
         table = self.drafts.get(name)
         if table is None:
@@ -294,14 +291,14 @@ class _Compiler:
             else:
                 self.errors.append(unknown_table(name, draft.span, queries.tables, queries.tables))
             return
-        draft.reads = (Read(name),)
+        draft.declared = replace(draft.declared, reads=(Read(name),))
         self.spans[draft.name, Read(name)] = draft.span
         settle_publish(draft, table, systems, self.config.variables, self.errors)
 
     def _references(self, queries: Queries) -> None:
         """Check the tables that columns refer to. An unchecked reference is no read; a checked one reads the parent."""
         for draft in self.drafts.values():
-            for column in draft.columns.named:
+            for column in draft.declared.columns.named:
                 target = column.references
                 if target is None:
                     continue
@@ -329,11 +326,13 @@ class _Compiler:
                         span = Span(expression.span.source, start, start + len(name) + 1)
                         self.errors.append(unknown_variable(name, span, known))
 
-    def _upstream_first(self) -> Iterable[Draft]:
+    def _upstream_first(self) -> Iterable[UnresolvedTable]:
         """Return the drafts upstream first; in their own order if there are circles, which are reported."""
         names = {
             name: [
-                read.table for read in draft.reads if read.kind is not ReadKind.PREVIOUS and read.table in self.drafts
+                read.table
+                for read in draft.declared.reads
+                if read.kind is not ReadKind.PREVIOUS and read.table in self.drafts
             ]
             for name, draft in self.drafts.items()
         }
@@ -365,60 +364,30 @@ class _Compiler:
         )
 
     def _table(
-        self, draft: Draft, texts: Mapping[str, str], functions: Mapping[str, Function], queries: Queries, names: Names
+        self,
+        draft: UnresolvedTable,
+        texts: Mapping[str, str],
+        functions: Mapping[str, Function],
+        queries: Queries,
+        names: Names,
     ) -> Table:
         if draft.cadence is None:
             raise ValueError(f"{draft.name} has no cadence")
-        used = {draft.statement.name: texts[draft.statement.name]} if draft.query is not None else {}
-        if draft.query is not None or draft.function is not None:
+        used = {draft.statement.name: texts[draft.statement.name]} if draft.declared.query is not None else {}
+        if draft.declared.query is not None or draft.declared.function is not None:
             used |= {name: texts[name] for name in self._views_of(draft, queries)}
         draft.functions = frozenset(_list_called_functions([*used.values(), *_header(draft)], functions))
         code = partial(fingerprint_of, draft, queries=used, functions=functions, variables=self.config.variables)
         fingerprint, before = code(), code(before=names) if names else ""
         return Table(
-            name=draft.name,
-            kind=draft.kind,
-            type=draft.type,
-            mode=draft.mode,
+            **{each.name: getattr(draft.declared, each.name) for each in fields(TableDeclaration)},
             cadence=draft.cadence,
-            place=draft.span.place,
-            start=draft.start,
-            columns=draft.columns,
-            fold=draft.fold,
-            rules=draft.rules,
-            input_rules=draft.input_rules,
-            retain=draft.retain,
-            keep_versions=draft.keep_versions,
-            manifest=draft.manifest,
-            pool=draft.pool,
-            is_sequential=draft.statement.clause("SEQUENTIAL") is not None,
-            on_restate=draft.on_restate,
-            partial_after=draft.statement.value("PARTIAL AFTER", Duration),
-            deadline=draft.deadline,
-            is_by_watermark=is_by_watermark(draft),
-            runtime=draft.statement.value(RUNTIME, Duration),
-            closes=draft.closes,
-            compatible=draft.statement.value("COMPATIBLE", Compatibility),
-            about=draft.about,
-            reads=draft.reads,
-            source=draft.source,
-            query=draft.query,
-            choices=draft.choices,
-            function=draft.function,
-            destination=draft.destination,
-            marks=draft.statement.value(MARKS, Watermark),
-            late_rows=draft.statement.value(KEEPS_LATE, LateRows),
-            where=draft.where,
-            order=draft.order,
-            measures=draft.measures,
-            is_profiled=draft.is_profiled,
-            offline=draft.offline,
             was=names.get(draft.name),
             fingerprint=fingerprint,
             code_before=before if before != fingerprint else "",
         )
 
-    def _views_of(self, draft: Draft, queries: Queries) -> list[str]:
+    def _views_of(self, draft: UnresolvedTable, queries: Queries) -> list[str]:
         """List the views that a table depends on, directly and through others."""
         found: dict[str, None] = {}
         names = [table.name for table in queries.found[draft.name].tables] if draft.name in queries.found else []
@@ -470,13 +439,13 @@ def _expressions(statement: Statement) -> Iterable[Any]:
             yield clause.value.body
 
 
-def _header(draft: Draft) -> list[str]:
+def _header(draft: UnresolvedTable) -> list[str]:
     """Return the names and signs of the header's expressions, in capitals, like `canonical` for a query."""
-    texts = [rule.expression for rule in every_rule(draft)]
-    texts += [column.ends.made_as for column in draft.columns.named if column.ends and column.ends.made_as]
-    texts += [column.made_as.expression for column in draft.columns.named if column.made_as]
-    if draft.fold is not None and draft.fold.delete_when:
-        texts.append(draft.fold.delete_when)
+    texts = [rule.expression for rule in every_rule(draft.declared)]
+    texts += [column.ends.made_as for column in draft.declared.columns.named if column.ends and column.ends.made_as]
+    texts += [column.made_as.expression for column in draft.declared.columns.named if column.made_as]
+    if draft.declared.fold is not None and draft.declared.fold.delete_when:
+        texts.append(draft.declared.fold.delete_when)
     return [_SEPARATOR.join(re.findall(r"\w+", text.upper())) for text in texts]
 
 

@@ -11,8 +11,10 @@ from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.changes import by_changes, refused_changes, with_op
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
+from waterclock.dpl.resolve.deadlines import RUNTIME, is_by_watermark
 from waterclock.dpl.resolve.for_each_clause import each_of
 from waterclock.dpl.resolve.hidden import hidden_keys, with_hidden_rules, with_hidden_untracked
+from waterclock.dpl.resolve.late_rows import KEEPS_LATE
 from waterclock.dpl.resolve.links import by_link
 from waterclock.dpl.resolve.lookbacks import resolve_changed
 from waterclock.dpl.resolve.measures import measures_of
@@ -22,7 +24,8 @@ from waterclock.dpl.resolve.receivers import check_stream
 from waterclock.dpl.resolve.retention import deadline_of, keep_versions_of, retain_of
 from waterclock.dpl.resolve.rules import is_parsed, rule_of, unread_of
 from waterclock.dpl.resolve.table_options import manifest_of
-from waterclock.dpl.resolve.unresolved import KINDS, Draft
+from waterclock.dpl.resolve.unresolved import KINDS, UnresolvedTable
+from waterclock.dpl.resolve.watermarks import MARKS
 from waterclock.dpl.syntax.statements import (
     BatchedSaid,
     ColumnSaid,
@@ -37,44 +40,79 @@ from waterclock.dpl.syntax.statements import (
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.about import About
 from waterclock.flow.choices import LINKED, Batching, Kind, Mode, OnRestate, TableType
-from waterclock.flow.declarations import Rule, Source, Unit
+from waterclock.flow.compatibility import Compatibility
+from waterclock.flow.declarations import Rule, Source, TableDeclaration, Unit
+from waterclock.flow.late_rows import LateRows
+from waterclock.flow.watermarks import Watermark
+from waterclock.timelabel.duration import Duration
 
 
-def draft_of(statement: Statement, config: Config, systems: Systems, errors: list[WaterclockError]) -> Draft:
+def draft_of(statement: Statement, config: Config, systems: Systems, errors: list[WaterclockError]) -> UnresolvedTable:
     """Create the draft of a table, with all parts that depend on no other table."""
-    kind = KINDS[statement.kind]
-    table_type = statement.value("TYPE OF TABLE", TableType) or TableType.REGULAR
-    draft = Draft(statement, statement.name, kind, table_type, function=statement.function)
-    draft.columns = columns_of(statement, config.variables, errors)
+    columns = columns_of(statement, config.variables, errors)
     rules = _rules(statement, config.variables, errors)
-    draft.rules = tuple(rule for rule in rules if not rule.of)
-    draft.input_rules = tuple(rule for rule in rules if rule.of)
+    measures, is_profiled, offline = measures_of(statement, config.variables, errors)
+    draft = UnresolvedTable(
+        statement,
+        TableDeclaration(
+            name=statement.name,
+            kind=KINDS[statement.kind],
+            type=statement.value("TYPE OF TABLE", TableType) or TableType.REGULAR,
+            place=statement.span.place,
+            columns=columns,
+            rules=tuple(rule for rule in rules if not rule.of),
+            input_rules=tuple(rule for rule in rules if rule.of),
+            is_sequential=statement.clause("SEQUENTIAL") is not None,
+            on_restate=_on_restate(statement, config),
+            partial_after=statement.value("PARTIAL AFTER", Duration),
+            is_by_watermark=is_by_watermark(statement),
+            runtime=statement.value(RUNTIME, Duration),
+            compatible=statement.value("COMPATIBLE", Compatibility),
+            about=_about(statement, config),
+            function=statement.function,
+            marks=statement.value(MARKS, Watermark),
+            late_rows=statement.value(KEEPS_LATE, LateRows),
+            measures=measures,
+            is_profiled=is_profiled,
+            offline=offline,
+        ),
+    )
     with_hidden_rules(draft)
-    draft.measures, draft.is_profiled, draft.offline = measures_of(statement, config.variables, errors)
-    draft.about = _about(draft, config)
-    draft.pool = _pool(draft, config, errors)
-    draft.on_restate = _on_restate(draft, config)
-    if kind is Kind.COLLECT:
-        draft.source = _source(draft, systems, errors)
-        if of_lines := _list_declared_rules(statement, of_lines=True):
-            capabilities = systems.of(draft.source.unit) if draft.source else None
-            draft.columns = replace(draft.columns, unread=unread_of(of_lines, capabilities, errors))
-        draft.columns = with_op(draft)
-    elif kind is Kind.TRANSFORM:
+    draft.declared = replace(draft.declared, pool=_pool(draft, config, errors))
+    if draft.kind is Kind.COLLECT:
+        _settle_source(draft, systems, errors)
+    elif draft.kind is Kind.TRANSFORM:
         errors.extend(refused_origins(statement, None))
-    if kind is Kind.PUBLISH:
-        draft.destination = _destination(draft, systems, errors)
-        draft.name = str(draft.destination) if draft.destination else statement.name
+    if draft.kind is Kind.PUBLISH:
+        unit = _destination(draft, systems, errors)
+        draft.declared = replace(draft.declared, destination=unit, name=str(unit) if unit else statement.name)
     else:
         _settle_mode(draft, config.variables, errors)
-        draft.retain = retain_of(draft, config, errors)
-        draft.keep_versions = keep_versions_of(draft, config, errors)
-        options = statement.value("OPTIONS", OptionsSaid)
-        draft.manifest = manifest_of(options)
-        if kind is Kind.TRANSFORM and options is not None:
-            check_table_options(options, errors)
-    draft.deadline = deadline_of(draft, config, errors)  # by its name, which for a publish is that of its unit
+        _settle_keeping(draft, config, errors)
+    # by the table's name, which for a publish is that of its unit
+    draft.declared = replace(draft.declared, deadline=deadline_of(draft, config, errors))
     return draft
+
+
+def _settle_source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> None:
+    source = _source(draft, systems, errors)
+    draft.declared = replace(draft.declared, source=source)
+    if of_lines := _list_declared_rules(draft.statement, of_lines=True):
+        unread = unread_of(of_lines, systems.of(source.unit) if source else None, errors)
+        draft.declared = replace(draft.declared, columns=replace(draft.declared.columns, unread=unread))
+    draft.declared = replace(draft.declared, columns=with_op(draft))
+
+
+def _settle_keeping(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> None:
+    options = draft.statement.value("OPTIONS", OptionsSaid)
+    draft.declared = replace(
+        draft.declared,
+        retain=retain_of(draft, config, errors),
+        keep_versions=keep_versions_of(draft, config, errors),
+        manifest=manifest_of(options),
+    )
+    if draft.kind is Kind.TRANSFORM and options is not None:
+        check_table_options(options, errors)
 
 
 def _list_declared_rules(statement: Statement, *, of_lines: bool) -> list[RuleSaid]:
@@ -105,8 +143,7 @@ def _resolve_column_rules(column: ColumnSaid) -> Iterable[Rule]:
     return [rule for rule in (rule_of(said, {}, [], in_column=True) for said in column.rules) if rule]
 
 
-def _about(draft: Draft, config: Config) -> About:
-    statement = draft.statement
+def _about(statement: Statement, config: Config) -> About:
     owner = statement.value("OWNER", str)
     tags = statement.value("TAGS", tuple)
     if owner is None:
@@ -118,7 +155,7 @@ def _about(draft: Draft, config: Config) -> About:
     return About(owner, tags, statement.value("COMMENT", str))
 
 
-def _pool(draft: Draft, config: Config, errors: list[WaterclockError]) -> str:
+def _pool(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> str:
     clause = draft.statement.clause("POOL")
     pool, span = (str(clause.value), clause.span) if clause else ("default", draft.span)
     if clause is None and (default := config.default(draft.statement.name, "pool")):
@@ -135,13 +172,13 @@ def _pool(draft: Draft, config: Config, errors: list[WaterclockError]) -> str:
     return pool
 
 
-def _on_restate(draft: Draft, config: Config) -> OnRestate:
-    default = config.default(draft.statement.name, "on_restate")
-    said = draft.statement.value("ON RESTATE", OnRestate)
+def _on_restate(statement: Statement, config: Config) -> OnRestate:
+    default = config.default(statement.name, "on_restate")
+    said = statement.value("ON RESTATE", OnRestate)
     return said or (OnRestate(default[0]) if default else OnRestate.RECOMPUTE)
 
 
-def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> Source | None:
+def _source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> Source | None:
     statement = draft.statement
     said = statement.value("FROM", UnitSaid)
     if said is None:
@@ -185,7 +222,7 @@ _BATCHINGS = {
 }
 
 
-def _destination(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> Unit | None:
+def _destination(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> Unit | None:
     said = draft.statement.value("TO", UnitSaid)
     if said is None:
         if not draft.statement.has_failed("TO"):
@@ -206,7 +243,7 @@ def _destination(draft: Draft, systems: Systems, errors: list[WaterclockError]) 
     return systems.unit(said, draft.statement.value("OPTIONS", OptionsSaid), errors, is_source=False)
 
 
-def _said_of_a_publish(draft: Draft, said: ModeSaid) -> Iterator[WaterclockError]:
+def _said_of_a_publish(draft: UnresolvedTable, said: ModeSaid) -> Iterator[WaterclockError]:
     """Report properties of a table's mode that only its publishes can have."""
     if said.mode is Mode.APPEND and said.order_by:
         yield draft.at("MODE").refuse(
@@ -224,18 +261,18 @@ def _said_of_a_publish(draft: Draft, said: ModeSaid) -> Iterator[WaterclockError
         )
 
 
-def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
+def _settle_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
     statement = draft.statement
     said = statement.value("MODE", ModeSaid)
-    is_partitioned = draft.type is TableType.PARTITIONED
-    batching = draft.source.batching if draft.source else None
+    is_partitioned = draft.declared.type is TableType.PARTITIONED
+    batching = draft.declared.source.batching if draft.declared.source else None
     if batching is Batching.CHANGES:
         refused = refused_changes(draft, said)
         errors.extend(refused)
         if refused:
             return
     if said is None:
-        draft.mode = Mode.APPEND if is_partitioned else Mode.REPLACE
+        draft.declared = replace(draft.declared, mode=Mode.APPEND if is_partitioned else Mode.REPLACE)
         by_row = {Batching.DATA_TIME, Batching.ARRIVAL_TIME, Batching.LABELS}
         must_say = batching in by_row and not is_partitioned
         if must_say and not statement.has_failed("MODE"):
@@ -250,7 +287,7 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
         if is_partitioned and batching in _WHOLE and not statement.has_failed("BY"):
             errors.append(_missing_by_error(draft, "is PARTITIONED"))
         return
-    draft.mode = said.mode
+    draft.declared = replace(draft.declared, mode=said.mode)
     errors.extend(_said_of_a_publish(draft, said))
     if is_partitioned and said.mode is not Mode.APPEND:
         errors.append(
@@ -264,11 +301,11 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
     elif batching in _WHOLE and said.mode not in _WHOLE[batching] and not statement.has_failed("BY"):
         errors.append(_missing_by_error(draft, f"says {said.mode.name}"))
     if said.mode is Mode.MERGE:
-        settle_merge(draft, said, draft.columns.keys, variables, errors)
+        settle_merge(draft, said, draft.declared.columns.keys, variables, errors)
     if said.mode is Mode.TEMPORAL:
         settle_temporal(draft, said, variables, errors)
     if batching is Batching.CHANGES:
-        draft.fold = by_changes(draft, said, errors)
+        draft.declared = replace(draft.declared, fold=by_changes(draft, said, errors))
     with_hidden_untracked(draft)
     errors.extend(hidden_keys(draft))
 
@@ -276,12 +313,12 @@ def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[Waterc
 _WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mode.REPLACE}}
 
 
-def _missing_by_error(draft: Draft, what: str) -> WaterclockError:
+def _missing_by_error(draft: UnresolvedTable, what: str) -> WaterclockError:
     return draft.at("MODE").refuse(
         "E226",
         f"{draft.name} {what}, and not what decides the window of a row",
         why="without a BY the source is taken whole, and REPLACEs what was there",
         fix="say BY DATA TIME timelabel, where that is a table of slices; a TRANSFORM of this one has any mode"
-        if draft.source and draft.source.batching is Batching.STATE
+        if draft.declared.source and draft.declared.source.batching is Batching.STATE
         else "say BY DATA TIME column or BY ARRIVAL TIME",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.dpl.resolve.unresolved import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import BatchedSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching
@@ -10,7 +10,7 @@ from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
 
-def by_link(draft: Draft, unit: Unit, by: BatchedSaid, errors: list[WaterclockError]) -> BatchedSaid:
+def by_link(draft: UnresolvedTable, unit: Unit, by: BatchedSaid, errors: list[WaterclockError]) -> BatchedSaid:
     """Return the resolved BY for a table of another project; report one that is not valid there."""
     if unit.query is None and len(unit.path.split(".")) != 2:
         errors.append(

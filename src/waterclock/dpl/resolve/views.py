@@ -136,7 +136,7 @@ class Queries:
     def list_hidden_columns(self, name: str) -> tuple[str, ...]:
         """Return the HIDDEN columns that readers of a table can name; none for a view."""
         draft = self.flats.drafts.get(name)
-        return draft.hidden_columns if draft is not None else ()
+        return draft.declared.hidden_columns if draft is not None else ()
 
     def _reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
         at = TableReference(found.start - base, found.end - base, found.alias, found.alias_at - base)
