@@ -222,9 +222,9 @@ def _columns(text: str) -> Columns:
         raise ProjectErrors([error]) from None
     return Columns(
         tuple(
-            Column(one.name, one.span.place, one.type)
+            Column(one.name, one.span.place, one.declared.type)
             if one.tells is None
-            else Column(IN_ROWS[one.tells.what], one.span.place, one.type, tells=one.tells.what)
+            else Column(IN_ROWS[one.tells.what], one.span.place, one.declared.type, tells=one.tells.what)
             for one in said.columns
         ),
         said.is_open,

@@ -233,7 +233,7 @@ class _Condition:
         """Report a watermark of a column known to contain no instants, as it is compared with window ends."""
         listed = self.drafts[table].statement.value("COLUMNS", ColumnsSaid) if table in self.drafts else None
         known = [] if listed is None else listed.columns
-        said = next((it.type for it in known if it.name.lower() == column.lower()), None)
+        said = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)
         if said is not None and said.upper() not in AS_TIMESTAMP:
             fix = f"declare it as {column} TIMESTAMP, or ask for max({column})"
             self._refuse(span, f"{column} of {table} is {said}, no TIMESTAMP", "a watermark is an instant", fix)

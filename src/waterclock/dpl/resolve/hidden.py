@@ -30,7 +30,7 @@ def check_hidden_column(column: ColumnSaid, kind: StatementKind) -> WaterclockEr
             why="such a list says which columns pass, and what it does not name goes nowhere",
             fix=f"leave {column.name} out of the list, or HIDDEN out of {column.name}",
         )
-    if column.is_key:
+    if column.declared.is_key:
         return _hidden_key(span, column.name)
     return None
 

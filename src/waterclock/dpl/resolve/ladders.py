@@ -35,9 +35,9 @@ def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
             )
         loose = loose_types(draft.declared)
         yield from (
-            not_yet(f"an ELSE behind {column.type}", column.span, fix="set aside by a rule on its fields")
+            not_yet(f"an ELSE behind {column.declared.type}", column.span, fix="set aside by a rule on its fields")
             for column in columns
-            if column.type and column.name.lower() in loose and is_nested(column.type)
+            if column.declared.type and column.name.lower() in loose and is_nested(column.declared.type)
         )
         if not marks_rows(draft.declared):
             continue
@@ -96,7 +96,11 @@ def _check_duplicate_rules(columns: Iterable[ColumnSaid]) -> Iterator[Waterclock
 
 
 def _of_key(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
-    ladders = [(column.else_of_key, column.span) for column in columns if column.is_key and column.else_of_key]
+    ladders = [
+        (column.declared.else_of_key, column.span)
+        for column in columns
+        if column.declared.is_key and column.declared.else_of_key
+    ]
     for ladder, span in ladders[1:]:
         if ladder != ladders[0][0]:
             yield span.refuse(
@@ -123,7 +127,9 @@ def _of_fold(draft: UnresolvedTable, columns: Iterable[ColumnSaid]) -> Iterator[
     """Report a ladder that admits rows without a key to a table that needs one, with a warning or when released."""
     keys = {key.lower() for key in draft.declared.fold.keys} if draft.declared.fold else set()
     for column in columns:
-        first = next((ladder[0].action for ladder in (column.else_of_null, column.else_of_key) if ladder), None)
+        first = next(
+            (ladder[0].action for ladder in (column.declared.else_of_null, column.declared.else_of_key) if ladder), None
+        )
         if column.name.lower() in keys and first in {Action.WARN, Action.HOLD}:
             yield column.span.refuse(
                 "E276",

@@ -172,10 +172,10 @@ def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[W
         is_time = lower == (temporal.at or "").lower()
         if lower in RECORD and not (is_time and lower == RECORD[0]):
             yield record_name(column.span, column.name, draft.name)
-        if is_time and column.type is not None and column.type.upper() not in _INSTANTS:
+        if is_time and column.declared.type is not None and column.declared.type.upper() not in _INSTANTS:
             yield column.span.refuse(
                 "E235",
-                f"the time {column.name} is of type {column.type}",
+                f"the time {column.name} is of type {column.declared.type}",
                 why="versions begin at instants; a date or a text is one only in a zone, which nobody has said",
                 fix=f"say {column.name} TIMESTAMP",
             )

@@ -61,7 +61,7 @@ def unlike(
                   and at.source is query.span.source]  # fmt: skip
         made.append(together(inside))
     listed = None if said is None or said.is_open else names_of(column.name for column in said.columns)
-    typed = {column.name.lower() for column in (said.columns if said else ()) if column.type}
+    typed = {column.name.lower() for column in (said.columns if said else ()) if column.declared.type}
     first = made[0]
     for query, output in zip(queries, made, strict=True):
         wanted = listed if listed is not None else first.names

@@ -222,7 +222,7 @@ class Schemas:
 
     def _check_reference(self, column: ColumnSaid, own: Names, table: str) -> Iterator[WaterclockError]:
         """Check the columns that a REFERENCES names: those of the other table, and the time in this one."""
-        target, span = column.references, column.references_span or column.span
+        target, span = column.declared.references, column.references_span or column.span
         if target is None:
             return
         known = self._tables.get(target.table)
@@ -300,7 +300,9 @@ def _list_closed_columns(statement: Statement) -> Names | None:
 def _declared_families(statement: Statement) -> dict[str, Family]:
     said = statement.value("COLUMNS", ColumnsSaid)
     return {
-        column.name.lower(): family_of_type(column.type) for column in (said.columns if said else ()) if column.type
+        column.name.lower(): family_of_type(column.declared.type)
+        for column in (said.columns if said else ())
+        if column.declared.type
     }
 
 

@@ -128,8 +128,8 @@ def _of_columns(statement: Statement, said: WatermarkSaid) -> Iterator[Watercloc
                 fix=did_you_mean(name, [column.name for column in listed.columns]) or f"add {name} to its columns",
             )
     time = known.get(said.column.lower())
-    if time is not None and time.type is not None and time.type.upper() not in AS_TIMESTAMP:
-        yield _no_time(find_name(said.column, clause.span), statement.name, time.name, time.type)
+    if time is not None and time.declared.type is not None and time.declared.type.upper() not in AS_TIMESTAMP:
+        yield _no_time(find_name(said.column, clause.span), statement.name, time.name, time.declared.type)
     if said.per and statement.value("TYPE OF TABLE", TableType) is not TableType.PARTITIONED:
         yield clause.span.refuse(
             "E255",

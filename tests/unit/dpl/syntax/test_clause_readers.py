@@ -76,7 +76,7 @@ def test_columns_need_no_brackets_of_their_own() -> None:
     for text in ("tailnum KEY, *", "(tailnum KEY, *)"):
         said = parse("COLUMNS", text)
         assert isinstance(said, ColumnsSaid)
-        assert [(column.name, column.is_key) for column in said.columns] == [("tailnum", True)]
+        assert [(column.name, column.declared.is_key) for column in said.columns] == [("tailnum", True)]
         assert said.is_open
 
 
