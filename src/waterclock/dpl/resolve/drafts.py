@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.collect_sources import settle_source
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
-from waterclock.dpl.resolve.deadlines import RUNTIME, is_by_watermark
+from waterclock.dpl.resolve.deadlines import is_by_watermark
 from waterclock.dpl.resolve.hidden import with_hidden_rules
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
 from waterclock.dpl.resolve.measures import measures_of
@@ -19,6 +20,7 @@ from waterclock.dpl.resolve.statement_rules import rules_of
 from waterclock.dpl.resolve.table_options import manifest_of
 from waterclock.dpl.resolve.unresolved import KINDS, UnresolvedTable
 from waterclock.dpl.resolve.watermarks import MARKS
+from waterclock.dpl.syntax.clause_table import BY_WORD
 from waterclock.dpl.syntax.statements import (
     OptionsSaid,
     Statement,
@@ -27,11 +29,9 @@ from waterclock.dpl.syntax.statements import (
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.about import About
 from waterclock.flow.choices import Kind, OnRestate, TableType
-from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.declarations import TableDeclaration, Unit
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.watermarks import Watermark
-from waterclock.timelabel.duration import Duration
 
 
 def draft_of(statement: Statement, config: Config, systems: Systems, errors: list[WaterclockError]) -> UnresolvedTable:
@@ -49,12 +49,8 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
             columns=columns,
             rules=tuple(rule for rule in rules if not rule.of),
             input_rules=tuple(rule for rule in rules if rule.of),
-            is_sequential=statement.clause("SEQUENTIAL") is not None,
             on_restate=_on_restate(statement, config),
-            partial_after=statement.value("PARTIAL AFTER", Duration),
             is_by_watermark=is_by_watermark(statement),
-            runtime=statement.value(RUNTIME, Duration),
-            compatible=statement.value("COMPATIBLE", Compatibility),
             about=_about(statement, config),
             function=statement.function,
             marks=statement.value(MARKS, Watermark),
@@ -62,6 +58,7 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
             measures=measures,
             is_profiled=is_profiled,
             offline=offline,
+            **_values_as_read(statement),
         ),
     )
     with_hidden_rules(draft)
@@ -79,6 +76,12 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     # by the table's name, which for a publish is that of its unit
     draft.declared = replace(draft.declared, deadline=deadline_of(draft, config, errors))
     return draft
+
+
+def _values_as_read(statement: Statement) -> dict[str, Any]:
+    """Return the fields of a table that are the values of its clauses."""
+    definitions = ((clause, BY_WORD.get(clause.word)) for clause in statement.clauses)
+    return {known.table_field: clause.value for clause, known in definitions if known is not None and known.table_field}
 
 
 def _settle_keeping(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> None:

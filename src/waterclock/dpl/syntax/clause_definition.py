@@ -35,6 +35,8 @@ class ClauseDefinition:
     - `read`: the reader of its value. `checks_text`: for a TEXT, the check of an unquoted one in Python.
     - `later`: the statements of which only a later release accepts it.
     - `elsewhere`: the fix for a statement that does not accept it.
+    - `table_field`: the field of a table's declaration that its value becomes as it is read; a flag becomes True. A
+      value that must be resolved has none: a module of `dpl/resolve` sets its field.
     - `arguments`: its names in Python, if they differ from its word. `flags`: the values of those that are flags.
     - `example`: the value of its argument in the fix of E251.
     """
@@ -49,6 +51,7 @@ class ClauseDefinition:
     is_repeatable: bool = False
     later: frozenset[StatementKind] = frozenset()
     elsewhere: Mapping[StatementKind, str] = field(default_factory=dict)
+    table_field: str = ""
     arguments: tuple[str, ...] = ()
     flags: Mapping[str, object] = field(default_factory=dict)
     example: str = ""

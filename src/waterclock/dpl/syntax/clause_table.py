@@ -108,16 +108,18 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         example="amount > 0",
     ),
     ClauseDefinition(word="MEASURE", statements=_TABLES, read=take_measures, form=ClauseForm.LIST, is_repeatable=True),
-    ClauseDefinition(word="SEQUENTIAL", statements=_TABLES, read=take_flag, form=ClauseForm.FLAG),
+    ClauseDefinition(
+        word="SEQUENTIAL", statements=_TABLES, read=take_flag, form=ClauseForm.FLAG, table_field="is_sequential"
+    ),
     ClauseDefinition(word="POOL", statements=_TABLES, read=take_pool),
     ClauseDefinition(word="ON RESTATE", statements=_TABLES, read=take_on_restate),
     ClauseDefinition(word="DEADLINE", statements=_TABLES, read=take_deadline),
-    ClauseDefinition(word="RUNTIME", statements=_TABLES, read=take_elapsed_time),
+    ClauseDefinition(word="RUNTIME", statements=_TABLES, read=take_elapsed_time, table_field="runtime"),
     ClauseDefinition(word="ON SCHEMA CHANGE", statements=_COLLECT, read=take_on_schema_change),
-    ClauseDefinition(word="PARTIAL AFTER", statements=_TRANSFORM, read=take_duration),
+    ClauseDefinition(word="PARTIAL AFTER", statements=_TRANSFORM, read=take_duration, table_field="partial_after"),
     ClauseDefinition(word="CLOSE WHEN", statements=_TRANSFORM, read=take_close_when),
     ClauseDefinition(word="MAX LATENESS", statements=_TRANSFORM, read=take_duration),
-    ClauseDefinition(word="COMPATIBLE", statements=_MADE, read=take_compatible),
+    ClauseDefinition(word="COMPATIBLE", statements=_MADE, read=take_compatible, table_field="compatible"),
     ClauseDefinition(word="WATERMARK", statements=_MADE, read=take_watermark, example="at 10 minutes"),
     ClauseDefinition(
         word="RETAIN",
