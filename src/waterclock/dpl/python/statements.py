@@ -93,7 +93,7 @@ class _CallReader:
         except WaterclockError as error:
             self.errors.append(error)
             failed.add("AS")
-        if all(call.arguments.get(flag) is True for flag in BY_WORD["TYPE OF TABLE"].flags):
+        if all(call.arguments.get(flag) is True for flag in BY_WORD["TYPE OF TABLE"].argument_names):
             self.errors.append(span.refuse("E207", "the type of the table is said twice", fix="say one of the two"))
         yield Statement(call.kind, name, span, tuple(clauses), function, frozenset(failed))
 
@@ -127,7 +127,7 @@ class _CallReader:
         if clause.form is ClauseForm.FLAG:
             if value is not True:
                 raise at.refuse("E251", f"{argument} is {value!r}, not True or False", fix=f"write {argument}=True")
-            yield Clause(word, clause.flags.get(argument, True), at)
+            yield Clause(word, next(it.flag for it in clause.python_arguments if it.name == argument), at)
         elif argument == "options" and isinstance(value, Mapping):
             yield Clause(word, self._options(call, value), at)
         elif argument == "when":

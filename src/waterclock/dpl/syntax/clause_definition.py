@@ -28,6 +28,19 @@ class ClauseForm(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PythonArgument:
+    """An argument of a clause in Python, with an example as it is written there.
+
+    `clause`: the words in the page of arguments, if they are not those of its name. `flag`: the value of a True.
+    """
+
+    name: str
+    example: str
+    clause: str = ""
+    flag: object = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClauseDefinition:
     """One clause: everything that the parser and the Python API know of it.
 
@@ -37,7 +50,8 @@ class ClauseDefinition:
     - `elsewhere`: the fix for a statement that does not accept it.
     - `table_field`: the field of a table's declaration that its value becomes as it is read; a flag becomes True. A
       value that must be resolved has none: a module of `dpl/resolve` sets its field.
-    - `arguments`: its names in Python, if they differ from its word. `flags`: the values of those that are flags.
+    - `arguments`: its arguments in Python, if it has several, or one of another name than its word.
+    - `shown_example`, `shown_clause`: the example and the words of its only argument in the page of arguments.
     - `example`: the value of its argument in the fix of E251.
     """
 
@@ -52,8 +66,9 @@ class ClauseDefinition:
     later: frozenset[StatementKind] = frozenset()
     elsewhere: Mapping[StatementKind, str] = field(default_factory=dict)
     table_field: str = ""
-    arguments: tuple[str, ...] = ()
-    flags: Mapping[str, object] = field(default_factory=dict)
+    arguments: tuple[PythonArgument, ...] = ()
+    shown_example: str = ""
+    shown_clause: str = ""
     example: str = ""
 
     @property
@@ -67,7 +82,13 @@ class ClauseDefinition:
         return () if self.is_positional else tuple(tuple(start.split()) for start in self.starts or (self.word,))
 
     @property
-    def argument_names(self) -> tuple[str, ...]:
-        """Its arguments in Python: its words joined by `_`, with a trailing `_` if Python reserves the word."""
+    def python_arguments(self) -> tuple[PythonArgument, ...]:
+        """Its arguments. The name of one is its words joined by `_`, with a trailing `_` if Python reserves it."""
         name = self.word.lower().replace(" ", "_")
-        return self.arguments or (f"{name}_" if keyword.iskeyword(name) else name,)
+        own = f"{name}_" if keyword.iskeyword(name) else name
+        return self.arguments or (PythonArgument(name=own, example=self.shown_example, clause=self.shown_clause),)
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        """The names of its arguments in Python."""
+        return tuple(argument.name for argument in self.python_arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from waterclock.dpl.syntax.clause_definition import ALL_STATEMENTS, ClauseDefinition, ClauseForm
+from waterclock.dpl.syntax.clause_definition import ALL_STATEMENTS, ClauseDefinition, ClauseForm, PythonArgument
 from waterclock.dpl.syntax.clause_readers import (
     check_zone,
     take_await,
@@ -46,54 +46,110 @@ _ALL = frozenset({C, T, P, V, X})
 
 DEFINITIONS: tuple[ClauseDefinition, ...] = (
     ClauseDefinition(
-        word="RETURN", statements=frozenset({F}), is_positional=True, arguments=("parameters", "returns", "return_")
+        word="TYPE", shown_example='"sqlite"', statements=frozenset({X}), read=take_connection_type, is_positional=True
     ),
-    ClauseDefinition(word="TYPE", statements=frozenset({X}), read=take_connection_type, is_positional=True),
+    ClauseDefinition(
+        word="RETURN",
+        statements=frozenset({F}),
+        is_positional=True,
+        arguments=(
+            PythonArgument(name="parameters", example='"cents BIGINT"', clause="(...)"),
+            PythonArgument(name="returns", example='"DECIMAL(16,2)"', clause="RETURNS"),
+            PythonArgument(name="return_", example='"cents / 100"', clause="RETURN"),
+        ),
+    ),
     ClauseDefinition(
         word="TYPE OF TABLE",
         statements=_MADE,
         is_positional=True,
         form=ClauseForm.FLAG,
-        arguments=("regular", "partitioned"),
-        flags={"regular": TableType.REGULAR, "partitioned": TableType.PARTITIONED},
+        arguments=(
+            PythonArgument(name="regular", example="True", flag=TableType.REGULAR),
+            PythonArgument(name="partitioned", example="True", flag=TableType.PARTITIONED),
+        ),
     ),
     ClauseDefinition(
         word="COLUMNS",
+        shown_example='"id KEY, *"',
+        shown_clause="(...)",
         statements=frozenset({V, C, T, P}),
         read=take_columns,
         is_positional=True,
-        arguments=("columns",),
         example="id KEY, *",
     ),
-    ClauseDefinition(word="FROM", statements=_COLLECT, read=take_unit, is_positional=True),
-    ClauseDefinition(word="TO", statements=_PUBLISH, read=take_unit, is_positional=True),
-    ClauseDefinition(word="OPTIONS", statements=frozenset({X, C, T, P}), read=take_options, is_positional=True),
-    ClauseDefinition(word="SHARED", statements=frozenset({V}), read=take_flag, form=ClauseForm.FLAG),
-    ClauseDefinition(word="FOR EACH", statements=_COLLECT, read=take_for_each, example="shop.orders"),
+    ClauseDefinition(
+        word="FROM", shown_example='"ops.planes"', statements=_COLLECT, read=take_unit, is_positional=True
+    ),
+    ClauseDefinition(
+        word="TO", shown_example='"ops.planes_seen"', statements=_PUBLISH, read=take_unit, is_positional=True
+    ),
+    ClauseDefinition(
+        word="OPTIONS",
+        shown_example='{"format": "csv"}',
+        statements=frozenset({X, C, T, P}),
+        read=take_options,
+        is_positional=True,
+    ),
+    ClauseDefinition(
+        word="SHARED", shown_example="True", statements=frozenset({V}), read=take_flag, form=ClauseForm.FLAG
+    ),
+    ClauseDefinition(
+        word="FOR EACH", shown_example='"shop.orders"', statements=_COLLECT, read=take_for_each, example="shop.orders"
+    ),
     ClauseDefinition(
         word="EVERY",
+        shown_example='"15 minutes"',
         statements=_TABLES,
         read=take_every,
         elsewhere={V: "a view has no batches: say TRANSFORM, or EVERY where it is read"},
         example="15 minutes",
     ),
-    ClauseDefinition(word="SCHEDULE", statements=_TABLES, read=take_text("a cron expression"), form=ClauseForm.TEXT),
-    ClauseDefinition(word="DELAY", statements=_TABLES, read=take_duration, example="10 minutes"),
-    ClauseDefinition(word="ZONE", statements=_TABLES, read=take_zone, form=ClauseForm.TEXT, checks_text=check_zone),
     ClauseDefinition(
-        word="START", statements=_TABLES, read=take_text("an instant"), form=ClauseForm.TEXT, example="2018-01-01"
+        word="SCHEDULE",
+        shown_example='"10 * * * *"',
+        statements=_TABLES,
+        read=take_text("a cron expression"),
+        form=ClauseForm.TEXT,
+    ),
+    ClauseDefinition(
+        word="DELAY", shown_example='"2 hours"', statements=_TABLES, read=take_duration, example="10 minutes"
+    ),
+    ClauseDefinition(
+        word="ZONE",
+        shown_example='"Europe/Berlin"',
+        statements=_TABLES,
+        read=take_zone,
+        form=ClauseForm.TEXT,
+        checks_text=check_zone,
+    ),
+    ClauseDefinition(
+        word="START",
+        shown_example='"2018-01-01"',
+        statements=_TABLES,
+        read=take_text("an instant"),
+        form=ClauseForm.TEXT,
+        example="2018-01-01",
     ),
     ClauseDefinition(
         word="BY",
+        shown_example='"data time updated_at lookback 3 days"',
         statements=_COLLECT,
         read=take_by,
         starts=("BY DATA", "BY ARRIVAL", "BY CHANGES"),
         elsewhere={T: "only a COLLECT puts rows into windows; a TRANSFORM says EVERY"},
         example="data time updated_at",
     ),
-    ClauseDefinition(word="AWAIT", statements=_COLLECT, read=take_await, example="'%Y/%m/%d/_SUCCESS' for 3 hours"),
+    ClauseDefinition(
+        word="AWAIT",
+        shown_example="\"'%Y/%m/%d/_SUCCESS' for 3 hours\"",
+        statements=_COLLECT,
+        read=take_await,
+        example="'%Y/%m/%d/_SUCCESS' for 3 hours",
+    ),
     ClauseDefinition(
         word="MODE",
+        shown_example='"merge on (id) order by at"',
+        shown_clause="APPEND, REPLACE, MERGE",
         statements=_TABLES,
         read=take_mode,
         starts=("APPEND", "REPLACE", "MERGE", "TEMPORAL"),
@@ -101,36 +157,78 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
     ),
     ClauseDefinition(
         word="EXPECT",
+        shown_example='["n > 0", "count(*) > 9 AS some ELSE WARN"]',
         statements=_TABLES,
         read=take_rules,
         form=ClauseForm.LIST,
         is_repeatable=True,
         example="amount > 0",
     ),
-    ClauseDefinition(word="MEASURE", statements=_TABLES, read=take_measures, form=ClauseForm.LIST, is_repeatable=True),
     ClauseDefinition(
-        word="SEQUENTIAL", statements=_TABLES, read=take_flag, form=ClauseForm.FLAG, table_field="is_sequential"
+        word="MEASURE",
+        shown_example='["PROFILE", "sum(n) AS total"]',
+        statements=_TABLES,
+        read=take_measures,
+        form=ClauseForm.LIST,
+        is_repeatable=True,
     ),
-    ClauseDefinition(word="POOL", statements=_TABLES, read=take_pool),
-    ClauseDefinition(word="ON RESTATE", statements=_TABLES, read=take_on_restate),
-    ClauseDefinition(word="DEADLINE", statements=_TABLES, read=take_deadline),
-    ClauseDefinition(word="RUNTIME", statements=_TABLES, read=take_elapsed_time, table_field="runtime"),
-    ClauseDefinition(word="ON SCHEMA CHANGE", statements=_COLLECT, read=take_on_schema_change),
-    ClauseDefinition(word="PARTIAL AFTER", statements=_TRANSFORM, read=take_duration, table_field="partial_after"),
-    ClauseDefinition(word="CLOSE WHEN", statements=_TRANSFORM, read=take_close_when),
-    ClauseDefinition(word="MAX LATENESS", statements=_TRANSFORM, read=take_duration),
-    ClauseDefinition(word="COMPATIBLE", statements=_MADE, read=take_compatible, table_field="compatible"),
-    ClauseDefinition(word="WATERMARK", statements=_MADE, read=take_watermark, example="at 10 minutes"),
+    ClauseDefinition(
+        word="SEQUENTIAL",
+        shown_example="True",
+        statements=_TABLES,
+        read=take_flag,
+        form=ClauseForm.FLAG,
+        table_field="is_sequential",
+    ),
+    ClauseDefinition(word="POOL", shown_example='"heavy"', statements=_TABLES, read=take_pool),
+    ClauseDefinition(word="ON RESTATE", shown_example='"report"', statements=_TABLES, read=take_on_restate),
+    ClauseDefinition(word="DEADLINE", shown_example='"2 hours"', statements=_TABLES, read=take_deadline),
+    ClauseDefinition(
+        word="RUNTIME", shown_example='"20 minutes"', statements=_TABLES, read=take_elapsed_time, table_field="runtime"
+    ),
+    ClauseDefinition(word="ON SCHEMA CHANGE", shown_example='"add"', statements=_COLLECT, read=take_on_schema_change),
+    ClauseDefinition(
+        word="PARTIAL AFTER",
+        shown_example='"2 hours"',
+        statements=_TRANSFORM,
+        read=take_duration,
+        table_field="partial_after",
+    ),
+    ClauseDefinition(
+        word="CLOSE WHEN",
+        shown_example='"watermark(at, device) >= WINDOW_END()"',
+        statements=_TRANSFORM,
+        read=take_close_when,
+    ),
+    ClauseDefinition(word="MAX LATENESS", shown_example='"1 day"', statements=_TRANSFORM, read=take_duration),
+    ClauseDefinition(
+        word="COMPATIBLE",
+        shown_example='"backward transitive"',
+        statements=_MADE,
+        read=take_compatible,
+        table_field="compatible",
+    ),
+    ClauseDefinition(
+        word="WATERMARK",
+        shown_example='"at 10 minutes per (device)"',
+        statements=_MADE,
+        read=take_watermark,
+        example="at 10 minutes",
+    ),
     ClauseDefinition(
         word="RETAIN",
+        shown_example='"90 days"',
         statements=_MADE,
         read=take_duration,
         elsewhere={P: "say RETAIN where the table is made"},
         example="90 days",
     ),
-    ClauseDefinition(word="KEEP VERSIONS", statements=_MADE, read=take_duration, example="30 days"),
+    ClauseDefinition(
+        word="KEEP VERSIONS", shown_example='"30 days"', statements=_MADE, read=take_duration, example="30 days"
+    ),
     ClauseDefinition(
         word="WAS",
+        shown_example='"shop.daily"',
         statements=_MADE,
         read=take_was,
         elsewhere={
@@ -139,11 +237,42 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
             X: "give it its new name here, and wherever it is named",
         },
     ),
-    ClauseDefinition(word="OWNER", statements=_ALL, read=take_text("an owner"), form=ClauseForm.TEXT),
-    ClauseDefinition(word="TAGS", statements=_ALL, read=take_tags, form=ClauseForm.LIST, example="(a, b)"),
-    ClauseDefinition(word="COMMENT", statements=_ALL, read=take_text("a comment"), form=ClauseForm.TEXT),
-    ClauseDefinition(word="WHEN", statements=_TRANSFORM, read=take_when),
-    ClauseDefinition(word="AS", statements=frozenset({V, T}), is_positional=True, example="SELECT ..."),
+    ClauseDefinition(
+        word="OWNER",
+        shown_example='"ops@example.com"',
+        statements=_ALL,
+        read=take_text("an owner"),
+        form=ClauseForm.TEXT,
+    ),
+    ClauseDefinition(
+        word="TAGS",
+        shown_example='["web", "raw"]',
+        statements=_ALL,
+        read=take_tags,
+        form=ClauseForm.LIST,
+        example="(a, b)",
+    ),
+    ClauseDefinition(
+        word="COMMENT",
+        shown_example='"What arrives"',
+        statements=_ALL,
+        read=take_text("a comment"),
+        form=ClauseForm.TEXT,
+    ),
+    ClauseDefinition(
+        word="WHEN",
+        shown_example='[("WINDOW_START() < \'2024-01-01\'", "SELECT 1 AS one")]',
+        statements=_TRANSFORM,
+        read=take_when,
+    ),
+    ClauseDefinition(
+        word="AS",
+        shown_example='"SELECT 1 AS one"',
+        shown_clause="AS, ELSE AS",
+        statements=frozenset({V, T}),
+        is_positional=True,
+        example="SELECT ...",
+    ),
     ClauseDefinition(word="CONTINUOUS", statements=_MADE, later=ALL_STATEMENTS),
     ClauseDefinition(word="PARTITION BY", statements=_MADE, later=ALL_STATEMENTS),
     ClauseDefinition(word="CLUSTER BY", statements=_MADE, later=ALL_STATEMENTS),
