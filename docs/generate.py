@@ -28,6 +28,8 @@ from waterclock.connectors.receiver.connector import CAPABILITIES as RECEIVER
 from waterclock.connectors.rest.connector import CAPABILITIES as REST
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.connectors.waterclock.connector import CAPABILITIES as WATERCLOCK
+from waterclock.dpl.syntax.clause_table import DEFINITIONS
+from waterclock.dpl.syntax.statements import StatementKind
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.operations.json import JSON_VERSION
 from waterclock.ui.openapi import PARAMETERS, describe_api
@@ -359,6 +361,25 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def python_page() -> str:
+    """Return the page of declarations in Python, with its table of arguments made anew."""
+    page = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
+    start = page.index("| argument | clause |")
+    end = page.index("\n\n", start)
+    return page[:start] + "\n".join(_arguments()) + page[end:]
+
+
+def _arguments() -> Iterator[str]:
+    kinds = [kind for kind in StatementKind if kind is not StatementKind.GRANT]
+    yield f"| argument | clause | example | {' | '.join(kind.value.lower().split()[-1] for kind in kinds)} |"
+    yield f"|{'---|' * (3 + len(kinds))}"
+    for clause in DEFINITIONS:
+        marks = " ".join("| x" if kind in clause.statements - clause.later else "|" for kind in kinds)
+        for argument in clause.python_arguments if not clause.is_later else ():
+            words = argument.clause or argument.name.strip("_").replace("_", " ").upper()
+            yield f"| `{argument.name}` | {words} | `{argument.example}` {marks} |"
+
+
 def errors_page() -> str:
     """Every error code with what it means, by the layer that raises it."""
     lines = [
@@ -492,6 +513,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/connectors.md": connectors_page,
     "reference/errors.md": errors_page,
     "reference/json.md": json_page,
+    "reference/python.md": python_page,
 }
 
 
