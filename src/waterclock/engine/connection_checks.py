@@ -38,6 +38,11 @@ class Probe:
     seconds: float
     error: WaterclockError | None = None
 
+    @property
+    def is_ok(self) -> bool:
+        """Whether the system can be used."""
+        return self.error is None
+
 
 def probes(project: Project) -> Iterator[Probe]:
     """Test one system after the other, even if earlier ones failed. Spark is last because it takes seconds to start.

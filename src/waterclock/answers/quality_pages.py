@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from waterclock.ui.answers_common import Answer, Note, Part, Piece, Told
+from waterclock.answers.page_parts import Note, PageAnswer, PagePart, Part, Piece
+from waterclock.answers.watching import CollectSilence, LagOfTable, WatermarkProgress
 
 
-class RuleCounts(Told):
+class RuleCounts(PagePart):
     """The results of a rule in the newest batches of its table."""
 
     kept: int
@@ -18,7 +19,7 @@ class RuleCounts(Told):
     """The batches that failed because of the rule, or that it holds back."""
 
 
-class Rule(Told):
+class Rule(PagePart):
     """A rule over its newest batches."""
 
     table: str
@@ -33,7 +34,7 @@ class Rule(Told):
     note: Note | None
 
 
-class Suggested(Told):
+class Suggested(PagePart):
     """A suggested rule for a table that declares none."""
 
     table: str
@@ -43,14 +44,14 @@ class Suggested(Told):
     why: str
 
 
-class NamedRule(Told):
+class NamedRule(PagePart):
     """A rule by its name."""
 
     table: str
     rule: str
 
 
-class Quality(Answer):
+class Quality(PageAnswer):
     """Every rule, broken ones first."""
 
     rules: list[Rule]
@@ -75,7 +76,7 @@ class RuleOfTable(Rule):
     """The address of a query for the quarantined rows."""
 
 
-class Point(Told):
+class Point(PagePart):
     """A measure of one batch, and its usual value by the batches before it."""
 
     label: str
@@ -87,7 +88,7 @@ class Point(Told):
     """The upper bound of its rules. `low`, `usual` and `high` are null without such rules or without enough history."""
 
 
-class Broken(Told):
+class Broken(PagePart):
     """A batch in which rules on a measure failed."""
 
     label: str
@@ -96,7 +97,7 @@ class Broken(Told):
     address: str
 
 
-class MeasureOverTime(Told):
+class MeasureOverTime(PagePart):
     """A measure in the newest batches of its table."""
 
     name: str
@@ -109,7 +110,7 @@ class MeasureOverTime(Told):
     """Newest first."""
 
 
-class Profiled(Told):
+class Profiled(PagePart):
     """The counts of PROFILE for a column in the newest batch."""
 
     column: str
@@ -121,7 +122,7 @@ class Profiled(Told):
     """By batch, oldest first; null if it was not counted, or if there are no rows."""
 
 
-class WentAside(Told):
+class WentAside(PagePart):
     """The quarantined and dropped rows of a batch."""
 
     label: str
@@ -134,7 +135,7 @@ class WentAside(Told):
     address: str
 
 
-class Cause(Told):
+class Cause(PagePart):
     """The most upstream batch that windows wait for."""
 
     table: str
@@ -144,18 +145,7 @@ class Cause(Told):
     address: str
 
 
-class ByWatermark(Told):
-    """How far rows have come by their own time, with the newest window for which that is known."""
-
-    watermark: str | None
-    """None before the first row."""
-    slowest: dict[str, Any] | None
-    """The part that is furthest behind, by the columns of PER."""
-    behind: float | None
-    """How far the newest row of that part is behind the window's end, in seconds."""
-
-
-class Deadline(Told):
+class Deadline(PagePart):
     """Windows of a table in the same situation with regard to its DEADLINE or RUNTIME, with the same cause."""
 
     table: str
@@ -168,51 +158,29 @@ class Deadline(Told):
     seconds: float
     """The usual duration of the oldest window's remaining work, or how long it took."""
     fresh_to: str | None
-    by_watermark: ByWatermark | None
+    by_watermark: WatermarkProgress | None
     """For a deadline BY WATERMARK."""
     cause: Cause
     address: str
 
 
-class SilentCollect(Told):
+class SilentCollect(CollectSilence, PagePart):
     """A collect whose source has delivered nothing for unusually long."""
 
-    table: str
-    since: str
-    labels: int
-    expected: int
-    rows_to: str
+    model_config = ConfigDict(extra="ignore")
+
     address: str
 
 
-class DoneAfter(Told):
-    """The delays between the ends of the newest windows and their completion, in seconds."""
-
-    labels: int
-    p50: float
-    p95: float
-    max: float
-    late: int | None
-    """The number of these labels that were done after their DEADLINE."""
-
-
-class TableLag(Told):
+class TableLag(LagOfTable, PagePart):
     """How far a table is behind; spans in seconds."""
 
-    table: str
-    labels: int
-    fresh_to: str | None
-    behind: float | None
-    inputs_to: str | None
-    behind_inputs: float | None
-    rows: int | None
-    rows_are_more: bool
-    done_after: DoneAfter | None
-    by_watermark: ByWatermark | None
-    """For a table with a WATERMARK."""
+    model_config = ConfigDict(extra="ignore")
+
+    address: str
 
 
-class InTime(Told):
+class InTime(PagePart):
     """The late, nearly late and silent tables, and how far all tables are behind."""
 
     deadlines: list[Deadline]
@@ -226,13 +194,13 @@ class InTime(Told):
     lags: list[TableLag]
 
 
-class Lag(Answer, InTime):
+class Lag(PageAnswer, InTime):
     """Deadlines, silent sources, and how far each table is behind."""
 
     title: list[Part]
 
 
-class TableQuality(Told):
+class TableQuality(PagePart):
     """The rules of a table, and the measures of its newest batches."""
 
     newest: int

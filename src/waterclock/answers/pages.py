@@ -10,10 +10,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from waterclock.ui.answers_common import Answer, Batch, Note, OneError, Part, Piece, Told
+from waterclock.answers.audit import BatchRecord
+from waterclock.answers.page_parts import Batch, Note, PageAnswer, PagePart, Part, Piece
+from waterclock.answers.parts import OneError
+from waterclock.answers.tables import QueryResultPart
 
 
-class Row(Told):
+class Row(PagePart):
     """A table in the grid."""
 
     table: str
@@ -25,7 +28,7 @@ class Row(Told):
     pieces: list[Piece]
 
 
-class Layer(Told):
+class Layer(PagePart):
     """The tables of a schema in the grid."""
 
     schema_: str = Field(alias="schema")
@@ -35,7 +38,7 @@ class Layer(Told):
     rows: list[Row]
 
 
-class Column(Told):
+class Column(PagePart):
     """A column of the grid and its labels."""
 
     labels: str
@@ -43,14 +46,14 @@ class Column(Told):
     starts: str
 
 
-class Took(Told):
+class Took(PagePart):
     """The duration of a column's batches."""
 
     labels: str
     seconds: float
 
 
-class Grid(Answer):
+class Grid(PageAnswer):
     """The state of the project, and each table as a ribbon over its labels."""
 
     title: list[Part]
@@ -79,7 +82,7 @@ class Trouble(Batch):
     """Whether a rule holds them back, and none of their inputs has changed since."""
 
 
-class Late(Told):
+class Late(PagePart):
     """A table that is not fresh."""
 
     table: str
@@ -87,7 +90,7 @@ class Late(Told):
     fresh_to: str
 
 
-class Today(Answer):
+class Today(PageAnswer):
     """Problems that need a user, late tables and running batches."""
 
     alerts: list[dict[str, Any]]
@@ -100,7 +103,7 @@ class Today(Answer):
     running: list[Batch]
 
 
-class AllErrors(Answer):
+class AllErrors(PageAnswer):
     """All batches that failed, are held or can never be made."""
 
     troubles: list[Trouble]
@@ -109,7 +112,7 @@ class AllErrors(Answer):
     """The number of due batches that were left out because there are too many."""
 
 
-class Action(Told):
+class Action(PagePart):
     """An action that leads to a plan, with its parameters."""
 
     verb: str
@@ -118,7 +121,7 @@ class Action(Told):
     l: str  # noqa: E741 - the parameter's name
 
 
-class OneBatch(Answer):
+class OneBatch(PageAnswer):
     """The details of a batch."""
 
     kind: Literal["one"]
@@ -136,7 +139,7 @@ class OneBatch(Answer):
     notes: list[Note]
     """The notes on the rules that the batch breaks."""
     holds_up: int
-    record: dict[str, Any] | None
+    record: BatchRecord | None
     """The stored record, as in `waterclock audit --json`; null if nothing is stored."""
     actions: list[Action]
 
@@ -148,7 +151,7 @@ class ShownBatch(Batch):
     rows: int | None
 
 
-class Batches(Answer):
+class Batches(PageAnswer):
     """The states of the selected labels of some tables."""
 
     kind: Literal["several"]
@@ -161,14 +164,14 @@ class Batches(Answer):
     actions: list[Action]
 
 
-class Edge(Told):
+class Edge(PagePart):
     """An edge from a table to one that reads it."""
 
     from_: str = Field(alias="from")
     to: str
 
 
-class Lineage(Answer):
+class Lineage(PageAnswer):
     """The tables and their inputs, laid out from left to right."""
 
     kind: Literal["tables", "schemas", "columns"]
@@ -181,7 +184,7 @@ class Lineage(Answer):
     """The same as an indented list."""
 
 
-class Run(Told):
+class Run(PagePart):
     """A run."""
 
     run: str
@@ -192,7 +195,7 @@ class Run(Told):
     outcome: str
 
 
-class Runner(Told):
+class Runner(PagePart):
     """A process that makes batches."""
 
     runner: str
@@ -203,7 +206,7 @@ class Runner(Told):
     holds: list[dict[str, Any]]
 
 
-class Runs(Answer):
+class Runs(PageAnswer):
     """The newest runs, and the runners."""
 
     runs: list[Run]
@@ -211,7 +214,7 @@ class Runs(Answer):
     alive: int
 
 
-class RunClaim(Told):
+class RunClaim(PagePart):
     """Batches of a table that a run claimed together."""
 
     claim: int
@@ -226,7 +229,7 @@ class RunClaim(Told):
     error: str
 
 
-class OneRun(Answer, Run):
+class OneRun(PageAnswer, Run):
     """A run: its batches, their times, and its duration by step."""
 
     claims: list[RunClaim]
@@ -241,7 +244,7 @@ class OneRun(Answer, Run):
     waits: list[dict[str, str]]
 
 
-class Step(Told):
+class Step(PagePart):
     """The batches of a table in a plan."""
 
     step: int
@@ -253,7 +256,7 @@ class Step(Told):
     publishes: str
 
 
-class Plan(Answer):
+class Plan(PageAnswer):
     """A proposed action, batch by batch. A POST with its `digest` carries it out."""
 
     verb: str
@@ -276,11 +279,11 @@ class Plan(Answer):
     has_changed: bool
 
 
-class Query(Answer):
+class Query(PageAnswer):
     """The answer to a query; its errors are in `errors`."""
 
     sql: str
     as_of: str
     example: str
     errors: list[OneError]
-    answer: dict[str, Any] | None
+    answer: QueryResultPart | None

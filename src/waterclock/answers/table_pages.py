@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from waterclock.ui.answers_common import Answer, Part, Told
-from waterclock.ui.answers_of_quality import TableQuality
+from waterclock.answers.page_parts import PageAnswer, PagePart, Part
+from waterclock.answers.quality_pages import TableQuality
+from waterclock.answers.tables import ColumnsVersion
 
 
-class CatalogRow(Told):
+class CatalogRow(PagePart):
     """A table in the catalog."""
 
     table: str
@@ -25,7 +26,7 @@ class CatalogRow(Told):
     address: str
 
 
-class Catalog(Answer):
+class Catalog(PageAnswer):
     """The tables, and the values they can be filtered by."""
 
     tables: list[CatalogRow]
@@ -35,13 +36,13 @@ class Catalog(Answer):
     wanted: dict[str, str]
 
 
-class Tables(Answer):
+class Tables(PageAnswer):
     """The names of all tables, upstream first."""
 
     tables: list[str]
 
 
-class TableColumn(Told):
+class TableColumn(PagePart):
     """A column of a table."""
 
     name: str
@@ -50,7 +51,7 @@ class TableColumn(Told):
     comment: str
 
 
-class Bar(Told):
+class Bar(PagePart):
     """A label with its number of rows."""
 
     label: str
@@ -58,13 +59,13 @@ class Bar(Told):
     rows: int | None
 
 
-class Bars(Told):
+class Bars(PagePart):
     """Rows per batch."""
 
     each: list[Bar]
 
 
-class ListedBatch(Told):
+class ListedBatch(PagePart):
     """A batch in the list of a table's batches."""
 
     label: str
@@ -76,7 +77,7 @@ class ListedBatch(Told):
     """Whether it was made by the table's current code."""
 
 
-class Code(Told):
+class Code(PagePart):
     """A statement that defined a table."""
 
     code: str
@@ -88,22 +89,13 @@ class Code(Told):
     is_current: bool
 
 
-class ColumnsVersion(Told):
+class ShownColumnsVersion(ColumnsVersion, PagePart):
     """A version of the columns, as a batch introduced it, and its changes from the version before."""
 
-    of: Literal["source", "table"]
-    version: int
-    label: str
-    claim: int
-    at: str
-    columns: dict[str, str]
-    new: dict[str, str]
-    gone: dict[str, str]
-    changed: dict[str, list[str]]
-    """By name, the type before and after."""
+    model_config = ConfigDict(extra="ignore")
 
 
-class Table(Answer):
+class Table(PageAnswer):
     """A table. The later keys depend on the tab."""
 
     table: str
@@ -124,7 +116,7 @@ class Table(Answer):
     batches: list[ListedBatch] = Field(default_factory=list)
     quality: TableQuality | None = None
     codes: list[Code] = Field(default_factory=list)
-    schemas: list[ColumnsVersion] = Field(default_factory=list)
+    schemas: list[ShownColumnsVersion] = Field(default_factory=list)
     """Versions of its columns and of its source's, newest first."""
     more_schemas: bool = False
     code: str = ""
