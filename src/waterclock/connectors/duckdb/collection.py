@@ -18,8 +18,8 @@ from waterclock.connectors.duckdb.types import DuckdbColumn
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.local_times import instants_in, instants_of
 from waterclock.connectors.misfits import TypeMismatch
+from waterclock.connectors.sql.window_bounds import WindowFilter, labels_of, within
 from waterclock.connectors.values import EPOCH_UNITS, Times, column
-from waterclock.connectors.window_bounds import WindowFilter, labels_of, within
 from waterclock.connectors.windowing import NO_TIME
 from waterclock.errors import WaterclockError
 from waterclock.spark_sql import ddl_of

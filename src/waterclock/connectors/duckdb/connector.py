@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.duckdb.database import DuckdbDatabase
     from waterclock.connectors.duckdb.types import DuckdbColumn
-    from waterclock.connectors.window_bounds import WindowFilter
+    from waterclock.connectors.sql.window_bounds import WindowFilter
 
 CAPABILITIES = Capabilities(
     type="duckdb",
@@ -170,7 +170,7 @@ class DuckdbCollector:
 def _window_filter(request: WindowRequest, there: Sequence[DuckdbColumn], unit: Unit) -> WindowFilter:
     from waterclock.connectors.duckdb.collection import require_time
     from waterclock.connectors.duckdb.database import source_of
-    from waterclock.connectors.window_bounds import WindowFilter
+    from waterclock.connectors.sql.window_bounds import WindowFilter
 
     for column in there:
         if column.name.lower() == request.time_column.lower():

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.interface import Setting
+from waterclock.connectors.sql.delivery_record import DeliveryRecord
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 

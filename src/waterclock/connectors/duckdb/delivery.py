@@ -21,16 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRecord
-from waterclock.connectors.destination_refusals import like_keys
 from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of, quote_identifier, record_in, table_of
 from waterclock.connectors.duckdb.destination import DIALECT, columns_there, settle_table, wanted_columns
 from waterclock.connectors.duckdb.versioned_views import DuckdbViewTables
-from waterclock.connectors.exact_values import Holds, StoredColumn, refuse_inexact
-from waterclock.connectors.overwrites import rows_of
 from waterclock.connectors.slice_rows import batches_of, plain_text
+from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
+from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX, DeliveryRecord
+from waterclock.connectors.sql.destination_refusals import like_keys
+from waterclock.connectors.sql.exact_values import Holds, StoredColumn, refuse_inexact
+from waterclock.connectors.sql.overwrites import rows_of
 from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode

@@ -13,9 +13,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.destination_refusals import foreign_rows
 from waterclock.connectors.duckdb.database import first_of, kind_at, quote_identifier, record_in, table_of
-from waterclock.connectors.overwrites import Dialect, rows_of
+from waterclock.connectors.sql.destination_refusals import foreign_rows
+from waterclock.connectors.sql.overwrites import Dialect, rows_of
 from waterclock.connectors.values import is_plain
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.duckdb.database import kind_at, quote_identifier, record_in, rows_of, table_of
-from waterclock.connectors.parts import Shown
-from waterclock.connectors.versioned_views import Columns, ViewDialect, query_of
+from waterclock.connectors.sql.parts import Shown
+from waterclock.connectors.sql.versioned_views import Columns, ViewDialect, query_of
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.changed_minutes import ChangedIn, MinuteAggregation, Row
-from waterclock.connectors.changed_rows import Bounds, Tallies, change_column_of, no_time_of_change
 from waterclock.connectors.mysql import database
 from waterclock.connectors.mysql.database import quote_identifier, source_of
 from waterclock.connectors.mysql.extract import format_bound, micros, within
 from waterclock.connectors.mysql.types import MysqlColumn
+from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
+from waterclock.connectors.sql.changed_rows import Bounds, Tallies, change_column_of, no_time_of_change
+from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.values import Times
-from waterclock.connectors.window_bounds import WindowFilter
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.mysql.database import MysqlDatabase
     from waterclock.connectors.mysql.types import MysqlColumn
-    from waterclock.connectors.window_bounds import WindowFilter
+    from waterclock.connectors.sql.window_bounds import WindowFilter
 
 CAPABILITIES = Capabilities(
     type="mysql",
@@ -157,10 +157,10 @@ class MysqlCollector:
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows with changed rows, as of one moment."""
-        from waterclock.connectors.changed_rows import look
-        from waterclock.connectors.mysql.database import require_table
         from waterclock.connectors.mysql.change_scans import build_tally_function, find_change_column
+        from waterclock.connectors.mysql.database import require_table
         from waterclock.connectors.mysql.types import columns_of
+        from waterclock.connectors.sql.changed_rows import look
         from waterclock.connectors.values import Times
 
         del spark, columns
@@ -227,7 +227,7 @@ def _is_true(value: object) -> bool:
 
 def _window_filter(request: WindowRequest, there: Sequence[MysqlColumn], unit: Unit) -> WindowFilter:
     from waterclock.connectors.mysql.extract import require_time
-    from waterclock.connectors.window_bounds import WindowFilter
+    from waterclock.connectors.sql.window_bounds import WindowFilter
 
     for column in there:
         if column.name.lower() == request.time_column.lower():

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from waterclock.connectors.addresses import WRITTEN, is_torn
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.refused_logins import login_error, no_database
+from waterclock.connectors.sql.addresses import WRITTEN, is_torn
+from waterclock.connectors.sql.refused_logins import login_error, no_database
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 

@@ -27,9 +27,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.database_delivery import DatabaseDeliverer
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.delivery_record import DELIVERIES, DeliveryRecord
 from waterclock.connectors.mysql.database import (
     MysqlDatabase,
     kind_at,
@@ -41,9 +39,11 @@ from waterclock.connectors.mysql.database import (
 from waterclock.connectors.mysql.destination import MysqlDestinationColumn, columns_there, replaced_rows, settle_table
 from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
 from waterclock.connectors.mysql.versioned_views import MysqlViewTables, record_in
-from waterclock.connectors.overwrites import refuse_changed
-from waterclock.connectors.parts import begin_part, labels_there, show
-from waterclock.connectors.versioned_views import is_behind, part_name, part_of, refuse_kind, whole
+from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
+from waterclock.connectors.sql.delivery_record import DELIVERIES, DeliveryRecord
+from waterclock.connectors.sql.overwrites import refuse_changed
+from waterclock.connectors.sql.parts import begin_part, labels_there, show
+from waterclock.connectors.sql.versioned_views import is_behind, part_name, part_of, refuse_kind, whole
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Mode

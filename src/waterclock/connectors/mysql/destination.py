@@ -16,13 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.cascades import Reference, refuse_cascades
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.destination_refusals import foreign_rows
-from waterclock.connectors.exact_values import Holds, StoredColumn
 from waterclock.connectors.mysql.database import place_of, quote_identifier, run_statement, table_of
 from waterclock.connectors.mysql.versioned_views import record_in
-from waterclock.connectors.overwrites import Dialect, rows_of
+from waterclock.connectors.sql.cascades import Reference, refuse_cascades
+from waterclock.connectors.sql.destination_refusals import foreign_rows
+from waterclock.connectors.sql.exact_values import Holds, StoredColumn
+from waterclock.connectors.sql.overwrites import Dialect, rows_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.mysql.database import MysqlDatabase, place_of, quote_identifier, run_statement, source_of
 from waterclock.connectors.mysql.types import MysqlColumn
+from waterclock.connectors.sql.window_bounds import WindowFilter, format_time_literal, local_bounds
 from waterclock.connectors.values import Times
-from waterclock.connectors.window_bounds import WindowFilter, format_time_literal, local_bounds
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit

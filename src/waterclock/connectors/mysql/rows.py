@@ -16,8 +16,8 @@ from waterclock.connectors.direct_rows import Fetching
 from waterclock.connectors.local_times import instants_in, instants_of
 from waterclock.connectors.misfits import TypeMismatch
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, query_of
+from waterclock.connectors.sql.window_bounds import WindowFilter, labels_of
 from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column
-from waterclock.connectors.window_bounds import WindowFilter, labels_of
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL
 

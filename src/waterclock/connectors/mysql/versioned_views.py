@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.mysql.database import kind_at, place_of, quote_identifier, run_statement, table_of
-from waterclock.connectors.parts import Shown
-from waterclock.connectors.versioned_views import Columns, ViewDialect, query_of
+from waterclock.connectors.sql.delivery_record import DeliveryRecord
+from waterclock.connectors.sql.parts import Shown
+from waterclock.connectors.sql.versioned_views import Columns, ViewDialect, query_of
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.changed_minutes import ChangedIn, MinuteAggregation, Row
-from waterclock.connectors.changed_rows import Bounds, Tallies, change_column_of, no_time_of_change
 from waterclock.connectors.postgres.database import quote_identifier, source_of
 from waterclock.connectors.postgres.extract import TIMES, micros, within
 from waterclock.connectors.postgres.types import PostgresColumn
+from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
+from waterclock.connectors.sql.changed_rows import Bounds, Tallies, change_column_of, no_time_of_change
+from waterclock.connectors.sql.window_bounds import WindowFilter, format_time_literal
 from waterclock.connectors.values import Times
-from waterclock.connectors.window_bounds import WindowFilter, format_time_literal
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:

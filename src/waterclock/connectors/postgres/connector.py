@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.postgres.database import Connection, PostgresDatabase
     from waterclock.connectors.postgres.types import PostgresColumn
-    from waterclock.connectors.window_bounds import WindowFilter
+    from waterclock.connectors.sql.window_bounds import WindowFilter
 
 CAPABILITIES = Capabilities(
     type="postgres",
@@ -164,9 +164,9 @@ class PostgresCollector:
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows with changed rows, as of one moment."""
-        from waterclock.connectors.changed_rows import look
         from waterclock.connectors.postgres.change_scans import build_tally_function, find_change_column
         from waterclock.connectors.postgres.types import columns_of
+        from waterclock.connectors.sql.changed_rows import look
         from waterclock.connectors.values import Times
 
         del spark, columns
@@ -260,7 +260,7 @@ class PostgresCollector:
 
 def _window_filter(request: WindowRequest, there: Sequence[PostgresColumn], unit: Unit) -> WindowFilter:
     from waterclock.connectors.postgres.extract import require_time
-    from waterclock.connectors.window_bounds import WindowFilter
+    from waterclock.connectors.sql.window_bounds import WindowFilter
 
     for column in there:
         if column.name.lower() == request.time_column.lower():

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.addresses import WRITTEN, is_torn
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.refused_logins import login_error, no_database
+from waterclock.connectors.sql.addresses import WRITTEN, is_torn
+from waterclock.connectors.sql.refused_logins import login_error, no_database
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 from waterclock.postgres_refusals import Refused, connect, refusal_of

@@ -23,14 +23,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRecord
 from waterclock.connectors.postgres.database import PostgresDatabase, quote_identifier, table_of
 from waterclock.connectors.postgres.destination import rows_in, settle_table
 from waterclock.connectors.postgres.staging import has_filters, merge, put
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
 from waterclock.connectors.postgres.versioned_views import PostgresViewTables
+from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
+from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX, DeliveryRecord
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 

@@ -12,13 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.cascades import Reference, refuse_cascades
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.delivery_record import DeliveryRecord
-from waterclock.connectors.destination_refusals import alike_columns, foreign_rows
-from waterclock.connectors.overwrites import Dialect, rows_of
 from waterclock.connectors.postgres.database import quote_identifier, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
+from waterclock.connectors.sql.cascades import Reference, refuse_cascades
+from waterclock.connectors.sql.delivery_record import DeliveryRecord
+from waterclock.connectors.sql.destination_refusals import alike_columns, foreign_rows
+from waterclock.connectors.sql.overwrites import Dialect, rows_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit

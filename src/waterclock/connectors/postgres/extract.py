@@ -13,11 +13,11 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from waterclock.connectors import window_bounds
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.postgres.database import PostgresDatabase, quote_identifier, source_of
+from waterclock.connectors.sql import window_bounds
+from waterclock.connectors.sql.window_bounds import WindowFilter, format_time_literal, local_literal
 from waterclock.connectors.values import Times
-from waterclock.connectors.window_bounds import WindowFilter, format_time_literal, local_literal
 from waterclock.connectors.windowing import NO_TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit

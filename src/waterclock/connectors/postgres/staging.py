@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.destination_refusals import like_keys, lost_rows
-from waterclock.connectors.exact_values import refuse_inexact
 from waterclock.connectors.postgres.database import quote_identifier, table_of
 from waterclock.connectors.postgres.destination import element_of, rows_in
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
 from waterclock.connectors.slice_rows import batches_of, plain_text
+from waterclock.connectors.sql.destination_refusals import like_keys, lost_rows
+from waterclock.connectors.sql.exact_values import refuse_inexact
 from waterclock.connectors.values import is_plain
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL

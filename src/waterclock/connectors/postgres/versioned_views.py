@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.delivery_record import DeliveryRecord
-from waterclock.connectors.parts import Shown
 from waterclock.connectors.postgres.database import quote_identifier, table_of
-from waterclock.connectors.versioned_views import Columns, ViewDialect, query_of
+from waterclock.connectors.sql.delivery_record import DeliveryRecord
+from waterclock.connectors.sql.parts import Shown
+from waterclock.connectors.sql.versioned_views import Columns, ViewDialect, query_of
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:

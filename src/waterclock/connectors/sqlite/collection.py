@@ -13,10 +13,10 @@ from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.direct_rows import DIRECT_ROWS, Fetching, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.misfits import FIRST_MICROS, TypeMismatch
+from waterclock.connectors.sql.window_bounds import labels_of, local_bounds
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
 from waterclock.connectors.sqlite.database import SqliteFile, quote_identifier
 from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column, instant_of, instants
-from waterclock.connectors.window_bounds import labels_of, local_bounds
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH

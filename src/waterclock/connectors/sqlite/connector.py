@@ -149,7 +149,7 @@ class SqliteCollector:
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows with changed rows, in one read transaction."""
-        from waterclock.connectors.changed_rows import change_column_of, look
+        from waterclock.connectors.sql.changed_rows import change_column_of, look
         from waterclock.connectors.sqlite.change_scans import SqliteChangeScan
 
         del spark, columns

@@ -23,13 +23,13 @@ from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRecord
-from waterclock.connectors.destination_refusals import like_keys, lost_rows
-from waterclock.connectors.exact_values import StoredColumn, refuse_inexact
-from waterclock.connectors.overwrites import rows_of
 from waterclock.connectors.slice_rows import batches_of, flat
+from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
+from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX, DeliveryRecord
+from waterclock.connectors.sql.destination_refusals import like_keys, lost_rows
+from waterclock.connectors.sql.exact_values import StoredColumn, refuse_inexact
+from waterclock.connectors.sql.overwrites import rows_of
 from waterclock.connectors.sqlite.database import SqliteFile, quote_identifier, table_of
 from waterclock.connectors.sqlite.destination import DIALECT, columns_there, is_key_coarse, settle_table
 from waterclock.connectors.sqlite.versioned_views import SqliteViewTables

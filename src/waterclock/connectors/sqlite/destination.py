@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.delivery_record import DeliveryRecord
-from waterclock.connectors.destination_refusals import foreign_rows
-from waterclock.connectors.exact_values import Holds, StoredColumn
-from waterclock.connectors.overwrites import Dialect, number_or_text, rows_of
+from waterclock.connectors.sql.delivery_record import DeliveryRecord
+from waterclock.connectors.sql.destination_refusals import foreign_rows
+from waterclock.connectors.sql.exact_values import Holds, StoredColumn
+from waterclock.connectors.sql.overwrites import Dialect, number_or_text, rows_of
 from waterclock.connectors.sqlite.database import quote_identifier, table_of
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from waterclock.connectors.delivery_record import DeliveryRecord
-from waterclock.connectors.parts import Shown
+from waterclock.connectors.sql.delivery_record import DeliveryRecord
+from waterclock.connectors.sql.parts import Shown
+from waterclock.connectors.sql.versioned_views import Columns, ViewDialect, query_of
 from waterclock.connectors.sqlite.database import quote_identifier, table_of
-from waterclock.connectors.versioned_views import Columns, ViewDialect, query_of
 from waterclock.flow.declarations import Unit
 
 _WRITING = ViewDialect(quote_identifier, lambda _: "NULL", lambda label: f"'{label}'")

@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, suppress
 from typing import Generic, TypeVar
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.delivery_record import DeliveryRecord, no_record
-from waterclock.connectors.overwrites import refuse_changed
-from waterclock.connectors.parts import ViewTables, begin_part, drop_labels, drop_old_versions, labels_there, show
-from waterclock.connectors.versioned_views import is_behind, refuse_kind, whole
+from waterclock.connectors.sql.delivery_record import DeliveryRecord, no_record
+from waterclock.connectors.sql.overwrites import refuse_changed
+from waterclock.connectors.sql.parts import ViewTables, begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.connectors.sql.versioned_views import is_behind, refuse_kind, whole
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Unit
