@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.postgres.database import table_of
+from waterclock.connectors.postgres.dialect import table_of
 from waterclock.connectors.sql.exact_values import Holds, StoredColumn
 from waterclock.flow.declarations import Unit
 

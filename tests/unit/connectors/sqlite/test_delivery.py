@@ -21,7 +21,7 @@ import pytest
 from tests.systems import SqliteDatabase, setting_of, unit_of
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.sqlite.connector import CONNECTOR
-from waterclock.connectors.sqlite.destination import sql_type
+from waterclock.connectors.sqlite.dialect import DIALECT
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 
@@ -290,7 +290,7 @@ def test_values_of_every_type_are_kept(database: SqliteDatabase) -> None:
     ],
 )
 def test_columns_are_made_of_fitting_types(spark: str, sql: str) -> None:
-    assert sql_type(spark) == sql
+    assert DIALECT.sql_type(spark) == sql
 
 
 def test_a_locked_database_changes_nothing_and_is_transient(database: SqliteDatabase) -> None:
