@@ -77,6 +77,14 @@ def test_it_may_be_adopted(database: SqliteDatabase) -> None:
     assert [row["id"] for row in database.rows()] == ["a"]
 
 
+def test_an_index_of_the_key_that_is_not_unique_does_not_serve_a_merge(database: SqliteDatabase) -> None:
+    database.run("CREATE TABLE totals (id TEXT, amount INTEGER)")
+    database.run("CREATE INDEX by_id ON totals (id)")
+    merged = delivery(database, [("a", 1)], mode=Mode.MERGE, keys=("id",))
+    assert deliver(database, merged) is DeliveryOutcome.DELIVERED
+    assert [row["id"] for row in database.rows()] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
