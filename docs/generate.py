@@ -16,11 +16,11 @@ from typing import Any
 import drawings
 import typer
 
-from waterclock import codes
 from waterclock.answers.commands import ANSWERS
 from waterclock.answers.parts import Answer, ErrorAnswer
 from waterclock.answers.version import JSON_VERSION
 from waterclock.cli.app import COMMANDS, EPILOG, app
+from waterclock.codes import catalog
 from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.kafka.connector import CAPABILITIES as KAFKA
@@ -37,19 +37,19 @@ from waterclock.ui.openapi import PARAMETERS, describe_api
 
 DOCS = Path(__file__).resolve().parent
 MADE = "*Made from the code by `python docs/generate.py`.*"
-LAYERS: Mapping[str, Mapping[str, codes.Code]] = {
-    "Time": codes.TIME,
-    "Language and project": codes.LANGUAGE,
-    "Temporal tables": codes.TEMPORAL,
-    "Specifications": codes.SPECS,
-    "Ledger": codes.LEDGER,
-    "Selections and questions": codes.SELECTION,
-    "Storage": codes.STORAGE,
-    "Running": codes.ENGINE,
-    "Files and parts for others": codes.OUTSIDE,
-    "Connectors": codes.CONNECTORS,
-    "Commands": codes.CLI,
-    "Warnings": codes.WARNINGS,
+LAYERS: Mapping[str, Mapping[str, catalog.Code]] = {
+    "Time": catalog.TIME,
+    "Language and project": catalog.LANGUAGE,
+    "Temporal tables": catalog.TEMPORAL,
+    "Specifications": catalog.SPECS,
+    "Ledger": catalog.LEDGER,
+    "Selections and questions": catalog.SELECTION,
+    "Storage": catalog.STORAGE,
+    "Running": catalog.ENGINE,
+    "Files and parts for others": catalog.OUTSIDE,
+    "Connectors": catalog.CONNECTORS,
+    "Commands": catalog.CLI,
+    "Warnings": catalog.WARNINGS,
 }
 NOTES = {
     "files": """\

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes_of_closings import CLOSINGS
-from waterclock.codes_of_connectors import BY_CHANGES, CLUSTERS, CONNECTIONS, FOR_EACH, OF_FILES, RECEIVER
-from waterclock.codes_of_publishing import PUBLISHING
-from waterclock.codes_of_quality import QUALITY
-from waterclock.codes_of_queries import TEXTS
-from waterclock.codes_of_schemas import RENAMES, SCHEMAS, SCHEMAS_KEPT
-from waterclock.codes_of_state import STATE
-from waterclock.codes_of_watching import WATCHING
+from waterclock.codes.closings import CLOSINGS
+from waterclock.codes.connectors import BY_CHANGES, CLUSTERS, CONNECTIONS, FOR_EACH, OF_FILES, RECEIVER
+from waterclock.codes.publishing import PUBLISHING
+from waterclock.codes.quality import QUALITY
+from waterclock.codes.queries import TEXTS
+from waterclock.codes.schemas import RENAMES, SCHEMAS, SCHEMAS_KEPT
+from waterclock.codes.state import STATE
+from waterclock.codes.watching import WATCHING
 from waterclock.errors import Code
 
 LANGUAGE: Mapping[str, Code] = {

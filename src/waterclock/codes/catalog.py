@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes_at_rest import CONNECTORS, LEDGER, OUTSIDE, STORAGE
-from waterclock.codes_of_alerts import ALERTS
-from waterclock.codes_of_language import LANGUAGE
-from waterclock.codes_of_lineage import LINEAGE
-from waterclock.codes_of_publishing import COPIES
-from waterclock.codes_of_quality import QUALITY_AT_WORK, QUALITY_COMMANDS
-from waterclock.codes_of_queries import QUERIES
-from waterclock.codes_of_schemas import SCHEMAS_AT_WORK
-from waterclock.codes_of_secrets import SECRETS
-from waterclock.codes_of_specs import SPECS
-from waterclock.codes_of_state import STATE_AT_WORK
-from waterclock.codes_of_trust import TRUST
-from waterclock.codes_of_warnings import WARNINGS
-from waterclock.codes_of_watching import WATCHING_BY_WATERMARK, WATCHING_COMMANDS
+from waterclock.codes.alerts import ALERTS
+from waterclock.codes.at_rest import CONNECTORS, LEDGER, OUTSIDE, STORAGE
+from waterclock.codes.language import LANGUAGE
+from waterclock.codes.lineage import LINEAGE
+from waterclock.codes.project_warnings import WARNINGS
+from waterclock.codes.publishing import COPIES
+from waterclock.codes.quality import QUALITY_AT_WORK, QUALITY_COMMANDS
+from waterclock.codes.queries import QUERIES
+from waterclock.codes.schemas import SCHEMAS_AT_WORK
+from waterclock.codes.secret_values import SECRETS
+from waterclock.codes.specs import SPECS
+from waterclock.codes.state import STATE_AT_WORK
+from waterclock.codes.trust import TRUST
+from waterclock.codes.watching import WATCHING_BY_WATERMARK, WATCHING_COMMANDS
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from waterclock.connectors.exact_values import Holds, StoredColumn, refuse_inexact
+from waterclock.connectors.sql.exact_values import Holds, StoredColumn, refuse_inexact
 from waterclock.errors import WaterclockError
 
 DECIMAL = pa.decimal128(20, 4)

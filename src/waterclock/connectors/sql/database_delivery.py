@@ -3,6 +3,12 @@
 The table `waterclock_deliveries` in the destination's own database has a row for each claim and label, written in the
 transaction that delivers the rows. A claim with a row is not delivered again: the table is the latch, and shows the
 outcome of each claim.
+
+REPLACE   of a regular table replaces all rows of the destination; with WHERE, those of its condition.
+MERGE     of a regular table deletes the rows of deleted keys, and replaces the rows whose keys are in the slice.
+          Columns of the destination that the publish does not name keep their values.
+APPEND    and anything from a partitioned table: the destination has a column `timelabel`, and the rows of a label
+          replace the earlier rows of that label. A MERGE never changes a row with a newer label.
 """
 
 from __future__ import annotations
@@ -10,20 +16,32 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.delivery_record import DeliveryRecord, no_record
-from waterclock.connectors.overwrites import refuse_changed
-from waterclock.connectors.parts import ViewTables, begin_part, drop_labels, drop_old_versions, labels_there, show
-from waterclock.connectors.versioned_views import is_behind, refuse_kind, whole
+from waterclock.connectors.sql.delivery_record import DeliveryRecord, no_record
+from waterclock.connectors.sql.overwrites import refuse_changed
+from waterclock.connectors.sql.parts import ViewTables, begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.connectors.sql.sessions import SqlSession
+from waterclock.connectors.sql.versioned_views import is_behind, refuse_kind, whole
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Unit
 
 _Connection = TypeVar("_Connection")
+_Opened_co = TypeVar("_Opened_co", covariant=True)
 _Columns = TypeVar("_Columns")
 _Told = TypeVar("_Told")
+
+
+class WritableDatabase(Protocol[_Opened_co]):
+    """A database that can be opened for reading and for writing."""
+
+    def open_for_reading(self, where: str) -> AbstractContextManager[_Opened_co]:
+        """Open for reading, in one transaction."""
+
+    def open_for_writing(self, where: str) -> AbstractContextManager[_Opened_co]:
+        """Open for writing, in a transaction that commits if the block succeeds."""
 
 
 class DatabaseDeliverer(ABC, Generic[_Connection]):
@@ -35,23 +53,18 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Deliver the slices of one claim, as documented in `Deliverer`."""
 
+    @property
     @abstractmethod
-    def _open_for_reading(self, where: str) -> AbstractContextManager[_Connection]:
-        """Open for reading, in one transaction."""
+    def _destination(self) -> WritableDatabase[_Connection]:
+        """The database."""
 
     @abstractmethod
-    def _open_for_writing(
-        self, where: str, *, called: tuple[str, int] | None = None
-    ) -> AbstractContextManager[_Connection]:
-        """Open for writing, in a transaction that commits if the block succeeds; `called` is project and claim."""
+    def _session(self, connection: _Connection) -> SqlSession:
+        """Return a session in an open connection."""
 
     @abstractmethod
     def _prepare(self, connection: _Connection, project: str, publish: str) -> None:
         """Create the record of deliveries if there is none, and wait until no other runner delivers the publish."""
-
-    @abstractmethod
-    def _record(self, connection: _Connection) -> DeliveryRecord:
-        """Return the record of deliveries."""
 
     @abstractmethod
     def _has_record(self, connection: _Connection) -> bool:
@@ -62,12 +75,19 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         """Return the tables and views of the database."""
 
     @abstractmethod
-    def _table_of(self, unit: Unit) -> str:
-        """Return the name of the unit's table in SQL."""
-
-    @abstractmethod
     def _names_there(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
-        """Return the SQL names of the table's columns, by their names in lower case; empty if there is no table."""
+        """Return the names of the table's columns, by their names in lower case; empty if there is no table."""
+
+    def _open_for_writing(
+        self, where: str, *, called: tuple[str, int] | None = None
+    ) -> AbstractContextManager[_Connection]:
+        """Open for writing, in a transaction that commits if the block succeeds; `called` is project and claim."""
+        del called
+        return self._destination.open_for_writing(where)
+
+    def _record(self, connection: _Connection) -> DeliveryRecord:
+        """Return the record of deliveries."""
+        return self._session(connection).record
 
     def _find_missing_database(self) -> str | None:
         """Return a message if the database itself does not exist, and a delivery would create it."""
@@ -105,8 +125,10 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
             return missing
 
         def ask(connection: _Connection) -> str | None:
-            there = self._names_there(connection, unit)
-            return self._record(connection).find_loss(unit, self._table_of(unit), project, publish, claim, there)
+            session, dialect = self._session(connection), self._session(connection).dialect
+            spelt = self._names_there(connection, unit).items()
+            there = {name: dialect.quote_identifier(own) for name, own in spelt}
+            return session.record.find_loss(unit, dialect.table_of(unit), project, publish, claim, there)
 
         return self._read(unit, ask, otherwise=no_record(claim))
 
@@ -121,7 +143,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     ) -> _Told | None:
         if self._find_missing_database():
             return otherwise
-        with self._open_for_reading(str(unit)) as connection:
+        with self._destination.open_for_reading(str(unit)) as connection:
             return ask(connection) if self._has_record(connection) else otherwise
 
 

@@ -5,11 +5,13 @@ The window of each row is determined in this process, by its time in microsecond
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from waterclock.connectors.local_times import instants_of
 from waterclock.connectors.values import EPOCH_UNITS, Times
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.window import Window
@@ -56,6 +58,29 @@ def within(name: str, by_window: WindowFilter, times: Times) -> str:
     return f"{name} >= {local_literal(low)} AND {name} < {local_literal(high)}"
 
 
+def cuts_of(by_window: WindowFilter, times: Times, count: int) -> list[datetime]:
+    """Return the times between parts of windows that are read in parallel, ascending; local ones for local times.
+
+    Where an hour repeats, local times do not ascend with instants: any ascending times divide the rows.
+    """
+    start, end = by_window.windows[0].start - _DAY, by_window.windows[-1].end + _DAY
+    cuts = [start + (end - start) * at / count for at in range(1, count)]
+    if not by_window.is_local:
+        return cuts
+    rules = nominal_zone(times.zone)
+    return sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})
+
+
+def between(name: str, cuts: Sequence[str]) -> Iterator[str]:
+    """Yield the conditions of the parts of rows that a column's values divide."""
+    if not cuts:
+        return
+    yield f"{name} < {cuts[0]}"
+    for low, high in pairwise(cuts):
+        yield f"{name} >= {low} AND {name} < {high}"
+    yield f"{name} >= {cuts[-1]}"
+
+
 def format_time_literal(at: datetime, kind: str, times: Times) -> str:
     """Format an instant as a literal of a column's type."""
     if kind.startswith("int"):
@@ -81,6 +106,16 @@ def labels_of(instants: npt.NDArray[np.int64], windows: Sequence[Window]) -> tup
     kept = (at >= 0) & (instants < ends[at])
     texts = pa.array([window.label for window in windows], pa.string())
     return texts.take(pa.array(np.maximum(at, 0))), pa.array(kept)
+
+
+def instants_of_counts(counts: npt.NDArray[np.int64], by_window: WindowFilter, times: Times) -> npt.NDArray[np.int64]:
+    """Return instants in microseconds since 1970, from times as a database counts them.
+
+    A database counts a time without a zone as if it were in UTC, and a number in its own unit.
+    """
+    if by_window.is_number:
+        return counts * (EPOCH_UNITS[times.epoch] // timedelta(microseconds=1))
+    return instants_of(counts, times.zone) if by_window.is_local else counts
 
 
 def _micros_of(at: datetime) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes_of_connectors import (
+from waterclock.codes.connectors import (
     APIS_AT_WORK,
     CHANGES,
     CONNECTORS_AT_WORK,

@@ -6,11 +6,12 @@ view. For any other table, each delivery has one, `_<table>_v<claim>`, which is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from waterclock.connectors.delivering import Delivered, Delivery
+from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -22,15 +23,6 @@ _KEPT = "1 DAY"
 _MOST_IN_ONE = 400  # SQLite takes 500 terms in a compound
 
 Columns = Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class ViewDialect:
-    """How a database writes parts of a view in SQL: names, a NULL of a type, and a label."""
-
-    quoted: Callable[[str], str]
-    null: Callable[[str], str]
-    label: Callable[[str], str]
 
 
 def is_behind(unit: Unit) -> bool:
@@ -59,7 +51,7 @@ def compute_retention_start(unit: Unit, now: datetime) -> datetime:
     return parse_duration(str(unit.options.get("keep", _KEPT))).before(now, "UTC")
 
 
-def query_of(parts: Mapping[str, tuple[str, Columns]], writing: ViewDialect) -> str:
+def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> str:
     """Return the query of a view over tables. `parts` maps their SQL names to label ("" for a version) and columns.
 
     A column is NULL for tables without it. The label is a literal, so a query that filters by label reads only the
@@ -73,12 +65,12 @@ def query_of(parts: Mapping[str, tuple[str, Columns]], writing: ViewDialect) -> 
     for table, (label, of_part) in parts.items():
         there = {name.lower(): name for name, _ in of_part}
         listed = [
-            f"{writing.quoted(there[key])} AS {writing.quoted(name)}"
+            f"{dialect.quote_identifier(there[key])} AS {dialect.quote_identifier(name)}"
             if key in there
-            else f"{writing.null(kind)} AS {writing.quoted(name)}"
+            else f"{dialect.null.format(kind)} AS {dialect.quote_identifier(name)}"
             for key, (name, kind) in columns.items()
         ]
-        listed += [f"{writing.label(label)} AS {writing.quoted(TIMELABEL)}"] if label else []
+        listed += [f"{dialect.label.format(label)} AS {dialect.quote_identifier(TIMELABEL)}"] if label else []
         selects.append(f"SELECT {', '.join(listed)} FROM {table}")
     if len(selects) <= _MOST_IN_ONE:
         return " UNION ALL ".join(selects)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from waterclock.connectors.changed_rows import Bounds, Counting, Tallies
+from waterclock.connectors.sql.changed_rows import Bounds, Counting, Tallies
+from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.values import EPOCH_UNITS, Times, instant_of
-from waterclock.connectors.window_bounds import WindowFilter
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import nominal_zone
 
@@ -51,7 +51,7 @@ class ChangedIn:
     by_window: WindowFilter
     change: WindowFilter
     times: Times
-    ask: Callable[[MinuteAggregation], Iterable[Row]]
+    ask: Callable[[ChangedIn, MinuteAggregation], Iterable[Row]]
 
     def tally(self, bounds: Bounds) -> Tallies:
         """Aggregate the changes of each window at or above its bound."""
@@ -60,7 +60,7 @@ class ChangedIn:
         limits = tuple(sorted({self._count(bound) for bound in bounds.values() if bound is not None}))
         tick = _DAY if self.change.kind == "date" else timedelta(seconds=1)
         counting = Counting(windows, datetime.now(UTC))
-        for minute, above, rows, total, unsaid, last in self.ask(self._build_aggregation(bounds, limits)):
+        for minute, above, rows, total, unsaid, last in self.ask(self, self._build_aggregation(bounds, limits)):
             at = self._instant(int(minute), self.by_window)
             place = bisect_right(starts, at) - 1
             if place < 0 or at >= windows[place].end:

@@ -8,7 +8,13 @@ from itertools import pairwise
 from typing import Protocol
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.versioned_views import Columns, compute_retention_start, part_name, part_of, written_twice
+from waterclock.connectors.sql.versioned_views import (
+    Columns,
+    compute_retention_start,
+    part_name,
+    part_of,
+    written_twice,
+)
 from waterclock.flow.declarations import Unit
 
 Shown = tuple[Unit, Columns]

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Mapping
 from typing import Any
 
 from waterclock.connectors.delivering import Delivered, Delivery
+from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.errors import WaterclockError
 from waterclock.flow.conditions import Condition, Term
 from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
 
 _WHERE = "WHERE "
 _NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "bigint", "long", "float", "real", "double", "decimal")
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How a database writes a condition: quoted names, placeholders, casts to text and values."""
-
-    quoted: Callable[[str], str]
-    place: str
-    text: str  # a column as text, with {} for its name
-    value: Callable[[Any], Any]
-
-
-def rows_of(delivery: Delivery, dialect: Dialect, spelt: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
+def rows_of(delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
     """Return the condition of a delivery in SQL, and its values. `spelt` maps lower case to the destination's names.
 
     Raises  E830 if a value and its column are of different kinds
@@ -36,11 +26,14 @@ def rows_of(delivery: Delivery, dialect: Dialect, spelt: Mapping[str, str] | Non
     kinds = {name.lower(): kind.lower() for name, kind in delivery.columns}
     values: list[Any] = []
 
+    def quote(name: str) -> str:
+        return dialect.escape(dialect.quote_identifier(name))
+
     def column_of(term: Term) -> tuple[str, str]:
         name = str(term.value).lower()
         if name not in kinds:
             raise _condition_error(delivery, f"{term.value} is no column that is published")
-        return dialect.quoted((spelt or {}).get(name, _find_spelling(delivery, name))), kinds[name]
+        return quote((spelt or {}).get(name, _find_spelling(delivery, name))), kinds[name]
 
     def render_term(term: Term) -> str:
         if term.op in {"and", "or"}:
@@ -52,10 +45,22 @@ def rows_of(delivery: Delivery, dialect: Dialect, spelt: Mapping[str, str] | Non
             return f"({column} IS NULL)"
         value = term.parts[1].value
         _require_kind(delivery, column, kind, value)
-        values.append(dialect.value(value))
-        return f"({dialect.text.format(column) if isinstance(value, str) else column} {term.op} {dialect.place})"
+        values.append(dialect.bind(value))
+        return f"({dialect.as_text.format(column) if isinstance(value, str) else column} {term.op} {dialect.place})"
 
     return render_term(delivery.where.term), values
+
+
+def replaced_rows(
+    verb: str, unit: Unit, delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str]
+) -> tuple[str, list[Any]]:
+    """Return a statement on the rows that a delivery replaces, and its values; `verb` is its start, as `DELETE`."""
+    rows = f"{verb} FROM {dialect.escape(dialect.table_of(unit))}"
+    if delivery.is_by_label:
+        label = dialect.escape(dialect.quote_identifier(spelt.get(TIMELABEL, TIMELABEL)))
+        return f"{rows} WHERE {label} = {dialect.place}", [delivery.label_text]
+    condition, values = rows_of(delivery, dialect, spelt)
+    return f"{rows} WHERE {condition}", values
 
 
 def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
@@ -81,11 +86,6 @@ def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> 
 def note_of(where: Condition | None) -> str:
     """Return the text of a condition in the record of deliveries."""
     return f"{_WHERE}{where.text}" if where else ""
-
-
-def number_or_text(value: Any) -> Any:
-    """Return a value as SQLite binds it."""
-    return float(value) if isinstance(value, Decimal) else int(value) if isinstance(value, bool) else value
 
 
 def _find_spelling(delivery: Delivery, name: str) -> str:

@@ -18,7 +18,7 @@ import pytest
 from tests.counting import calls_named
 from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteDatabase, unit_of
 from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcome, PartKeeper
-from waterclock.connectors.versioned_views import BEHIND
+from waterclock.connectors.sql.versioned_views import BEHIND
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
