@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
-from waterclock.engine.runner import RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.spark.session import Sessions
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults

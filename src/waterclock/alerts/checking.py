@@ -24,7 +24,7 @@ from waterclock.secrets import Secrets
 if TYPE_CHECKING:
     from waterclock.batches.facts import LedgerSnapshot
     from waterclock.dpl.project import Project
-    from waterclock.engine.runner import RunOutcome
+    from waterclock.engine.run_outcome import RunOutcome
     from waterclock.engine.workplace import Workplace
     from waterclock.flow.declarations import Flow
     from waterclock.ledger.ledger import Ledger

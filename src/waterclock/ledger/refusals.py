@@ -20,9 +20,7 @@ REOPENED_SINCE = "E456"
 
 
 class ClaimRefused(WaterclockError):
-    """The right to commit was refused. `holder` is the claim in the way, if there is one."""
-
-    holder: OpenClaim | None = None
+    """The right to commit was refused."""
 
 
 class ClaimClosed(WaterclockError):
@@ -281,7 +279,7 @@ def unapplied_flow_error(asked: str, applied: str | None) -> ClaimRefused:
 def already_claimed_error(table: str, label: datetime | None, holder: OpenClaim) -> ClaimRefused:
     """Build the error for a second open claim."""
     what = table if label is None else f"{table}@{label_of(label)}"
-    error = ClaimRefused(
+    return ClaimRefused(
         "E407",
         f"{what} is claimed by {holder.runner}",
         where=what,
@@ -290,8 +288,6 @@ def already_claimed_error(table: str, label: datetime | None, holder: OpenClaim)
         fix="wait for it to end; a claim whose lease ran out is taken over by the next run",
         transient=True,
     )
-    error.holder = holder
-    return error
 
 
 def _of_labels(labels: Sequence[datetime]) -> str:

@@ -13,7 +13,7 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.words import bytes_words, count_words
 
 if TYPE_CHECKING:
-    from waterclock.ledger.ledger import PastSection
+    from waterclock.ledger.past import PastSection
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from waterclock.operations.words import instant_words, span_words
 from waterclock.timelabel.cadence import Cadence
 
 if TYPE_CHECKING:
-    from waterclock.ledger.ledger import PastSection
+    from waterclock.ledger.past import PastSection
 
 MOST = 10
 """The number of a mark's newest labels from which the pace of the watermark is computed."""

@@ -13,16 +13,15 @@ from waterclock.batches.facts import (
     BatchStatus,
     Closing,
     FailedBatch,
-    LedgerSnapshot,
     Missing,
     OpenClaim,
     TableFacts,
     describe_missing_inputs,
 )
 from waterclock.flow.choices import ReadKind
-from waterclock.flow.declarations import Flow, Read
-from waterclock.planner.closings import Books, closed_words, open_words
-from waterclock.planner.graph import FlowGraph, Node, is_circular
+from waterclock.flow.declarations import Read
+from waterclock.planner.closings import closed_words, open_words
+from waterclock.planner.graph import Node, is_circular
 from waterclock.planner.links import is_expired, waits_for
 from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
@@ -36,10 +35,11 @@ from waterclock.planner.plan import (
     OpenWindow,
     Status,
 )
+from waterclock.planner.plan_facts import Facts
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.reads import bind
-from waterclock.planner.settlement import Settlement, find_awaited_inputs, is_dropped
-from waterclock.planner.to_do import ToDo, find_snapshot_start
+from waterclock.planner.settlement import find_awaited_inputs, is_dropped
+from waterclock.planner.to_do import find_snapshot_start
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
@@ -49,36 +49,6 @@ from waterclock.timelabel.zone import local_text
 _FAR = 50
 # How many windows back to search for an older state that can be made while the newest is blocked.
 _MOST_BACK = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """All data that one plan is made from.
-
-    `clock` is the ledger's real clock, which decides when retries are due. `absent` has labels whose data is not yet at
-    their sources.
-    """
-
-    flow: Flow
-    graph: FlowGraph
-    snapshot: LedgerSnapshot
-    now: datetime
-    clock: datetime
-    starts: Mapping[str, datetime]
-    settlement: Settlement
-    to_do: Mapping[str, ToDo]
-    selected: frozenset[str]
-    absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
-
-    def books(self, node: Node) -> Books:
-        """Return the closing state of a table's windows."""
-        name = node.table.name
-        past, missing = self.snapshot.of(name), self.to_do[name].missing
-        return Books(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
-
-    def books_beside(self, node: Node) -> Books:
-        """Return the closing state of the table whose open windows this table has."""
-        return self.books(self.graph.nodes[node.table.open_of or node.table.name])
 
 
 @dataclass(slots=True)

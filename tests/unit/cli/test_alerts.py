@@ -13,7 +13,8 @@ from waterclock.batches.alerts import TroubleKind
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
+from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import open_project

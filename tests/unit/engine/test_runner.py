@@ -19,7 +19,8 @@ from tests.unit.engine.fakes import FakeConnections, FakeSessions, collect, grou
 from waterclock.engine.batch import retry
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
+from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Read, Table

@@ -184,7 +184,7 @@ def test_of_any_flow_what_is_late_is_told_with_a_cause_that_is_not_done(seed: in
     for name, each in tables.items():
         start = each.cadence.floor(EVE - DAY)
         upto = each.cadence.floor(EVE - timedelta(hours=random.choice((0, 0, 12))))
-        labels = [window.start for window in islice(each.cadence.due_windows(upto, now), 2)]
+        labels = [window.start for window in islice(each.cadence.windows(upto, each.cadence.last_due(now)), 2)]
         troubles = dict.fromkeys(labels[: random.choice((0, 0, 1))], FAILED)
         done = IntervalSet.from_intervals([(start, max(upto, start))])
         seconds = random.choice((None, 5.0, 9000.0))

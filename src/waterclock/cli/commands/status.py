@@ -37,7 +37,8 @@ def status(  # noqa: PLR0913 - a command has as many options
 ) -> None:
     """Show the grid of tables and timelabels: which batches are done, due, failed, blocked or stale."""
     from waterclock.cli.views.json import print_answer
-    from waterclock.cli.views.status import behind, print_behind_now, print_status, see, status_answer
+    from waterclock.cli.views.status import print_behind_now, print_status, status_answer
+    from waterclock.cli.views.status_input import behind, see
     from waterclock.cli.views.theme import console
     from waterclock.operations.opening import open_read_only
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import blockers
+from waterclock.operations.opening import zone_of
 from waterclock.operations.source_waits import waits
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, instant_words, likeness, seconds_words
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     from waterclock.engine.collect.source_clocks import HeldBack
     from waterclock.engine.progress import GroupReport
-    from waterclock.engine.runner import RunOutcome
+    from waterclock.engine.run_outcome import RunOutcome
 
 _MOST_PLACES = 5
 
@@ -188,3 +190,26 @@ def _at_source(outcome: RunOutcome, plan: Plan) -> int:
     """Count the batches that wait only for their source: from the oldest window that the source has not reached."""
     since = {held.table: held.window.label for held in outcome.held_back}
     return sum(waits(batch, since) for batch in plan.batches)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The result of a run and the details to print it. `beside`: how many ready batches were not requested."""
+
+    outcome: RunOutcome
+    flow: Flow
+    now: datetime
+    until: datetime | None
+    seconds: float
+    beside: int = 0
+
+    def draw(self, to: Console) -> None:
+        """Print errors, the batches that they block, and a summary line."""
+        print_outcome(to, self.outcome, self.flow, zone_of(self.flow), self.seconds)
+        if self.beside:
+            count = count_words(self.beside, "batch is", "batches are")
+            to.print(Text(f"beside what was asked for {count} ready: `waterclock run` makes them", style="quiet"))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result of the run, for scripts."""
+        return run_json(self.outcome, self.flow, self.now, self.until, self.seconds)

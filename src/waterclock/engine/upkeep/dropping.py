@@ -9,8 +9,8 @@ from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.engine.batch.behind import drop_behind, labels_behind
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import require_log
-from waterclock.engine.upkeep.holding import refuse_beside_rebuild
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
+from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode

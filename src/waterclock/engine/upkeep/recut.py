@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from waterclock.batches.records import QUARANTINED, BatchResult, Input
 from waterclock.connectors.windowing import label_by, literal
 from waterclock.engine.collect.changes import NOTED
-from waterclock.engine.upkeep.second_set import elsewhere_of, put_first, raw_schema_of
+from waterclock.engine.upkeep.seeded_tables import elsewhere_of, put_first, raw_schema_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table

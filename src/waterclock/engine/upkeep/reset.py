@@ -15,7 +15,7 @@ from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.left_claims import left_claims
-from waterclock.engine.upkeep.holding import refuse_beside_rebuild
+from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.engine.workplace import Workplace
 from waterclock.faults import fault
 from waterclock.filesystem import at, is_folder

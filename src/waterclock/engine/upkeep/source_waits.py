@@ -9,7 +9,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.read.kept_at_sources import WAITS
 
 if TYPE_CHECKING:
-    from waterclock.engine.runner import RunOutcome
+    from waterclock.engine.run_outcome import RunOutcome
     from waterclock.engine.workplace import Workplace
 
 

@@ -16,8 +16,6 @@ from waterclock.filesystem import FileInfo, at, is_there, look, names_in, read_b
 from waterclock.flow.choices import Kind
 from waterclock.object_stores import is_remote
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
-from waterclock.storage.log.resolving import CommitRecord
-from waterclock.timelabel.label import instant_of
 
 _NONE = -1
 _BATCHES = frozenset({Kind.COLLECT.value, Kind.TRANSFORM.value})
@@ -112,24 +110,6 @@ def actions_after(folder: str, version: int) -> Iterator[tuple[int, list[dict[st
         except FileNotFoundError:
             return
         yield version, _actions(folder, version, text)
-
-
-def records_in_log(folder: str, *, project: str) -> list[CommitRecord]:
-    """List this project's data commits, oldest first. Cost: 0.1 ms a commit; reading them from the ledger costs less.
-
-    Raises  E621 where the log's first commits have been cleaned up: only the ledger knows them then
-    """
-    found = []
-    for version, text in _commits(folder, _NONE, None):
-        info = info_of(_actions(folder, version, text)) if b'"userMetadata"' in text else {}
-        identity = identity_in(info)
-        if identity is None or identity.project != project or not identity.slices:
-            continue
-        slices = {instant_of(label): str(path) for label, path in zip(identity.labels, identity.slices, strict=True)}
-        at = datetime.fromtimestamp(info.get("timestamp", 0) / 1000, tz=UTC)
-        stands = None if identity.stands_from is None else datetime.fromisoformat(identity.stands_from)
-        found.append(CommitRecord(version, at, slices, stands))
-    return found
 
 
 def claims_after(folder: str, version: int, *, project: str) -> frozenset[int]:

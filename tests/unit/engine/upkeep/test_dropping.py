@@ -14,7 +14,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.dropping import Droppable, drop, look
-from waterclock.engine.upkeep.holding import refuse_beside_rebuild
+from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
