@@ -61,7 +61,7 @@ def shapes_of(
 ) -> Mapping[FileShape, list[str]]:
     """Group files that one scan can read, in the given order.
 
-    JSON has no header: up to 8 MB of files, unpacked, are read completely for their keys. For larger inputs `keys_of_many` is
+    JSON has no header: up to 8 MB of unpacked files are read completely for their keys. For more, `keys_of_many` is
     called if the list is open. It is also called if the beginnings of the files do not show all columns in their
     declared spelling, as Spark finds no other spelling. Otherwise the keys that a closed list leaves out are unknown.
     `by_record` returns the CSV files that must be read record by record.
