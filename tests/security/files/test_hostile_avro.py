@@ -110,5 +110,5 @@ def test_a_name_of_a_field_is_quoted() -> None:
     "more", [{"precision": "9,2) COMMENT 'x"}, {"precision": 9, "scale": "2"}, {"precision": True}]
 )
 def test_a_decimal_has_whole_numbers(more: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="broken|whole number"):
+    with pytest.raises(ValueError, match=r"broken|whole number"):
         avro_reading.columns_of(avro(record(a={"type": "bytes", "logicalType": "decimal", **more})))

@@ -179,7 +179,7 @@ def _least_size(schema: Any, sizes: dict[str, int]) -> int:
 
 def _name_of(field: Mapping[str, Any]) -> str:
     if not isinstance(field["name"], str):
-        raise ValueError("a field's name is no text")
+        raise ValueError("a field's name is no text")  # noqa: TRY004 - of the file, as other errors of it
     return field["name"]
 
 
