@@ -33,6 +33,18 @@ def column_name(name: str) -> str:
     return _UNFIT.sub("_", name.strip())
 
 
+def fold_case(name: str) -> str:
+    """Return a form that is equal for names that Spark sees as one: as Java's `equalsIgnoreCase`, sign by sign."""
+    return name.lower() if name.isascii() else "".join(map(_fold_sign, name))
+
+
+def _fold_sign(sign: str) -> str:
+    if sign == "\u0130":  # its lower case has two signs in Python
+        return "i"
+    upper = sign.upper() if len(sign.upper()) == 1 else sign
+    return upper.lower() if len(upper.lower()) == 1 else upper
+
+
 def illegal_signs(name: str) -> tuple[str, ...]:
     """Return the distinct characters of a column's name that Parquet and Delta do not allow, in order."""
     return tuple(dict.fromkeys(sign for sign in name if sign in _ILLEGAL))

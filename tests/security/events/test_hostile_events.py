@@ -80,3 +80,41 @@ def test_hostile_numbers_are_refused_at_once() -> None:
         with pytest.raises(RefusedError):
             events_of(N % value)
     assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (b'{"_metadata":1}', "a name that Spark uses itself"),
+        (b'{" _MetaData ":1}', "a name that Spark uses itself"),
+        (b'{"_rece\\u0131ved":1}', "by which the door tells"),
+        (b'{"\\u0000x":1}', "control character U\\+0000"),
+        (b'{"x\\u0007":1}', "control character U\\+0007"),
+        (b'{"x\\u009fy":1}', "control character U\\+009F"),
+        (b'{"a":1,"a":2}', "two keys a"),
+        (b'{"a":1,"\\u0061":2}', "two keys a"),
+        (b'{"i":1,"\\u0131":2}', "two keys"),
+        (b'{"\\u0130":1,"i":2}', "two keys"),
+        (b'{"s":1,"\\u017f":2}', "two keys"),
+        (b'{"\\u00b5":1,"\\u03bc":2}', "two keys"),
+        (b'{"\\u03c3":1,"\\u03c2":2}', "two keys"),
+        (b'{"K":1,"k":2}', "two keys"),
+    ],
+)
+def test_a_key_that_is_no_column_of_its_own_is_refused(event: bytes, said: str) -> None:
+    with pytest.raises(RefusedError, match=said) as caught:
+        events_of(event)
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize("event", ['{"ß":1,"ss":2}', '{"_meta":1}', '{"a":{"_metadata":{"a":1}}}', '{"é":1,"e":2}'])
+def test_keys_that_are_columns_of_their_own_are_taken(event: str) -> None:
+    assert events_of(event.encode()).events == (event,)
+
+
+def test_a_request_has_a_bounded_number_of_events() -> None:
+    assert len(events_of(b"{}" * 10_000).events) == 10_000
+    for body in (b"{}" * 10_001, b"[" + b"{}," * 10_000 + b"{}]", b'{"a":1}\n' * 10_001):
+        with pytest.raises(RefusedError, match="more than 10000 events") as caught:
+            events_of(body)
+        assert caught.value.status == 413

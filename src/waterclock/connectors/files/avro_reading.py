@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import time
-from itertools import islice
+from itertools import count, islice
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.files.by_python import NUMBER
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
+from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _BATCH = 10_000
+_MOST_TYPES = 10_000
+_MOST_OF_NOTHING = 1_000_000
+_LONGEST_SCHEMA = 4 << 20
+_BROKEN = (RecursionError, TypeError, AttributeError, OverflowError, MemoryError, struct.error, zlib.error)
+_SIZES = {"null": 0, "float": 4, "double": 8}
 _PLAIN = {
     "boolean": "BOOLEAN",
     "int": "INT",
@@ -39,6 +47,24 @@ _LOGICAL = {
 _WIDENED = ({"int", "long"}, "BIGINT"), ({"float", "double"}, "DOUBLE")
 
 
+class _Names(dict[str, Any]):
+    """The named types of a schema. `counter` counts the types, which bounds their expansion: names may nest each other.
+
+    Raises  ValueError for more than `_MOST_TYPES`
+    """
+
+    def __init__(self, counter: Iterator[int], known: Mapping[str, Any] | None = None) -> None:
+        super().__init__(known or {})
+        self.counter = counter
+
+    def count_type(self) -> None:
+        """Count a type."""
+        if next(self.counter) >= _MOST_TYPES:
+            raise ValueError(
+                f"its schema has more than {_MOST_TYPES} types, where names are replaced by what they name"
+            )
+
+
 def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
     """Return the columns of an Avro file. A field of several types, or of a recursive type, is STRING: its JSON.
 
@@ -48,8 +74,14 @@ def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
     schema = reader.writer_schema
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         raise ValueError("its values are no records, so it has no columns")
-    next(reader, None)
-    return tuple(SourceColumn(field["name"], _type_of(field["type"], {}, ())) for field in schema["fields"])
+    try:
+        next(_records_of(reader), None)
+        counter = count()
+        return tuple(
+            SourceColumn(_name_of(field), _type_of(field["type"], _Names(counter), ())) for field in schema["fields"]
+        )
+    except _BROKEN as error:
+        raise ValueError(f"it is broken: {type(error).__name__}: {error}") from error
 
 
 def reader_of(columns: tuple[SourceColumn, ...]) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
@@ -60,9 +92,11 @@ def reader_of(columns: tuple[SourceColumn, ...]) -> Callable[[IO[bytes]], Iterat
 
         reader = _open_reader(file)
         fields = reader.writer_schema["fields"]
-        makers = [_maker(field["type"], {}, ()) for field in fields]
+        counter = count()
+        makers = [_maker(field["type"], _Names(counter), ()) for field in fields]
         read = 0
-        while records := list(islice(reader, _BATCH)):
+        rows = _records_of(reader)
+        while records := list(islice(rows, _BATCH)):
             arrays = [
                 pa.array(_convert_values([row[field["name"]] for row in records], make), kind)
                 for field, (make, kind) in zip(fields, makers, strict=True)
@@ -93,7 +127,60 @@ def _open_reader(file: IO[bytes]) -> Any:
             why="fastavro is not installed",
             fix=f"{install_extra('avro')}, on the machines of a cluster's workers too",
         ) from error
-    return fastavro.reader(file)
+    try:
+        reader = fastavro.block_reader(file)
+    except (*_BROKEN, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
+        raise ValueError(f"it is broken: {type(error).__name__}: {error}") from error
+    if len(reader.metadata.get("avro.schema", "")) > _LONGEST_SCHEMA:
+        raise ValueError(f"its schema is longer than {_LONGEST_SCHEMA} signs")
+    return reader
+
+
+def _records_of(reader: Any) -> Iterator[Any]:
+    """Yield the records of all blocks.
+
+    Raises  ValueError for more rows or items than the bytes of a file can hold: those that take no bytes have no bound
+    """
+    least = _least_size(reader.writer_schema, {})
+    read = 0
+    for block in reader:
+        read += block.num_records
+        if not least and read > _MOST_OF_NOTHING:
+            raise ValueError(f"it has more than {_MOST_OF_NOTHING} rows that take no bytes")
+        yield from block
+
+
+def _least_size(schema: Any, sizes: dict[str, int]) -> int:
+    """Return the least bytes that a value takes. Raises  ValueError for arrays of items that may take none."""
+    if isinstance(schema, list):
+        for each in schema:
+            _least_size(each, sizes)
+        return 1
+    kind = _kind(schema)
+    if not isinstance(schema, Mapping):
+        return _SIZES.get(kind, sizes.get(kind, 1))
+    if kind == "array":
+        if not _least_size(schema["items"], sizes):
+            raise ValueError("it has arrays of items that take no bytes, which have no bound")
+        return 1
+    if kind == "map":
+        _least_size(schema["values"], sizes)
+        return 1
+    if kind not in {"record", "error", "fixed"}:
+        return _least_size(schema["type"], sizes) if isinstance(schema["type"], Mapping | list) else _SIZES.get(kind, 1)
+    name = str(schema.get("name"))
+    sizes[name] = 0  # of a type within itself
+    if kind == "fixed":
+        sizes[name] = int(schema["size"])
+    else:
+        sizes[name] = sum(_least_size(field["type"], sizes) for field in schema["fields"])
+    return sizes[name]
+
+
+def _name_of(field: Mapping[str, Any]) -> str:
+    if not isinstance(field["name"], str):
+        raise ValueError("a field's name is no text")  # noqa: TRY004 - of the file, as other errors of it
+    return field["name"]
 
 
 def _resolve_schema(schema: Any, named: dict[str, Any]) -> Any:
@@ -114,8 +201,16 @@ def _branches(schema: Any) -> list[Any]:
     return [each for each in schema if each != "null"] if isinstance(schema, list) else [schema]
 
 
-def _type_of(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> str:  # noqa: PLR0911 - a return a type
+def _decimal_of(known: Mapping[str, Any]) -> str:
+    precision, scale = known["precision"], known.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int:
+        raise ValueError("the precision or the scale of a decimal is no whole number")
+    return f"DECIMAL({precision},{scale})"
+
+
+def _type_of(schema: Any, named: _Names, within: tuple[str, ...]) -> str:  # noqa: PLR0911 - a return a type
     """Return the Spark type of an Avro type."""
+    named.count_type()
     branches = _branches(schema)
     if len(branches) != 1:
         kinds = {_kind(each) for each in branches}
@@ -124,7 +219,7 @@ def _type_of(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> str
     kind = _kind(known)
     logical = known.get("logicalType") if isinstance(known, Mapping) else None
     if logical == "decimal":
-        return f"DECIMAL({known['precision']},{known.get('scale', 0)})"
+        return _decimal_of(known)
     if logical in _LOGICAL:
         return _LOGICAL[logical]
     if kind == "array":
@@ -135,7 +230,9 @@ def _type_of(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> str
         if known["name"] in within or not known["fields"]:
             return "STRING"
         inner = (*within, known["name"])
-        fields = (f"`{field['name']}`: {_type_of(field['type'], named, inner)}" for field in known["fields"])
+        fields = (
+            f"{quote_name(_name_of(field))}: {_type_of(field['type'], named, inner)}" for field in known["fields"]
+        )
         made = f"STRUCT<{', '.join(fields)}>"
         return "STRING" if any(_is_recursive(field["type"], named, inner) for field in known["fields"]) else made
     return _PLAIN.get(kind, "STRING")
@@ -154,13 +251,14 @@ def _is_recursive(schema: Any, named: dict[str, Any], names: tuple[str, ...]) ->
     return False
 
 
-def _maker(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> tuple[Callable[[Any], Any], pa.DataType]:
+def _maker(schema: Any, named: _Names, within: tuple[str, ...]) -> tuple[Callable[[Any], Any], pa.DataType]:
     """Return the conversion of an Avro value for Arrow, and the Arrow type; it agrees with `_type_of`."""
     import pyarrow as pa
 
     from waterclock.connectors.values import arrow_type
 
-    told = _type_of(schema, dict(named), within)
+    told = _type_of(schema, _Names(count(), named), within)
+    named.count_type()
     branches = _branches(schema)
     if told == "STRING" and branches == ["string"]:
         return _as_is, pa.string()

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.files.by_python import NUMBER
-from waterclock.connectors.files.formulas import find_formula_cells
+from waterclock.connectors.files.formulas import check_cells
 from waterclock.connectors.files.reading_options import Cells, ReadOptions
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.extras import install_extra
@@ -25,6 +25,7 @@ _BATCH = 10_000
 _MOST_BYTES = 512 << 20
 _MOST_RATIO = 250
 _SMALL = 16 << 20
+_MOST_FILLED = 1 << 20  # merged cells beyond the used range
 _MOST_NOISE = 4  # units in the last place of a double, which sums and products of cells may add
 _NO_TIME, _MINUTE, _HOUR = timedelta(0), timedelta(minutes=1), timedelta(hours=1)
 
@@ -109,10 +110,10 @@ def _sheet(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> Sh
     try:
         book = library.CalamineWorkbook.from_filelike(file)
         name = _name_of(_shown_first(book, library), reading.sheet)
+        errors = _errors(file, name)  # before the library reads the sheet: it allocates the whole used range
         found = book.get_sheet_by_name(name)
     except library.CalamineError as error:
         raise ValueError(f"it is no workbook that can be read: {error}") from error
-    errors = _errors(file, name)
     if found.start is None:
         raise _without_header(name, "the sheet is empty")
     offset = found.start[1]
@@ -156,10 +157,11 @@ def _shown_first(book: Any, library: Any) -> list[str]:
 def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
     """Return the texts of error cells, such as #N/A, by row and column; calamine returns these cells as empty.
 
-    Raises  E884 for a formula without a stored value, which would be read as empty
+    Raises  E882 for a used range that is too large; E884 for a formula without a stored value, which would be read as
+            empty
     """
     file.seek(0)
-    found = find_formula_cells(file, name)
+    found = check_cells(file, name)
     if found.unreckoned is not None:
         raise WaterclockError(
             "E884",
@@ -184,7 +186,7 @@ def _fills(
     """Return by row the column ranges to fill for merged cells, with their value."""
     if reading.merged != "fill":
         return {}
-    ranges = found.merged_cell_ranges or []
+    ranges = _bounded_ranges(found)
     tops = {top for (top, _), _ in ranges}
     values = {at: row for at, row in enumerate(found.iter_rows()) if at in tops}
     fills: dict[int, list[tuple[int, int, Any]]] = {}
@@ -194,6 +196,23 @@ def _fills(
         for at in range(top, bottom + 1):
             fills.setdefault(at, []).append((left, right, value))
     return fills
+
+
+def _bounded_ranges(found: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return the merged cells, as far as they are in rows that are used.
+
+    Raises  ValueError for merged cells that overlap: together they may have far more cells than the sheet
+    """
+    last, end = found.end
+    ranges = [
+        (start, (min(bottom, last), right))
+        for start, (bottom, right) in found.merged_cell_ranges or []
+        if start[0] <= last
+    ]
+    size = sum((bottom - top + 1) * (right - left + 1) for (top, left), (bottom, right) in ranges)
+    if size > max((last + 1) * (end + 1), _MOST_FILLED):
+        raise ValueError(f"its merged cells cover {size} cells, more than it uses")
+    return ranges
 
 
 def _refuse_merged(found: Any, reading: ReadOptions, cells: Cells, name: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from waterclock.object_stores import is_remote
 from waterclock.spark_sql import column_name
 
 _LOOKED_THROUGH = 8 << 20
+_LONGEST = 128 << 20  # signs of a JSON document, or of a line
 _HEAD, _HEADS = 64 << 10, 100
 
 
@@ -59,7 +61,7 @@ def shapes_of(
 ) -> Mapping[FileShape, list[str]]:
     """Group files that one scan can read, in the given order.
 
-    JSON has no header: up to 8 MB of files are read completely for their keys. For larger inputs `keys_of_many` is
+    JSON has no header: up to 8 MB of unpacked files are read completely for their keys. For more, `keys_of_many` is
     called if the list is open. It is also called if the beginnings of the files do not show all columns in their
     declared spelling, as Spark finds no other spelling. Otherwise the keys that a closed list leaves out are unknown.
     `by_record` returns the CSV files that must be read record by record.
@@ -143,7 +145,11 @@ def _csv_shape(path: str, reading: ReadOptions, columns: Columns) -> FileShape:
 
 def _lines(file: IO[str]) -> Iterator[str]:
     """Yield the lines that Spark reads: it skips empty ones."""
-    return (line for line in file if line.strip())
+    while line := file.readline(_LOOKED_THROUGH):
+        if len(line) == _LOOKED_THROUGH:
+            raise csv.Error(f"its first line is longer than {_LOOKED_THROUGH} signs")
+        if line.strip():
+            yield line
 
 
 def _read_columns(path: str, look_at: Callable[[IO[bytes]], tuple[SourceColumn, ...]]) -> tuple[SourceColumn, ...]:
@@ -177,7 +183,7 @@ def _json_shape(
     declared = [column.name for column in columns.named]
     keys: Iterable[str] = ()
     is_whole = True
-    if keys_of_many is None or sum(each_of(paths, _size_of, at=paths[0])) <= _LOOKED_THROUGH:
+    if keys_of_many is None or _are_small(paths):
         keys = _json_keys(paths, reading)
     elif columns.is_open or not _are_spelt_so(paths, reading, declared):
         keys = keys_of_many("json", paths)
@@ -250,7 +256,7 @@ def _xml_shape(
 
     each_of(paths, look_at, at=paths[0])
     known: Mapping[str, str] = {}
-    is_small = sum(each_of(paths, _size_of, at=paths[0])) <= _LOOKED_THROUGH
+    is_small = _are_small(paths)
     if is_small:
         for path in paths:
             with bytes_of(path) as file:
@@ -263,6 +269,24 @@ def _xml_shape(
     declared = [column.name for column in columns.named if column.name.lower() not in lower]
     every = [*(SourceColumn(name, kind) for name, kind in known.items()), *map(SourceColumn, declared)]
     return FileShape("xml", "", tuple(every), is_whole=is_small or columns.is_open)
+
+
+def _are_small(paths: Sequence[str]) -> bool:
+    """Return whether files are small enough to be parsed here. Packed files are unpacked up to the limit to count."""
+    room = _LOOKED_THROUGH - sum(each_of(paths, _size_of, at=paths[0]))
+    for path in paths:
+        if room < 0:
+            break
+        kind = format_of(Path(path).name)
+        if kind is None or not kind[1]:
+            continue
+        try:
+            with bytes_of(path) as file:
+                while room >= 0 and (chunk := file.read(_HEAD)):
+                    room -= len(chunk)
+        except (OSError, EOFError, zlib.error) as error:
+            raise unreadable(path, error) from error
+    return room >= 0
 
 
 def _size_of(path: str) -> int:
@@ -301,12 +325,17 @@ def _no_records(path: str, reading: ReadOptions) -> WaterclockError:
     )
 
 
+def _require_length(text: str) -> None:
+    if len(text) == _LONGEST:
+        raise EOFError(f"a document of {_LONGEST} signs or more is not parsed here")
+
+
 def json_documents(path: str, reading: ReadOptions) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON file, in order. Other values are skipped; Spark refuses them."""
     try:
         with text_of(path, reading.encoding) as file:
-            texts: Iterable[str] = [file.read()] if reading.is_multiline else file
-            for text in texts:
+            while text := file.read(_LONGEST) if reading.is_multiline else file.readline(_LONGEST):
+                _require_length(text)
                 try:
                     parsed = json.loads(text) if text.strip() else None
                     require_depth(text)

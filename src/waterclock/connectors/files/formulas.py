@@ -1,26 +1,31 @@
-"""Finds cells of a sheet that calamine reads as empty: errors such as #N/A, and formulas without a stored value.
+"""Checks the cells of an .xlsx sheet before calamine reads it: its used range, errors, and formulas without values.
 
-A workbook that was written by a program may contain formulas without their results.
+Calamine allocates the whole used range of a sheet, so two far cells of a small file could fill the memory. It reads
+errors such as #N/A as empty cells, and formulas without a stored value too: a workbook that was written by a program
+may contain formulas without their results.
 """
 
 from __future__ import annotations
 
 import re
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from posixpath import join, normpath
-from typing import IO
+from typing import IO, NoReturn
 from xml.parsers import expat
+
+from waterclock.errors import WaterclockError
 
 _CHUNK = 1 << 20
 _BOOK, _TARGETS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
-# a formula with an empty text as its result is recognized by its cell's type
-_UNRECKONED = re.compile(
-    rb"<c\b((?:(?!\bt=\"str\")[^>])*)>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>"
-)
-_ERROR = re.compile(rb"<c\b([^>]*\bt=\"e\"[^>]*)>\s*(?:<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*)?<v>\s*([^<]*?)\s*</v>")
-_PLACE = re.compile(rb"\br=\"([A-Z]+)([0-9]+)\"")
-_LONGEST = 1 << 14  # a formula of Excel has at most 8192 characters
+MOST_CELLS = 1 << 25
+"""The cells of a used range: calamine allocates 32 bytes for each, so 1 GiB."""
+_MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14
+_TAG = re.compile(rb"[<:](?:row|c)[\s/>]")
+_PLAIN_TAG = re.compile(rb"<(?:row|c) r=\"([A-Z]{0,3})([0-9]{1,7})\"")
+_PLACE = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})", re.ASCII)
+_UNUSUAL = (b"<f", b't="e"', b":f", b"t='", b"<!DOCTYPE", b"\0", b"t =")
 
 
 @dataclass(slots=True)
@@ -31,49 +36,218 @@ class FormulaCells:
     errors: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
-def find_formula_cells(file: IO[bytes], sheet: str) -> FormulaCells:
+@dataclass(slots=True)
+class _UsedRange:
+    """The smallest range that contains all given cells. Raises  E882 if it grows too large."""
+
+    top: int = _MOST_ROWS
+    left: int = _MOST_COLUMNS
+    bottom: int = -1
+    right: int = -1
+
+    def add(self, row: int, column: int) -> None:
+        """Extend the range to a cell, counted from 0."""
+        if self.top <= row <= self.bottom and self.left <= column <= self.right:
+            return
+        if not (0 <= row < _MOST_ROWS and 0 <= column < _MOST_COLUMNS):
+            raise ValueError(f"it has a cell in row {row + 1} and column {column + 1}, which no sheet has")
+        self.top, self.bottom = min(self.top, row), max(self.bottom, row)
+        self.left, self.right = min(self.left, column), max(self.right, column)
+        if self.size > MOST_CELLS:
+            _refuse_size(self.size)
+
+    @property
+    def size(self) -> int:
+        """The number of its cells, empty ones included."""
+        return max(0, self.bottom - self.top + 1) * max(0, self.right - self.left + 1)
+
+
+def check_cells(file: IO[bytes], sheet: str) -> FormulaCells:
     """Check the cells of a sheet; the result is empty for files that are not .xlsx.
 
-    Cost: the sheet is unpacked once, in bounded memory except for its errors
+    Raises  E882 for a used range of more than `MOST_CELLS`; ValueError for XML that is broken or has a DOCTYPE
+    Cost    the sheet is unpacked once or twice, in bounded memory except for its errors
     """
     found = FormulaCells()
     if not zipfile.is_zipfile(file):
         return found
     file.seek(0)
     with zipfile.ZipFile(file) as packed:
-        path = _path_of(packed, sheet)
-        if path is None:
-            return found
-        with packed.open(path) as content:
-            before = b""
-            while chunk := content.read(_CHUNK):
-                text = before + chunk
-                if b"<f" in text and (cell := _UNRECKONED.search(text)):
-                    place = _PLACE.search(cell[1])
-                    found.unreckoned = (place[1] + place[2]).decode() if place else "of a row"
-                    return found
-                if b't="e"' in text:
-                    _note_errors(text, found)
-                before = text[-_LONGEST:]
+        for path in _paths_of(packed, sheet):
+            with packed.open(path) as content:
+                if _is_plain_and_small(content):
+                    continue
+            with packed.open(path) as content:
+                _CellParser(found).parse(content)
     return found
 
 
-def _note_errors(text: bytes, found: FormulaCells) -> None:
-    for cell in _ERROR.finditer(text):
-        if place := _PLACE.search(cell[1]):
-            column = 0
-            for letter in place[1]:
-                column = column * 26 + letter - 64  # A is 65
-            found.errors.setdefault(int(place[2]) - 1, {})[column - 1] = cell[2].decode(errors="replace")
+def _refuse_size(size: int) -> NoReturn:
+    raise WaterclockError(
+        "E882",
+        "the workbook would grow too large",
+        why=f"the used range of its sheet has {size} cells, empty ones included, of which {MOST_CELLS} may be held",
+        fix="delete the cells that are far from the data, or have it sent in parts, or as CSV or Parquet",
+    )
+
+
+def _is_plain_and_small(content: IO[bytes]) -> bool:
+    """Return whether each cell and row names its place, the range of these is small, and no cell needs a closer check.
+
+    This is a fast scan that may return False for harmless sheets, but True only if `_CellParser` would find nothing.
+    """
+    bottom, letters = 0, set[bytes]()
+    before = b""
+    while chunk := content.read(_CHUNK):
+        text = before + chunk
+        cut = text.rfind(b"<")
+        if cut < 0 or len(text) - cut > _CHUNK or any(mark in text for mark in _UNUSUAL):
+            return False
+        before, text = text[cut:], text[:cut]
+        places = _PLAIN_TAG.findall(text)
+        if len(places) != len(_TAG.findall(text)):
+            return False
+        if places:
+            columns, rows = zip(*places, strict=True)
+            bottom = max(bottom, *map(int, rows))
+            letters.update(columns)
+    if _TAG.search(before):
+        return False
+    right = max((_column_of(each.decode()) for each in letters), default=-1) + 1
+    return bottom <= _MOST_ROWS and right <= _MOST_COLUMNS and bottom * right <= MOST_CELLS
+
+
+class _CellParser:
+    """Parses a sheet as calamine does, and notes the cells that matter."""
+
+    def __init__(self, found: FormulaCells) -> None:
+        self._found = found
+        self._used = _UsedRange()
+        self._row, self._column = -1, 0
+        self._next_column = 0
+        self._kind = ""
+        self._formula = self._value = False
+        self._text: list[str] = []
+        self._parser = parser = expat.ParserCreate("UTF-8")
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.StartDoctypeDeclHandler = self._refuse_doctype
+
+    def parse(self, content: IO[bytes]) -> None:
+        """Parse the sheet up to its end, or to the first formula without a value."""
+        try:
+            while self._found.unreckoned is None and (chunk := content.read(_CHUNK)):
+                self._parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
+        except expat.ExpatError as error:
+            raise ValueError(f"its sheet is no XML that can be read: {error}") from error
+        self._end_cell()
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        tag = name.rpartition(":")[2] if ":" in name else name
+        if tag == "v":
+            self._value = self._kind == "e" or self._formula
+            self._used.add(self._row, self._column)
+            if self._value:
+                self._parser.CharacterDataHandler = self._text.append
+                self._parser.EndElementHandler = self._end
+        elif tag == "c":
+            self._end_cell()
+            self._kind = attributes.get("t", "")
+            if "r" in attributes:
+                self._row, self._column = _place_of(attributes["r"])
+            else:
+                self._row, self._column = max(self._row, 0), self._next_column
+            self._next_column = self._column + 1
+        elif tag == "row":
+            self._end_cell()
+            said = attributes.get("r")
+            self._row = self._row + 1 if said is None else _row_of(said)
+            self._column = self._next_column = 0
+        elif tag == "f":
+            self._formula = True
+            self._used.add(max(self._row, 0), self._column)
+        elif tag == "is":
+            self._formula = False
+            self._used.add(self._row, self._column)
+
+    def _end(self, _: str) -> None:
+        self._parser.CharacterDataHandler = self._parser.EndElementHandler = None
+
+    def _end_cell(self) -> None:
+        text = "".join(self._text).strip() if self._text else ""
+        if self._formula and not text and self._kind != "str" and self._found.unreckoned is None:
+            self._found.unreckoned = f"{_letters(self._column)}{self._row + 1}"
+        elif self._value and text and self._kind == "e":
+            self._found.errors.setdefault(self._row, {})[self._column] = text
+        self._kind, self._formula, self._value = "", False, False
+        if self._text:
+            self._text = []
+
+    def _refuse_doctype(self, *_: object) -> NoReturn:
+        raise ValueError("its sheet has a DOCTYPE")
+
+
+def _place_of(said: str) -> tuple[int, int]:
+    place = _PLACE.fullmatch(said)
+    if place is None:
+        raise ValueError(f"it has a cell {said[:20]}, which no sheet has")
+    return _row_of(place[2]), _column_of(place[1])
+
+
+def _row_of(said: str) -> int:
+    if not (said.isascii() and said.isdecimal() and len(said) <= len(str(_MOST_ROWS)) and int(said)):
+        raise ValueError(f"it has a row {said[:20]}, which no sheet has")
+    return int(said) - 1
+
+
+def _column_of(letters: str) -> int:
+    column = 0
+    for letter in letters.upper():
+        column = column * 26 + ord(letter) - 64  # A is 65
+    return column - 1
+
+
+def _letters(column: int) -> str:
+    letters = ""
+    column += 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
+
+
+def _paths_of(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
+    """Yield the member of a sheet; all members that may be sheets if it is not clear which one calamine reads.
+
+    Raises  ValueError for members with the same name: programs differ in which of them they read
+    """
+    by_name = {name.casefold(): name for name in packed.namelist()}
+    if len(by_name) < len(packed.namelist()):
+        raise ValueError("it has two members of the same name")
+    if _BOOK not in by_name:
+        return
+    path = _path_of(packed, sheet)
+    if path is not None:
+        yield path
+        return
+    for name in packed.namelist():
+        with packed.open(name) as content:
+            head = content.read(_CHUNK)
+        if b"sheetData" in head:
+            yield name
 
 
 def _path_of(packed: zipfile.ZipFile, sheet: str) -> str | None:
     names = set(packed.namelist())
     if not {_BOOK, _TARGETS} <= names:
         return None
-    ids = {one.get("name"): one.get("r:id") for one in _elements(packed.read(_BOOK), "sheet")}
-    targets = {one.get("Id"): one.get("Target", "") for one in _elements(packed.read(_TARGETS), "Relationship")}
-    path = normpath(join("/xl", targets.get(ids.get(sheet), ""))).lstrip("/")
+    sheets = [one for one in _elements(packed.read(_BOOK), "sheet") if one.get("name") == sheet]
+    ids = {one.get("r:id") for one in sheets}
+    relations = _elements(packed.read(_TARGETS), "Relationship")
+    targets = [one.get("Target", "") for one in relations if one.get("Id") in ids]
+    if len(sheets) != 1 or len(targets) != 1:
+        return None
+    path = normpath(join("/xl", targets[0])).lstrip("/")
     return path if path in names else None
 
 

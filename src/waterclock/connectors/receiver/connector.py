@@ -142,10 +142,14 @@ class ReceiverCollector:
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read files of events into one frame by one scan, each row with the label that took its file."""
+        """Read files of events into one frame by one scan, each row with the label that took its file.
+
+        No event needs all keys, so a column that no event of a batch has is NULL.
+        """
         make_private_folder(self._folder(unit))
         collected = self._files().read_items(spark, _build_landed_unit(unit), items, columns, zone)
-        return replace(collected, left_out=tuple(name for name in collected.left_out if name not in OWN))
+        left_out = tuple(name for name in collected.left_out if name not in OWN)
+        return replace(collected, left_out=left_out, may_lack=True)
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Move files of events to the archive."""

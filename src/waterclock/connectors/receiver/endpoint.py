@@ -28,6 +28,7 @@ Send = Callable[[Message], Awaitable[None]]
 _LONGEST_KEY = 200
 _LONGEST_LENGTH = 18  # digits
 _IN_THE_LOOP = 64 * 1024  # longer bodies are parsed by a thread, so that small requests do not wait for them
+_MOST_KEPT = 16 << 20  # bytes of kept headers, which are stored with each event of a request
 
 
 class Writer(Protocol):
@@ -257,7 +258,8 @@ class Door:
         try:
             with _Share(self, stream) as share:
                 body = await self._body(headers.get("content-length", ""), parts, stream.limits.max_body, share)
-                read = _read if len(body) <= _IN_THE_LOOP else _read_aside
+                is_small = len(body) <= _IN_THE_LOOP and headers.get("content-encoding", "") in {"", "identity"}
+                read = _read if is_small else _read_aside  # a small packed body may unpack to a large one
                 events, kept = await read(body, headers, stream.limits)
                 share.add(len(kept))
                 await stream.put(kept)
@@ -408,4 +410,10 @@ def _encode_events(body: bytes, headers: Mapping[str, str], limits: RequestLimit
     if key is not None and not 0 < len(key) <= _LONGEST_KEY:
         raise RefusedError(f"Idempotency-Key has {len(key)} signs: 1 to {_LONGEST_KEY} are kept")
     said = {name: headers[name] for name in limits.headers if name in headers} if limits.headers else None
+    size = len(json.dumps(said)) if said else 0
+    if size * len(kept.events) > _MOST_KEPT:
+        raise RefusedError(
+            f"{size} bytes of headers are kept with each of {len(kept.events)} events: send fewer events in a request",
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        )
     return len(kept.events), kept.body(key, said, has_raw=limits.has_raw)

@@ -17,10 +17,12 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.connectors.json_depth import require_depth
-from waterclock.spark_sql import column_name
+from waterclock.spark_sql import column_name, fold_case
 
 RECEIVED, REQUEST, EVENT, HEADERS, RAW = "_received", "_request", "_event", "_headers", "_raw"
 OWN = frozenset({RECEIVED, REQUEST, EVENT, HEADERS, RAW})
+_OF_SPARK = "_metadata"  # a column of this name hides the one in which Spark reports the file of a row
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _BETWEEN = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
@@ -30,6 +32,8 @@ MOST_LEVELS = 500
 """The levels of objects and arrays in an event: half of the limit of Spark's reader, for the sake of other readers."""
 _LONG = 900  # a shorter text contains no number that is too long for Spark's reader
 _LONG_NAME = 40_000
+MOST_EVENTS = 10_000
+"""The events of a request: each is checked on its own, and takes memory beyond its bytes."""
 MOST_KEYS = 1_000  # of an event, at all levels: each may become a column, and Spark takes minutes for thousands
 _MOST_EXPONENT = 400
 _EXPONENT = re.compile(r"[0-9.][eE][+-]?0*[0-9]{3}")
@@ -61,7 +65,8 @@ class StoredEvents:
 def events_of(body: bytes) -> StoredEvents:
     """Parse the events of a request: a JSON object, an array of them, or objects one after the other, as in NDJSON.
 
-    Raises  RefusedError with the number of the event, from 1, and the problem; then no event is accepted
+    Raises  RefusedError with the number of the event, from 1, and the problem; then no event is accepted. 413 for more
+            than `MOST_EVENTS`
     """
     try:
         text = body.decode()
@@ -72,6 +77,8 @@ def events_of(body: bytes) -> StoredEvents:
     at = _end(_BLANK, text, at + 1) if is_array else at
     found: list[str] = []
     while at < len(text) and not (is_array and text[at] == "]"):
+        if len(found) == MOST_EVENTS:
+            raise RefusedError(f"the body holds more than {MOST_EVENTS} events: send several requests", 413)
         end = _one(text, at, len(found) + 1)
         event = text[at:end]
         found.append(event.translate(_BREAKS) if "\n" in event or "\r" in event else event)
@@ -171,25 +178,36 @@ def _require_few_keys(event: Any, number: int) -> None:
 
 
 def _check_names(event: Mapping[str, Any], number: int) -> None:
-    """Refuse keys whose column names collide with each other or with the receiver's own columns."""
+    """Refuse keys whose column names collide with each other, with the receiver's own columns or with Spark's.
+
+    Names collide if Spark sees them as one: it compares lower case in some places, and folded case in others.
+    """
     names: set[str] = set()
     for key in event:
-        name = key if key in _SIMPLE else _column_of(key)
-        if name in OWN:
-            raise RefusedError(f"event {number} has a key {key}, by which the door tells of it")
-        if not name:
-            raise RefusedError(f"event {number} has a key without a name")
-        if name in names:
+        if key in _SIMPLE:
+            name = folded = key
+        else:
+            name = column_name(key).lower()
+            folded = fold_case(column_name(key))
+            _check_name(key, name, folded, number)
+        if name in names or folded in names:
             raise RefusedError(f"event {number} has two keys {name}")
         names.add(name)
+        names.add(folded)
 
 
-def _column_of(key: str) -> str:
-    """Return the column name of a key, in lower case. Keys that need no change are cached."""
-    name = column_name(key).lower()
-    if name == key and name not in OWN and len(name) < _LONG and len(_SIMPLE) < _MOST_KNOWN:
+def _check_name(key: str, name: str, folded: str, number: int) -> None:
+    """Refuse a key that cannot be the name of a column. Keys that need no change are cached."""
+    if folded in OWN:
+        raise RefusedError(f"event {number} has a key {key}, by which the door tells of it")
+    if folded == _OF_SPARK:
+        raise RefusedError(f"event {number} has a key {key}, a name that Spark uses itself")
+    if not name:
+        raise RefusedError(f"event {number} has a key without a name")
+    if (sign := _CONTROL.search(key)) is not None:
+        raise RefusedError(f"event {number} has a key with the control character U+{ord(sign[0]):04X}")
+    if name == key == folded and len(name) < _LONG and len(_SIMPLE) < _MOST_KNOWN:
         _SIMPLE.add(name)
-    return name
 
 
 def _next(text: str, at: int, number: int, *, is_array: bool) -> int:
@@ -240,7 +258,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_PLAIN = json.JSONDecoder(parse_constant=_refuse_constant)
+_PLAIN = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_pairs)
 _scan = _PLAIN.scan_once  # type: ignore[attr-defined]  # raw_decode without its handling of StopIteration
 _STRICT = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_int=_number, parse_float=_float, object_pairs_hook=_pairs

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 PASSING = frozenset({408, 425, 429})
-_LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[\w*]+\s*(?:=\s*(?:\"[^\"]*\"|[^\s,;\"]+))?)*)")
+# possessive, so that a header of any text is parsed in linear time
+_LINK = re.compile(r"<([^<>]*+)>((?:\s*+;\s*+[\w*]++\s*+(?:=\s*+(?:\"[^\"]*+\"|[^\s,;\"]++))?+)*+)")
 _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^;,\s]+))", re.IGNORECASE)
 
 

@@ -199,7 +199,7 @@ def _collect(reading: RestSource, series: Series, window: Window | None) -> Iter
             page = _request_page(reading, series, place, window, number + 1, before)
         digests = [*digests[1:], page.digest if page.rows else ""]
         empty = 0 if page.rows else empty + 1
-        if empty == _MOST_EMPTY and reading.resource.paging.style == "page":
+        if empty == _MOST_EMPTY:
             raise endless(
                 reading, f"{empty} pages in a row were empty, and it says each time that there is more", where
             )

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from waterclock.connectors.json_depth import require_depth
 
 _BLANK = re.compile(r"[ \t\n\r]*")
+_MOST_RECORDS, _MOST_VALUES = 1_000_000, 10_000_000  # of a page: a value of two bytes may take 60 in memory
 _HERE = "\u0000the records"
 _LINES = str.maketrans("\n\r", "  ")  # between tokens only: a JSON string contains no bare line feed
 
@@ -45,9 +46,11 @@ class Body:
 def body_of(content: bytes, path: Sequence[str]) -> Body:
     """Parse a response whose records are the array at `path`, or the one object there.
 
-    Raises  NoRecords if the path does not exist, or its value is neither
+    Raises  NoRecords if the path does not exist, or its value is neither, or the response has too many values
             ValueError for invalid JSON, such as a response that was cut off
     """
+    if content.count(b",") > _MOST_VALUES:
+        raise NoRecords(f"it has more than {_MOST_VALUES} values: ask for smaller pages")
     text = content.decode("utf-8-sig")
     try:
         start = _start_of(text, path)
@@ -67,6 +70,8 @@ def _body(text: str, start: int, path: Sequence[str]) -> Body:
     for record, line, end in _records(text, start):  # noqa: B007 - the last end is used
         if not isinstance(record, dict):
             raise NoRecords(f"record {len(lines) + 1} is no object")
+        if len(lines) == _MOST_RECORDS:
+            raise NoRecords(f"it has more than {_MOST_RECORDS} records: ask for smaller pages")
         columns.update(dict.fromkeys(record))
         lines.append(line)
     if text[start] == "[":

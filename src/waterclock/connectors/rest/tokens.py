@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -47,12 +48,19 @@ class Tokens:
 def _token_in(content: bytes) -> tuple[str, float]:
     try:
         told: Any = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("the answer is no JSON") from None  # it may hold a token
     if not isinstance(told, Mapping) or not isinstance(told.get("access_token"), str) or not told["access_token"]:
         raise ValueError("the answer has no access_token")
-    seconds = told.get("expires_in")
+    token: str = told["access_token"]
+    if not token.isascii() or not token.isprintable():
+        raise ValueError("the access_token has signs that no header may have")
+    return token, _seconds_of(told.get("expires_in"))
+
+
+def _seconds_of(said: Any) -> float:
     try:
-        return told["access_token"], float(seconds) if seconds is not None else _LIFE
-    except (TypeError, ValueError):
-        return told["access_token"], _LIFE
+        seconds = float(said)
+    except (TypeError, ValueError, OverflowError):
+        return _LIFE
+    return seconds if math.isfinite(seconds) else _LIFE

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from waterclock.access_tokens import WrongTokens
+from waterclock.connectors.receiver import endpoint
 from waterclock.connectors.receiver.endpoint import Door, RequestLimits, Stream
 from waterclock.connectors.receiver.writing import SyncFailedError
 
@@ -111,6 +112,31 @@ def test_headers_that_are_to_be_kept_are() -> None:
     disk = Disk()
     one(disk, headers={"user-agent": "curl", "cookie": "secret"}, headers_kept=("user-agent", "x-device"), has_raw=True)
     assert disk.groups[0][0].startswith(b'{"request":null,"headers":{"user-agent":"curl"},"raw":true}\n')
+
+
+def test_headers_are_bounded_by_the_events_they_are_stored_with() -> None:
+    disk = Disk()
+    headers = {"user-agent": "x" * 8_000}
+    assert one(disk, b"{}" * 10_000, headers=headers, headers_kept=("user-agent",))[0] == 413
+    assert disk.groups == []
+    assert one(disk, b"{}" * 2_000, headers=headers, headers_kept=("user-agent",))[0] == 202
+
+
+def test_a_small_packed_body_is_not_parsed_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def encode(*_: object) -> tuple[int, bytes]:
+        threads.append(threading.get_ident())
+        return 1, b"{}"
+
+    async def story(door: Door) -> int:
+        await ask(door, gzip.compress(b'{"a":1}' * 9_000), headers={"content-encoding": "gzip"})
+        await ask(door, b'{"a":1}')
+        return threading.get_ident()
+
+    monkeypatch.setattr(endpoint, "_encode_events", encode)
+    loop = answers(Disk(), story)
+    assert [thread == loop for thread in threads] == [False, True]
 
 
 def test_requests_that_wait_share_a_write() -> None:

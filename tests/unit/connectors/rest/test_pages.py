@@ -258,6 +258,17 @@ def test_a_source_that_says_without_end_that_there_is_more_is_told(
     assert caught.value.code == "E843"
 
 
+def test_empty_pages_with_ever_new_cursors_end(space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space.set(rows=[])
+    monkeypatch.setattr(collection, "_MOST_EMPTY", 3)
+    asked = iter(range(20))
+    monkeypatch.setattr(collection, "next_place", lambda *_, **__: {"cursor": f"c{next(asked)}"})
+    with pytest.raises(WaterclockError, match="do not end") as caught:
+        collect(space.reading(tmp_path, "cursor", in_pages("cursor", 3)))
+    assert caught.value.code == "E843"
+    assert next(asked) == 3
+
+
 def test_windows_and_other_questions_have_pages_of_their_own(space: Space, tmp_path: Path) -> None:
     space.set(rows=[{"id": str(at), "at": f"2013-01-01T0{at}:30:00Z"} for at in range(4)])
     windows = [Window(DAY + timedelta(hours=at), DAY + timedelta(hours=at + 1)) for at in range(2)]

@@ -1,0 +1,118 @@
+"""A small workbook cannot make calamine or our own checks use memory or time without bounds."""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+
+import pytest
+
+from waterclock.connectors.files.excel_reading import columns_of, reader_of
+from waterclock.connectors.files.reading_options import parse_read_options
+from waterclock.errors import WaterclockError
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+TYPES = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+
+
+def cell(place: str, value: str) -> str:
+    said = f' r="{place}"' if place else ""
+    return f'<c{said} t="inlineStr"><is><t>{value}</t></is></c>'
+
+
+HEAD = f'<row r="1">{cell("A1", "id")}{cell("B1", "n")}</row><row r="2">{cell("A2", "1")}{cell("B2", "2")}</row>'
+
+
+def workbook(rows: str, behind: str = "", *, prefix: str = "r", second: str = "") -> io.BytesIO:
+    """Build a workbook with one sheet, as an attacker would. `second` is the content of a further, unlisted sheet."""
+    members = {
+        "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+        '<Default Extension="xml" ContentType="application/xml"/>'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{TYPES}.sheet.main+xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{RELATIONS}"><Relationship Id="rId1" Type="{OFFICE}/officeDocument" '
+        'Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:{prefix}="{OFFICE}"><sheets>'
+        f'<sheet name="S" sheetId="1" {prefix}:id="rId1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{RELATIONS}"><Relationship Id="rId1" '
+        f'Type="{OFFICE}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData>{behind}</worksheet>',
+    }
+    if second:
+        members["XL/Worksheets/Sheet1.xml"] = second
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in members.items():
+            packed.writestr(name, content)
+    file.seek(0)
+    return file
+
+
+def read(file: io.BytesIO, **options: str) -> list[list[str | None]]:
+    reading = parse_read_options(options)
+    names = columns_of(file, reading, ())
+    file.seek(0)
+    return [list(row.values())[:-1] for batch in reader_of(reading, names)(file) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        f'<row r="1">{cell("A1", "id")}</row><row r="1048576">{cell("XFD1048576", "x")}</row>',
+        f'<row r="1">{cell("A1", "id")}</row><row r="100000">{cell("ALL100000", "x")}</row>',
+        f'<row r="1">{cell("A1", "id")}</row><row r="1048576"><c r="XFC1048576"/>{cell("", "x")}</row>',
+        f'<row r="1">{cell("A1", "id")}</row><row r="99"></row><row><c x=">" r="XFD1"/>{cell("xfd1048576", "x")}</row>',
+        f"<row r='1'>{cell('A1', 'id')}</row><row><c r='XFD1048576'><v>1</v></c></row>",
+        f'<row r="1">{cell("A1", "id")}</row><!-- <c --><row><c y="/>" r="XFD1048576" x="/>"><v>1</v></c></row>',
+    ],
+)
+def test_two_cells_far_apart_are_refused_before_memory_is_allocated(rows: str) -> None:
+    # calamine would abort the process here: it allocates 512 GiB
+    with pytest.raises(WaterclockError) as caught:
+        columns_of(workbook(rows), parse_read_options({}), ())
+    assert caught.value.code == "E882"
+    assert "used range" in str(caught.value.why)
+
+
+def test_a_sheet_is_checked_whatever_the_prefix_of_its_relation() -> None:
+    rows = f'<row r="1">{cell("A1", "id")}</row><row r="1048576">{cell("XFD1048576", "x")}</row>'
+    with pytest.raises((WaterclockError, ValueError)):
+        columns_of(workbook(rows, prefix="q"), parse_read_options({}), ())
+
+
+def test_members_whose_names_differ_by_case_are_refused() -> None:
+    with pytest.raises(ValueError, match="two members of the same name"):
+        columns_of(workbook(HEAD, second="<worksheet/>"), parse_read_options({}), ())
+
+
+@pytest.mark.parametrize("place", ["ZZZZZZ3", "XFE3", "A1048577", "A99999999999999999999", "3"])
+def test_a_cell_that_no_sheet_has_is_refused(place: str) -> None:
+    rows = HEAD + f'<row r="3"><c r="A3" t="e"><v>#N/A</v></c><c r="{place}" t="e"><v>#N/A</v></c></row>'
+    with pytest.raises(ValueError, match="which no sheet has"):
+        columns_of(workbook(rows), parse_read_options({}), ())
+
+
+@pytest.mark.parametrize("part", ["<c ", "<c r='A3' ", '<c r="A3" t="e" ', "<f"])
+def test_the_check_of_cells_is_linear(part: str) -> None:
+    file = workbook(HEAD, behind=f'<!-- {part * (1 << 18)} <f t="e" -->')
+    begun = time.process_time()
+    try:
+        assert read(file) == [["1", "2"]]
+    except ValueError as error:
+        assert "no XML" in str(error)  # noqa: PT017 - either is fine, in bounded time
+    assert time.process_time() - begun < 10
+
+
+def test_empty_styled_cells_far_away_are_no_used_range() -> None:
+    rows = HEAD + '<row r="1048576" hidden="1"><c r="XFD1048576" s="1"/></row>'
+    assert read(workbook(rows)) == [["1", "2"]]
+
+
+def test_merged_cells_are_bounded_by_the_used_rows() -> None:
+    merged = '<mergeCells><mergeCell ref="A1:XFD1048576"/></mergeCells>'
+    assert len(read(workbook(HEAD, merged), merged="fill")) == 1
+    many = "<mergeCells>" + '<mergeCell ref="A1:XFD1048576"/>' * 100 + "</mergeCells>"
+    with pytest.raises(ValueError, match="merged cells cover"):
+        read(workbook(HEAD, many), merged="fill")
