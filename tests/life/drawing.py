@@ -6,7 +6,8 @@ from collections.abc import Collection
 from itertools import combinations
 from random import Random
 
-from tests.life.declarations import MODES, PARTS, ByTime, Declared, Demands, Hold, Read, Refers, Retire
+from tests.life.declarations import Declared
+from tests.life.parts import MODES, PARTS, ByTime, Demands, Hold, Read, Refers, Retire
 
 CANDIDATES = 12
 Pair = tuple[str, str]
