@@ -70,7 +70,7 @@ def path_below(path: str, folder: Path) -> str | None:
 
 
 def readable(path: Path, size: int | None = None) -> Path | IO[bytes]:
-    """Return a source for Arrow to read: the path on this machine, else the file, `opened` with its size if known."""
+    """Return a source for Arrow to read: a path on this machine, or a file opened with its size if that is known."""
     return open_for_reading(path, size) if is_remote(path) else path
 
 

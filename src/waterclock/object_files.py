@@ -1,6 +1,6 @@
 """Treats objects as files: lists them, reads ranges, writes them in parts as a whole or not at all, and copies them.
 
-Errors of a store are raised as by `object_stores.asking`; a missing object is a FileNotFoundError.
+Errors of a store are raised as by `object_stores.translate_store_errors`; a missing object is a FileNotFoundError.
 """
 
 from __future__ import annotations

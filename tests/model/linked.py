@@ -50,7 +50,7 @@ class OneConnection:
 
     other: InMemory
 
-    def opened(self, unit: Unit) -> Unit:
+    def resolve_unit(self, unit: Unit) -> Unit:
         return unit
 
     def collector(self, _: str) -> InMemory:

@@ -73,7 +73,7 @@ class World:
         self.table = replace(plain, source=replace(plain.source, unit=unit, changed=Changed("changed")))
         self.desk.apply(self.table)
         collector = CONNECTOR.collector(Setting("shop", {"path": str(path)}, self.folder, self.folder))
-        connections = SimpleNamespace(opened=lambda found: found, collector=lambda _: collector)
+        connections = SimpleNamespace(resolve_unit=lambda found: found, collector=lambda _: collector)
         ledger = self.desk.ledger
         self.work = SimpleNamespace(ledger=ledger, connections=connections, real_now=ledger.now)
 

@@ -88,8 +88,8 @@ class DeliveryRecord:
         if outcome == DeliveryOutcome.OLDER.value:
             return None
         if mode == Mode.APPEND.value and TIMELABEL in there:
-            name, label = self._escape_percent(table), self._escape_percent(there[TIMELABEL])
-            counted = f"SELECT count(*) FROM {name} WHERE {label} = {self.place}"
+            name, column = self._escape_percent(table), self._escape_percent(there[TIMELABEL])
+            counted = f"SELECT count(*) FROM {name} WHERE {column} = {self.place}"
             rows = self.execute(counted, (label,)).fetchone()[0]
             return None if rows == brought else f"{unit.path} holds {rows} rows of {label}, {brought} were delivered"
         holds_some = self.execute(f"SELECT 1 FROM {self._escape_percent(table)} LIMIT 1", ()).fetchone()

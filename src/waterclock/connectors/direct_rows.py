@@ -77,7 +77,7 @@ def by_workers(
     """Return the rows of parts, each read by one task; `fields` are the names and Spark types of the rows of `read`.
 
     All parts are read each time the frame is evaluated, and not before. `read` and the parts are pickled. A Waterclock
-    error in a worker is returned inside Spark's error (`worker_errors.carried`).
+    error in a worker is returned inside Spark's error (`worker_errors.decode_error`).
     """
 
     def batches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

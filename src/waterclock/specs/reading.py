@@ -24,7 +24,7 @@ _CODE = re.compile(r"E\d{3}")
 def script_of(scenario: Scenario, flow: Flow) -> tuple[Script | None, tuple[WaterclockError, ...]]:
     """Resolve the steps of a scenario. Return the script if there are no errors, else None and all errors.
 
-    Errors: E351, E352 as `meaning_of`; E511 and E706 for a name that is no table to give or run; E512 to E514 for
+    Errors: E351, E352 as `parse_step`; E511 and E706 for a name that is no table to give or run; E512 to E514 for
     labels; E356 and E357 for steps that cannot run in their order
     """
     reader = _StepReader(scenario, flow)

@@ -77,7 +77,7 @@ class FakeConnections:
     clock_at: datetime | Exception | None = None
     asked: list[str] = field(default_factory=list)
 
-    def opened(self, unit: Unit) -> Unit:
+    def resolve_unit(self, unit: Unit) -> Unit:
         return unit
 
     def collector(self, name: str) -> FakeConnections:
@@ -105,7 +105,7 @@ class FakeLedger:
     def declared(self) -> FakeLedger:
         return self
 
-    def applied(self) -> None:
+    def applied_flow(self) -> None:
         """No flow was applied."""
 
     def tables(self) -> list[TableRecord]:
@@ -150,7 +150,7 @@ class FakeWork:
     def links(self) -> Links:
         return Links(self.flow, cast("Connections", self.connections))
 
-    def left(self) -> frozenset[int]:
+    def abandoned_claims(self) -> frozenset[int]:
         return frozenset()
 
     def real_now(self) -> datetime:

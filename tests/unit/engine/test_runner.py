@@ -303,9 +303,9 @@ def test_a_claim_that_ended_while_its_lease_was_renewed_is_not_told_of(
 
     work: Any = SimpleNamespace(
         settings=SimpleNamespace(lease=0.01),
-        held=lambda: tuple(held),
+        active_claims=lambda: tuple(held),
         ledger=SimpleNamespace(claims=SimpleNamespace(renew=renew)),
-        listener=SimpleNamespace(said=said.append),
+        listener=SimpleNamespace(on_message=said.append),
     )
     with Heartbeat(work):
         assert looked.wait(10)

@@ -19,7 +19,7 @@ def test_no_run_is_promised_that_would_send_the_rest(code: str) -> None:
         raise WaterclockError(code, "it accepted some", fix="the next run sends the rest", transient=True)
 
     deliverer = SimpleNamespace(deliver=deliver, last=lambda *_: None)
-    connections: Any = SimpleNamespace(deliverer=lambda _: deliverer, opened=lambda unit: unit)
+    connections: Any = SimpleNamespace(deliverer=lambda _: deliverer, resolve_unit=lambda unit: unit)
     project, frame = SimpleNamespace(name="shop"), SimpleNamespace(schema=SimpleNamespace(fields=[]))
     with pytest.raises(WaterclockError) as caught:
         systems._deliver_frame(project, connections, unit_of("api", "take"), frame, (Mode.APPEND, ()), ())  # type: ignore[arg-type]

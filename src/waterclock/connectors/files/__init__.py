@@ -3,7 +3,8 @@
 The engine calls `connector`. A collect runs through these steps, in this order:
 
 1. List the files: `places` (folder and archive), `landing` (complete, new or archived), by `landed_names` and
-   `by_stamp`, in a bucket `bucket_listing`; `completeness` (is a file complete), `markers` (AWAIT), `change_scans` (CHANGED)
+   `by_stamp`, in a bucket `bucket_listing`; `completeness` (is a file complete), `markers` (AWAIT), `change_scans`
+   (CHANGED)
 2. Parse the options: `reading_options`
 3. Read the files: `scanning` reads all into one frame. First `zips` unpacks zips, and `file_schemas` reads the columns
    from file headers. `raw_rows` reads one shape: by Spark's readers, with `json_records`, `xml_documents` and

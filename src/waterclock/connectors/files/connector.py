@@ -334,7 +334,7 @@ class FilesCollector:
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
-        """Return the windows for which new files have arrived; see `looks`."""
+        """Return the windows for which new files have arrived; see `change_scans`."""
         from waterclock.connectors.files.change_scans import look
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)

@@ -82,7 +82,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
     there; NULL if it is unknown, as for whole documents.
 
     Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`;
-            E881 to E883 as `zips.unpacked`
+            E881 to E883 as `zips.unpack_zips`
     Cost    the header of each file is read; Spark infers a schema for Parquet, and for the keys of large JSON
     """
     reading = replace(reading, keeps_unread=keeps_unread(columns))

@@ -158,8 +158,8 @@ class MysqlCollector:
     ) -> ChangedWindows:
         """Return the windows with changed rows, as of one moment."""
         from waterclock.connectors.changed_rows import look
-        from waterclock.connectors.mysql.database import require_table
         from waterclock.connectors.mysql.change_scans import build_tally_function, find_change_column
+        from waterclock.connectors.mysql.database import require_table
         from waterclock.connectors.mysql.types import columns_of
         from waterclock.connectors.values import Times
 

@@ -147,7 +147,7 @@ def _since(work: Workplace, of: Table, labels: Sequence[datetime]) -> ClosedSinc
 
 
 def _find_dropped_spans(work: Workplace, of: Table) -> dict[str, tuple[datetime, datetime]]:
-    """Return the span that RETAIN has dropped from a table and from its inputs, in the form `made_again` takes.
+    """Return the span that RETAIN has dropped from a table and from its inputs, for `find_remakeable_windows`.
 
     Cost: one ledger query for each of them, and a second one if something was dropped.
     """

@@ -3,7 +3,7 @@
 The checks of the language read the text. This one reads Spark's plans of it before anything is executed: first the
 parsed plan, since `spark.sql` executes commands at once, then the analysed plan. Both are checked against lists of
 allowed classes. Nodes below a temporary view are our own and are not checked. Over Spark Connect no plan is available,
-see `asking.asked`.
+see `queries.build_query_frame`.
 """
 
 from __future__ import annotations

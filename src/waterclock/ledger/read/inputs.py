@@ -65,7 +65,7 @@ def input_of(row: AnyRow) -> Input:
 
 
 def with_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.CompoundSelect[Any]:
-    """Extend a query of `inputs` to find all reads of an interval (`overlapping`) without walking newer reads.
+    """Extend a query of `inputs` to find all reads of an interval (`build_overlap_values`) without walking newer reads.
 
     Reads are ordered by their ends. A short read that overlaps ends soon after the interval, so newer ones are not
     walked. The few long reads are stored separately.
@@ -75,7 +75,7 @@ def with_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.Compoun
 
 
 def any_readers() -> sa.ColumnElement[bool]:
-    """Build the condition that any batch, current or not, ever read an interval (`overlapping`)."""
+    """Build the condition that any batch, current or not, ever read an interval (`build_overlap_values`)."""
     short = sa.exists().where(*_OVERLAPS, inputs.c.high <= sa.bindparam("reach"), IS_SHORT)
     return sa.or_(short, sa.exists().where(*_OVERLAPS, IS_LONG))
 

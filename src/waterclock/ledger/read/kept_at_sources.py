@@ -61,14 +61,14 @@ def read_kept_for_tables(database: LedgerDatabase, names: Collection[str]) -> Ma
 
 
 def seen_at_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
-    """Return by table the last recorded state of what its source retains for it. Cost: as of `kept_for`."""
+    """Return by table the last recorded state of what its source retains for it. Cost: as of `read_kept_for_tables`."""
     return _newest_seen(database, names, SEEN)
 
 
 def waits_for_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
     """Return by table the last recorded window that waits for its source: its `label`, or no data if none waits.
 
-    Cost: as of `kept_for`.
+    Cost: as of `read_kept_for_tables`.
     """
     return _newest_seen(database, names, WAITS)
 

@@ -36,7 +36,7 @@ def look(url: str, ask: Callable[[LedgerDatabase], R]) -> R | None:
     """Query the ledger at a URL, in as many transactions as needed; None where there is none.
 
     Raises  OlderSchema, E402 for a ledger of newer code, E415 where it changes during each read, and the errors of
-            `telling`
+            `translate_database_errors`
     """
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":

@@ -48,7 +48,7 @@ class Looking:
     def real_now(self) -> datetime:
         return self.now
 
-    def left(self) -> frozenset[int]:
+    def abandoned_claims(self) -> frozenset[int]:
         return frozenset()
 
     def run_once(self, now: datetime) -> RunOutcome:

@@ -197,13 +197,13 @@ progress = Progress(FLOW, "UTC", console())
 def tell(thread):
     for turn in range(60):
         each = group("raw.a", f"20{thread:02d}-01-01")
-        progress.started(each)
+        progress.on_group_start(each)
         progress.step(each, "make")
-        progress.said(f"{thread}:{turn}")
-        progress.finished(GroupReport(each, 1, warnings=("few",)))
+        progress.on_message(f"{thread}:{turn}")
+        progress.on_group_finish(GroupReport(each, 1, warnings=("few",)))
 
 threads = [threading.Thread(target=tell, args=(number,)) for number in range(13, 21)]
-with progress.shown():
+with progress.display():
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
 """

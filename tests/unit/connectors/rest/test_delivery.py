@@ -337,14 +337,14 @@ import sys
 from pathlib import Path
 from tests.unit.connectors.rest.test_delivery import Space, deliverer, delivery, unit
 space = Space.__new__(Space); space.url = sys.argv[1]
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 import os, signal
 left = [3]
 def strike(point):
     left[0] -= point == "deliver.chunk"
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
-with striking(strike):
+with inject_faults(strike):
     deliverer(space, Path(sys.argv[2])).deliver(unit(chunk=1), [delivery([Path(sys.argv[2]) / "part-0.parquet"])])
 """
 

@@ -321,13 +321,13 @@ import sys, time
 from pathlib import Path
 from tests.apis import Space, in_pages
 from waterclock.connectors.rest import collection
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 space = Space.__new__(Space); space.url = sys.argv[1]
 reading = space.reading(Path(sys.argv[2]), "cursor", in_pages("cursor", 2))
 def strike(point):
     if point == "page.kept":
         print(point, flush=True); time.sleep(0.1)
-with striking(strike):
+with inject_faults(strike):
     list(collection._collect(reading, collection._series_of(reading, None), None))
 """
 

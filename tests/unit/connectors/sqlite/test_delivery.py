@@ -338,12 +338,12 @@ def test_a_full_disk_changes_nothing(database: SqliteDatabase) -> None:
 _KILLED = """
 import os, signal, sys, pickle
 from waterclock.connectors.sqlite.connector import CONNECTOR
-from waterclock.faults import striking
+from waterclock.faults import inject_faults
 unit, setting, deliveries, point = pickle.load(sys.stdin.buffer)
 def strike(at):
     if at == point:
         os.kill(os.getpid(), signal.SIGKILL)
-with striking(strike):
+with inject_faults(strike):
     CONNECTOR.deliverer(setting).deliver(unit, deliveries)
 """
 

@@ -32,7 +32,7 @@ class Delivering:
     out: PublishedFolder
     known: dict[int, int]
 
-    def opened(self, unit: Unit) -> Unit:
+    def resolve_unit(self, unit: Unit) -> Unit:
         return unit
 
     def deliverer(self, name: str = "") -> Deliverer:

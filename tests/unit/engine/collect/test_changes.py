@@ -19,7 +19,7 @@ class Notes:
     def __init__(self, sources: Sequence[Mapping[str, Any]]) -> None:
         self.sources = sources
 
-    def noted(self, *_: object, most: int, past: int) -> list[tuple[None, Mapping[str, Any]]]:
+    def source_notes(self, *_: object, most: int, past: int) -> list[tuple[None, Mapping[str, Any]]]:
         return [(None, source) for source in self.sources[past : past + most]]
 
 

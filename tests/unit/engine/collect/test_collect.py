@@ -30,7 +30,7 @@ class Overtaken:
         self.questions += 1
         return self.questions > 1
 
-    def covered(self, _: str) -> IntervalSet:
+    def covered_windows(self, _: str) -> IntervalSet:
         return IntervalSet.from_intervals([(day(0), day(2 if self._is_recorded() else 1))])
 
     def table(self, _: str) -> Any:

@@ -25,8 +25,8 @@ def test_a_slice_whose_release_failed_since_the_look_stays(
     (folder / MANIFEST).write_text("{}")
     ledger = SimpleNamespace(
         claims=SimpleNamespace(open=tuple),
-        reads=SimpleNamespace(held=lambda _: held),
-        keeping=SimpleNamespace(rebuilding=lambda: None),
+        reads=SimpleNamespace(held_labels=lambda _: held),
+        keeping=SimpleNamespace(current_rebuilding=lambda: None),
     )
     work = SimpleNamespace(flow=flow(table("raw.a", partitioned=True)), folder=lambda _: str(tmp_path), ledger=ledger)
     monkeypatch.setattr(maintain, "older_log", lambda *_: None)
