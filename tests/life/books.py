@@ -63,8 +63,8 @@ class Book:
 class Seen:
     """What the engine shows of a table: the status of each label, and its rows, by label or as a whole.
 
-    `slices`: of MERGE and TEMPORAL tables what is sealed for each label. `ticks`: by label and table read the day that
-    begins at the tick which LATEST picked.
+    `slices`: of MERGE and TEMPORAL tables, and those with RETAIN, what is sealed for each label. `ticks`: by label and
+    table read the day that begins at the tick which LATEST picked.
     """
 
     status: Mapping[int, str]

@@ -24,6 +24,8 @@ class Declared:
     was: str = ""
     of: str = ""
     origin: str = ""
+    way: str = ""
+    """How a PUBLISH delivers: as its table, by MERGE, or behind a view."""
     odd: tuple[Read, ...] = ()
     """What labels of odd days read, where the table chooses by its label."""
 
@@ -55,7 +57,7 @@ class Declared:
         first = {kind.get(self.kind, "TRANSFORM"), f"{self.mode} table"}
         own = {"PREVIOUS of itself" for read in self.all_reads if read.table == self.name}
         reads = {read.word for read in self.all_reads if read.table != self.name} | ({"WHEN"} if self.odd else set())
-        vias = {read.via for read in self.all_reads if read.via}
+        vias = {read.via for read in self.all_reads if read.via} | ({f"PUBLISH {self.way}"} if self.way else set())
         return frozenset(first | own | reads | vias | {part.word for part in self.parts})
 
     @property
@@ -118,7 +120,8 @@ class Declared:
         )
 
     def _publish(self) -> str:
-        return f"PUBLISH {self.of} (k, v) TO {self.name};"
+        how = {"MERGE": " MERGE ON (k)", "behind a view": " OPTIONS (behind 'view')"}.get(self.way, "")
+        return f"PUBLISH {self.of} (k, v) TO {self.name}{how};"
 
     def _was(self) -> str:
         return f" WAS {self.was}" if self.was else ""

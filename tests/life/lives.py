@@ -413,7 +413,7 @@ class Life:
         for name, table in self.flow.items():
             if table.kind != "PUBLISH":
                 continue
-            found, allowed = self.world.delivered(name), self.oracle.delivered(table.of)
+            found, allowed = self.world.delivered(name), self.oracle.delivered(table)
             if found not in allowed:
                 raise Unexpected(f"{name} delivered {found}, not {allowed[0]}")
         if is_last:
@@ -459,7 +459,7 @@ class Life:
             self.story.append(f"asked as of day {tick}")
             dropped = list(self.oracle.dropped)  # such a tick is refused
             for name, rows in self.world.as_of(tick, dropped).items():
-                whole = self.oracle.as_of(name, tick)
+                whole = self.oracle.visible(name, tick - 1)
                 if rows != whole:
                     raise Unexpected(f"as of day {tick} {name} has {rows}, not {whole}")
 
@@ -480,7 +480,7 @@ class Life:
         self._say_of_all("asked as known at")
         if self.world is not None:
             names = [it.name for it in self.world.tables_with_past() if it.name not in self.oracle.dropped]
-            rows = {name: self.oracle.as_of(name, tick) for name in names}
+            rows = {name: self.oracle.visible(name, tick - 1) for name in names}
             self.known.append((self.world.now(), tick, rows))
 
     def rebuild_all(self) -> None:

@@ -71,8 +71,8 @@ class Oracle(Transforms):
             if not each:
                 allowed = sorted({str(it.status) for it in options[label]})
                 raise Unexpected(f"{name}@{label} is {seen.status.get(label)}, not {' or '.join(allowed)}")
-        is_fold = table.mode in FOLDS and not table.is_snapshot
-        by_label = seen.slices if is_fold else seen.rows if table.mode in BY_LABEL else None
+        is_sealed = table.has(Retain) or (table.mode in FOLDS and not table.is_snapshot)
+        by_label = seen.slices if is_sealed else seen.rows if table.mode in BY_LABEL else None
         if isinstance(by_label, Mapping):
             self._take_labels(name, legal, by_label)
             if self.visible(name) != seen.rows:

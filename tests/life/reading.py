@@ -72,15 +72,25 @@ class Reading:
         behind = max((read.days for read in self.tables[name].all_reads if read.kind == "UNTIL"), default=0)
         return range(max(self.start(name), self.dropped.get(name, 0)), self.today - behind)
 
-    def delivered(self, of: str) -> list[list[tuple[int, int]]]:
-        """Return what a publish of a table may have delivered, the likeliest first.
+    def delivered(self, publish: Declared) -> list[list[tuple[int, int]]]:
+        """Return what a publish may have delivered, the likeliest first.
 
         Of a state that many labels make, a label is due when the inputs of all their queries are, whichever made it.
+        What was delivered stays once it was dropped here; behind a view `maintain` drops it too, one time later.
         """
-        # what was delivered stays there once it was dropped here
-        states = [self.visible(of, self.today - 1 - late, dropped=True) for late in range(self._days_behind(of) + 1)]
-        rows = [[row for each in it.values() for row in each] if isinstance(it, dict) else it for it in states]
-        return [sorted((row.k, row.v) for row in it) for it in rows]
+        of, found = publish.of, []
+        last = self.dropped.get(of, 0) if publish.way == "behind a view" else 0
+        for late in range(self._days_behind(of) + 1):
+            state = self.visible(of, self.today - 1 - late, dropped=True)
+            if not isinstance(state, dict):
+                found.append(sorted((row.k, row.v) for row in state))
+                continue
+            for first in range(last + 1):
+                kept = {label: rows for label, rows in state.items() if label >= first}
+                by_key = winners(kept, self.today, by_time=False, deletes=False)
+                rows = by_key if publish.way == "MERGE" else [row for each in kept.values() for row in each]
+                found.append(sorted((row.k, row.v) for row in rows))
+        return found
 
     def _days_behind(self, name: str) -> int:
         """Return by how many days UNTIL holds up a table, itself and by all that any of its queries reads."""
@@ -106,20 +116,15 @@ class Reading:
     def visible(
         self, name: str, until: int = 1 << 20, *, dropped: bool = False
     ) -> Rows | tuple[Version, ...] | dict[int, Rows]:
-        """Return what `SELECT * FROM name` gives: of tables by label the rows of each label."""
+        """Return what `SELECT * FROM name` gives: of tables by label the rows of each label that RETAIN keeps."""
         table, book = self.tables[name], self.books[name]
         if table.mode in BY_LABEL and not table.is_snapshot:
-            first = 0 if dropped else self.dropped.get(name, 0)
+            newest = max(book.shown, default=0)
+            first = 0 if dropped else max(self.dropped.get(name, 0), self._kept_from(table, min(newest, until)))
             return {label: rows for label, rows in book.slices(first, until).items() if rows}
         if table.mode == "REPLACE":
             return book.shown[max(book.shown)].stay if book.shown else ()
         return self._fold(table, until)
-
-    def as_of(self, name: str, tick: int) -> Rows | tuple[Version, ...] | dict[int, Rows]:
-        """Return what a query as of the beginning of a day gives: windows that RETAIN no longer keeps are left out."""
-        found = self.visible(name, tick - 1)
-        first = self._kept_from(self.tables[name], tick - 1)
-        return {label: rows for label, rows in found.items() if label >= first} if isinstance(found, dict) else found
 
     def _fold(self, table: Declared, until: int) -> Rows | tuple[Version, ...]:
         slices = self.books[table.name].slices(0, until)

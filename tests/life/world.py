@@ -22,7 +22,7 @@ from tests.faults.killing import gateway_of, wait_for_leases
 from tests.life.books import Seen
 from tests.life.declarations import Declared
 from tests.life.drawing import Flow, statements
-from tests.life.parts import BY_LABEL, FOLDS, Retire
+from tests.life.parts import BY_LABEL, FOLDS, Retain, Retire
 from tests.life.rows import Row, Rows, Version, instant, minute
 from tests.tiny import Tiny, day
 from waterclock.batches.facts import BEGINNING, FOREVER
@@ -134,13 +134,14 @@ class World:
 
     @staticmethod
     def _slices(work: Any, table: Declared) -> dict[int, Rows]:
-        """Return the raw rows of each label of a MERGE or TEMPORAL table."""
-        if table.mode not in FOLDS or table.is_snapshot:
+        """Return the raw rows of each label of a table whose rows do not show them."""
+        if not table.has(Retain) and (table.mode not in FOLDS or table.is_snapshot):
             return {}
         folder, found = work.folder(table), {}
-        for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER):
+        begin = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+        for piece in work.ledger.reads.slices(table.name, begin, FOREVER):
             rows = [
-                Row(row["k"], row["v"], minute(row["at"]), row.get("gone") or 0)
+                Row(row["k"], row["v"], minute(row["at"]), row.get("gone") or 0, row.get("old"))
                 for file in read_manifest(folder, piece.slice_path).files
                 for row in pq.read_table(Path(folder, file.path)).to_pylist()
             ]
