@@ -19,9 +19,10 @@ from waterclock.errors import Code
 LEDGER: Mapping[str, Code] = {
     "E401": Code("no ledger", "The database exists, but it contains no ledger."),
     "E402": Code(
-        "ledger of a newer version",
+        "ledger of another version",
         "A newer Waterclock has changed the tables of the ledger. Older code must not write to them. Upgrade "
-        "Waterclock.",
+        "Waterclock. A ledger of a development version before 0.1.0 is not upgraded: make a new one from its export "
+        "and the commits.",
     ),
     "E403": Code(
         "unsupported ledger URL",
