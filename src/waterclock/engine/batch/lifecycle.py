@@ -427,7 +427,9 @@ class _Attempt:
             if claim is not None:
                 self.work.leave(claim)
                 said = to_error(unsettled, where=self._where()).what
-                self.work.listener.on_message(f"a claim of {self.table.name} is left open, its outcome unknown: {said}")
+                self.work.listener.on_message(
+                    f"a claim of {self.table.name} stays open, its outcome is unknown: {said}"
+                )
         return error
 
     def _refuse_release(self, error: WaterclockError) -> None:
@@ -440,7 +442,7 @@ class _Attempt:
             self.work.ledger.claims.close_lost(claim, why=f"not released: {error.what}")
             return
         if len(self.group.batches) > 1:
-            self.work.ledger.claims.close_lost(claim, why=f"to be taken in parts: {error.what}")
+            self.work.ledger.claims.close_lost(claim, why=f"tried again in parts: {error.what}")
             return
         # after a transient error the batch is due again at once: the next run continues with it
         may_pass = error.transient or error.code in MENDED_ELSEWHERE

@@ -20,5 +20,5 @@ def refuse_beside_rebuild(work: Workplace, *, is_looking: bool = False) -> None:
         raise at_work(known)
     if is_looking:
         return
-    why = "its lease was out, and a table was changed by hand since"
+    why = "its lease had expired, and a table was changed by hand since"
     work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=why)

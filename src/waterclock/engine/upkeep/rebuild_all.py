@@ -131,7 +131,9 @@ def carry_on_left(work: Workplace) -> tuple[str, ...]:
                 raise
             return ()  # another runner has finished it in the meantime
     if work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=f"{known.runner} has ended"):
-        work.listener.on_message(f"the rebuild of all tables by {known.runner} was given up: the old tables stand")
+        work.listener.on_message(
+            f"the rebuild of all tables by {known.runner} was given up: the old tables stay in use"
+        )
     return ()
 
 
@@ -157,7 +159,7 @@ def rebuild_all(work: Workplace, now: datetime) -> RemadeAll:
     except Exception as raised:
         error = _no_room(work, raised)
         if not _give_up(work, token, linked, why=str(raised)) and error is not None:
-            error.fix = "make room, then `waterclock rebuild --all` carries the move of the tables to its end"
+            error.fix = "free disk space, then `waterclock rebuild --all` finishes the move of the tables"
         if error is not None:
             raise error from raised
         raise
@@ -262,9 +264,9 @@ def _find_refusal(work: Workplace, cut: Cut, table: Table, changes: Sequence[Dif
     parts, where = {what for what, _, _ in changes}, str(table.place)
     is_cut = bool(parts & {"cadence", "zone"})
     if "kind" in parts:
-        return cannot_follow(table.name, changes, where, why="what it holds was made otherwise, and stays as it is")
+        return cannot_follow(table.name, changes, where, why="its rows were made in another way, and stay as they are")
     if table.kind is Kind.PUBLISH and (is_cut or "type" in parts) and table.mode is not Mode.REPLACE:
-        why = "its destination holds what was delivered by the old labels, and nobody takes that back"
+        why = "its destination keeps the rows delivered for the old labels"
         return cannot_follow(table.name, changes, where, why=why, is_publish=True)
     if table.kind is Kind.COLLECT and is_cut:
         reason = why_not(work, table, cut.collected.get(table.name, ()))
@@ -310,7 +312,7 @@ def _why_not(outcome: RunOutcome, name: str, label: datetime) -> str:
     for batch in batches:
         if (batch.table, batch.label) == (name, label):
             return f"{batch.status}: {batch.reason}"
-    return "the flow as it is declared now does not make it"
+    return "the current flow does not make it"
 
 
 def _incomplete(where: str, why: str, count: int) -> WaterclockError:
@@ -363,10 +365,10 @@ def _no_room(work: Workplace, raised: BaseException) -> WaterclockError | None:
         if _is_of_full_disk(seen):
             return WaterclockError(
                 "E645",
-                "there is no room for a second set of tables",
+                "there is not enough space for a second set of tables",
                 where=work.lake.root,
                 why=str(seen).partition("\n")[0],
-                fix="make room, then run `waterclock rebuild --all` again; what this one had made is removed",
+                fix="free disk space, then run `waterclock rebuild --all` again; the files of this one are removed",
             )
     return None
 
@@ -399,4 +401,4 @@ class _RebuildLock:
                 self._work.ledger.keeping.renew_rebuilding(self._token, lease_seconds=lease)
             except WaterclockError as error:
                 if not self._done.is_set() and error.code != "E644":
-                    self._work.listener.on_message(f"the hold of the rebuild is not renewed: {error.what}")
+                    self._work.listener.on_message(f"the lock of the rebuild is not extended: {error.what}")
