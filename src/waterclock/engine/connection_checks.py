@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from waterclock.connectors.changed_rows import change_column_of
 from waterclock.connectors.delivering import Deliverer, Reachable
 from waterclock.connectors.interface import EachCollector
+from waterclock.connectors.sql.changed_rows import change_column_of
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections, connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
@@ -37,6 +37,11 @@ class Probe:
     said: str
     seconds: float
     error: WaterclockError | None = None
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the system can be used."""
+        return self.error is None
 
 
 def probes(project: Project) -> Iterator[Probe]:

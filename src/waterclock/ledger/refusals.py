@@ -108,6 +108,17 @@ def newer(url: sa.URL, found: str, known: str) -> WaterclockError:
     )
 
 
+def unreleased_ledger_error(url: sa.URL, found: str, first: str) -> WaterclockError:
+    """Build the error for a ledger of a development version before 0.1.0, whose schema cannot be upgraded."""
+    return WaterclockError(
+        "E402",
+        f"{redact_url(url)} was written by a development version of waterclock",
+        why=f"its schema is {found}, and upgrades begin at {first}, the schema of version 0.1.0",
+        fix="run `waterclock ledger export` with the version that wrote it, then `waterclock ledger rebuild --force` "
+        "with this one: it moves this ledger aside, and makes a new one from the export and the commits",
+    )
+
+
 def no_driver(url: sa.URL, error: ImportError) -> WaterclockError:
     """Build the error for a server without an installed driver."""
     return WaterclockError(

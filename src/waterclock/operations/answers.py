@@ -35,18 +35,20 @@ class AnsweredQuestion:
 
     def to_json(self) -> dict[str, Any]:
         """Return columns with their types, and rows as lists in the columns' order."""
+        from waterclock.answers.tables import QueryAnswer
+
         moment = self.answer.moment
-        return {
-            "columns": [{"name": name, "type": kind} for name, kind in self.answer.columns],
-            "rows": [[plain_value(value) for value in row] for row in self.answer.rows],
-            "is_cut": self.answer.is_cut,
-            "as_of": None if moment is None else plain_value(moment.tick),
-            "known_at": None if moment is None or moment.known_at is None else plain_value(moment.known_at),
-            "is_rippling": moment is not None and moment.is_rippling,
-            "behind": [] if moment is None else _behind(moment),
-            "missing": [] if moment is None else [_gap(gap) for gap in moment.missing],
-            "awaited": [] if moment is None else [_gap(gap) for gap in moment.awaited],
-        }
+        return QueryAnswer.build(
+            columns=[{"name": name, "type": kind} for name, kind in self.answer.columns],
+            rows=[[plain_value(value) for value in row] for row in self.answer.rows],
+            is_cut=self.answer.is_cut,
+            as_of=None if moment is None else plain_value(moment.tick),
+            known_at=None if moment is None or moment.known_at is None else plain_value(moment.known_at),
+            is_rippling=moment is not None and moment.is_rippling,
+            behind=[] if moment is None else _behind(moment),
+            missing=[] if moment is None else moment.missing,
+            awaited=[] if moment is None else moment.awaited,
+        ).to_json()
 
 
 def answer_query(
@@ -106,10 +108,6 @@ def _labels(gap: Gap) -> str:
 
 def _behind(moment: Moment) -> list[dict[str, Any]]:
     return [{"table": name, "labels": [label_of(at) for at in labels]} for name, labels in moment.behind.items()]
-
-
-def _gap(gap: Gap) -> dict[str, Any]:
-    return {"table": gap.table, "first": label_of(gap.first), "last": label_of(gap.last), "labels": gap.labels}
 
 
 def is_number_type(kind: str) -> bool:

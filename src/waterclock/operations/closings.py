@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import Closing
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.json import instant_text
 from waterclock.operations.words import count_words, instant_words
 from waterclock.planner.closings import closed_words, part_words
 from waterclock.planner.plan import Batch, Plan
@@ -33,6 +32,11 @@ class OpenBooks:
         window = self.first.window
         return self.table.partial_after is None and self.now - window.end >= window.end - window.start
 
+    @property
+    def closing(self) -> Closing:
+        """How far the oldest window was checked."""
+        return self.first.closing or Closing()
+
     def lines(self) -> Iterator[str]:
         """Yield lines for people: the number of windows, what the oldest one waits for, and how to close it anyway."""
         where = f"{self.table.name}@{self.first.window.label}"
@@ -40,18 +44,6 @@ class OpenBooks:
         yield f"{where} {self.first.reason}{more}"
         if self.is_stuck:
             yield f"  {'; '.join(self._ways(where))}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the open books for scripts."""
-        closing = self.first.closing or Closing()
-        return {
-            "label": self.first.window.label,
-            "windows": self.count,
-            "reason": self.first.reason,
-            "looked": instant_text(closing.looked),
-            "behind": closing.behind or None,
-            "is_stuck": self.is_stuck,
-        }
 
     def _ways(self, where: str) -> Iterator[str]:
         closes = self.table.closes

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from waterclock.engine.damage import require_log
 from waterclock.engine.query.query import require_table
@@ -52,15 +51,6 @@ class DataFiles:
     files: tuple[ListedFile, ...]
     labels: tuple[str, ...] = ()
     moment: Moment | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the table, the tick and the files for scripts."""
-        return {
-            "table": self.table.name,
-            "as_of": None if self.moment is None else self.moment.tick,
-            "known_at": None if self.moment is None else self.moment.known_at,
-            "files": [{"path": file.path, "label": file.label, "bytes": file.bytes} for file in self.files],
-        }
 
 
 def data_files(work: Workplace, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:

@@ -34,7 +34,9 @@ def last_looks(at: OpenedProject, names: Collection[str]) -> dict[str, Mapping[s
 
 def looks_json(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return look-backs for scripts: when they ran, and by label why each past window had changed."""
-    return {name: {"at": look["at"], "changed": look["past"]["changed"]} for name, look in looks.items()}
+    from waterclock.answers.watching import LookBack
+
+    return {name: LookBack(at=look["at"], changed=look["past"]["changed"]).to_json() for name, look in looks.items()}
 
 
 def looks_lines(looks: Mapping[str, Mapping[str, Any]]) -> list[str]:

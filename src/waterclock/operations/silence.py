@@ -20,7 +20,6 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.words import count_words, local_range
 from waterclock.timelabel.cadence import Cadence
-from waterclock.timelabel.label import label_of
 from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import nominal_zone
 
@@ -57,13 +56,9 @@ class Silence:
 
     def to_json(self) -> dict[str, Any]:
         """Return the silence for scripts."""
-        return {
-            "table": self.table,
-            "since": label_of(self.since),
-            "labels": self.labels,
-            "expected": self.expected,
-            "rows_to": label_of(self.rows_to),
-        }
+        from waterclock.answers.watching import CollectSilence
+
+        return CollectSilence.model_validate(self).to_json()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +67,6 @@ class Silent:
 
     flow: Flow
     found: tuple[Silence, ...] = ()
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the silences for scripts."""
-        return [silence.to_json() for silence in self.found]
 
 
 NO_SILENCE = Silent(Flow(project="", tables={}))

@@ -12,7 +12,6 @@ from waterclock.batches.audit_trail import Counted
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.measures import Measured, read_measured_values
 from waterclock.flow.watermarks import REACHED, SLOWEST, SLOWEST_AT, mark_of
-from waterclock.operations.json import instant_text
 from waterclock.operations.words import instant_words, span_words
 from waterclock.timelabel.cadence import Cadence
 
@@ -50,11 +49,9 @@ class Reached:
 
     def to_json(self) -> dict[str, Any]:
         """Return the values for scripts, the span in seconds."""
-        return {
-            "watermark": instant_text(self.watermark),
-            "slowest": json.loads(self.slowest) if self.slowest else None,
-            "behind": None if self.behind is None else self.behind.total_seconds(),
-        }
+        from waterclock.answers.watching import WatermarkProgress
+
+        return WatermarkProgress.model_validate(self).to_json()
 
 
 def reached_words(table: Table, found: Reached, per: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from tests.ledgers import Desk, day, flow, result, table
+from tests.ledgers import Desk, add_fictitious_migration, day, flow, result, table
 from tests.postgres import Server, server, wait_until
 from waterclock.batches.audit_trail import Cell
 from waterclock.engine.ledger_opening import refuse_lost
@@ -122,6 +122,30 @@ def test_migrations_make_exactly_the_declared_tables(url: str) -> None:
         ).all()
     database.close()
     assert [tuple(row) for row in collations] == [("C",)]
+
+
+def test_a_later_migration_upgrades_a_ledger_and_makes_a_new_one(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger.open(url) as ledger:
+        ledger.past.begin_run(who="ann", command="run", now=ledger.now())
+    add_fictitious_migration(tmp_path / "scripts", monkeypatch)
+    with Ledger.open(url) as again:
+        assert [run.command for run in again.past.runs()] == ["run"]
+    fresh = server().ledger_url()
+    Ledger.open(fresh).close()
+    for place, notes in ((url, [("none",)]), (fresh, [])):
+        name = sa.make_url(place).query["schema"]
+        assert server().run(f"SELECT note FROM {name}.runs") == notes
+        assert server().run(f"SELECT version_num FROM {name}.alembic_version") == [("0020",)]
+
+
+def test_a_ledger_of_a_development_version_is_refused(url: str) -> None:
+    Ledger.open(url).close()
+    server().run(f"UPDATE {sa.make_url(url).query['schema']}.alembic_version SET version_num = '0018'")
+    with pytest.raises(WaterclockError, match="was written by a development version") as refused:
+        Ledger.open(url)
+    assert refused.value.code == "E402"
 
 
 def _open_once(url: str) -> int:

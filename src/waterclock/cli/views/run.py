@@ -16,7 +16,6 @@ from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import blockers
-from waterclock.operations.json import instant_text
 from waterclock.operations.source_waits import waits
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, instant_words, likeness, seconds_words
@@ -71,40 +70,44 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
 
 def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:
     """Return the result of a run for scripts. `left` counts the due batches that are not done, by status."""
+    from waterclock.answers.runs import RunAnswer
+
     plan = outcome.plan
-    return {
-        "now": instant_text(now),
-        "until": instant_text(until),
-        "done": outcome.done,
-        "rows": outcome.rows,
-        "seconds": round(seconds, 3),
-        "stopped": outcome.was_stopped,
-        "failed": [
+    told = {} if plan is None else plan.to_dict()
+    return RunAnswer.build(
+        now=now,
+        until=until,
+        done=outcome.done,
+        rows=outcome.rows,
+        seconds=round(seconds, 3),
+        stopped=outcome.was_stopped,
+        failed=[
             {
                 "table": report.group.table,
                 "kind": flow.tables[report.group.table].kind.value,
                 "labels": [batch.window.label for batch in report.group.batches],
                 "claim": report.claim,
-                "error": None if report.error is None else report.error.to_dict(),
+                "error": report.error,
             }
             for report in outcome.failed
         ],
-        "unsettled": [error.to_dict() for error in outcome.unsettled],
-        "away": None if outcome.away is None else outcome.away.to_dict(),
-        "left": {} if plan is None else dict(Counter(batch.status.value for batch in plan.batches)),
-        **{key: None if plan is None else plan.to_dict()[key] for key in ("paused", "paused_all")},
-        "held_by_source": [
+        unsettled=outcome.unsettled,
+        away=outcome.away,
+        left={} if plan is None else Counter(batch.status.value for batch in plan.batches),
+        paused=told.get("paused"),
+        paused_all=told.get("paused_all"),
+        held_by_source=[
             {
                 "table": held.table,
                 "label": held.window.label,
-                "end": instant_text(held.window.end),
-                "clock": None if held.clock == BEGINNING else instant_text(held.clock),
+                "end": held.window.end,
+                "clock": None if held.clock == BEGINNING else held.clock,
                 "awaits": None if held.awaits is None else str(held.awaits),
             }
             for held in outcome.held_back
         ],
-        "next_due": None if plan is None else instant_text(plan.next_due),
-    }
+        next_due=None if plan is None else plan.next_due,
+    ).to_json()
 
 
 def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, WaterclockError]]]:

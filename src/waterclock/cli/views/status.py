@@ -16,7 +16,7 @@ from waterclock.cli.views.grid_drawing import (
     column_words,
     count_fitting_columns,
     fit_grid,
-    grid_json,
+    grid_parts,
     now_line,
     print_grid,
 )
@@ -43,13 +43,12 @@ from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, 
 from waterclock.operations.held_batches import ways_on
 from waterclock.operations.held_logs import HeldLog
 from waterclock.operations.held_now import list_held_logs
-from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import OpenedProject, select_tables
-from waterclock.operations.received import find_waiting_files, received_json
+from waterclock.operations.received import find_waiting_files
 from waterclock.operations.silence import NO_SILENCE, Silent, silent
 from waterclock.operations.source_waits import SourceWait, count_waiting, source_waits
 from waterclock.operations.states import State
@@ -64,6 +63,7 @@ from waterclock.timelabel.period import TimeUnit
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from waterclock.answers.status import StatusAnswer
     from waterclock.connectors.interface import Waiting
     from waterclock.ledger.read.clock import ClockBack
 
@@ -228,39 +228,33 @@ def _print_open_windows(to: Console, found: Mapping[str, OpenWindows]) -> None:
         to.print()
 
 
-def status_json(seen: StatusInput) -> dict[str, Any]:
+def status_answer(seen: StatusInput) -> StatusAnswer:
     """Return the grid with the counts of the plan."""
+    from waterclock.answers.status import StatusAnswer
+
     counts: dict[str, int] = {}
     for batch in seen.plan.batches:
         counts[batch.status.value] = counts.get(batch.status.value, 0) + 1
     told = seen.plan.to_dict()
-    return {
-        "env": seen.env,
-        "now": instant_text(seen.now),
-        "next_due": instant_text(seen.plan.next_due),
-        "due": counts,
+    return StatusAnswer.build(
+        env=seen.env,
+        now=seen.now,
+        next_due=seen.plan.next_due,
+        due=counts,
         **{key: told[key] for key in ("behind", "paused", "paused_all", "partial", "refused")},
-        "looked": looks_json(seen.looks),
-        "received": received_json(seen.received),
-        "kept_at_sources": [log.to_json() for log in seen.held],
-        "waits_for_source": [wait.to_json() for wait in seen.waits],
-        "open": {name: books.to_json() for name, books in seen.open.items()},
-        "open_windows": {name: windows.to_json() for name, windows in seen.open_windows.items()},
-        "deadlines": seen.deadlines.to_json(),
-        "silent": seen.silent.to_json(),
-        "offline": [stand.to_json() for stand in seen.offline],
-        "clock_back": None if seen.clock is None else _clock_json(seen.clock),
-        "lag": None if seen.lags is None else [lag.to_json() for lag in seen.lags],
-        **grid_json(seen.grid),
-    }
-
-
-def _clock_json(clock: ClockBack) -> dict[str, Any]:
-    return {
-        "shows": instant_text(clock.shows),
-        "last_recorded": instant_text(clock.last_recorded),
-        "place": clock.place,
-    }
+        looked=looks_json(seen.looks),
+        received=seen.received,
+        kept_at_sources=seen.held,
+        waits_for_source=seen.waits,
+        open=seen.open,
+        open_windows=seen.open_windows,
+        deadlines=seen.deadlines.found,
+        silent=seen.silent.found,
+        offline=[stand.to_answer() for stand in seen.offline],
+        clock_back=seen.clock,
+        lag=seen.lags,
+        **grid_parts(seen.grid),
+    )
 
 
 def _print_problems(to: Console, plan: Plan) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
-from waterclock.connectors.versioned_views import is_behind
+from waterclock.connectors.sql.versioned_views import is_behind
 from waterclock.engine.batch.publish_changes import last_by_key, newest_by_key, published_columns
 from waterclock.engine.batch.returning_rows import ROW_LABEL
 from waterclock.engine.reads.pin import PinnedRead, frame_of

@@ -341,7 +341,8 @@ def _start_session(
     log = JvmLog.at((work_folder.parent if confined else work_folder) / "jvm.log")
     conf = SparkConf().setAll(list(settings.items())).setMaster(said.master).setAppName("waterclock")
     if SparkContext._gateway is None:  # noqa: SLF001 - an existing JVM is used; there is no public API
-        start_jvm(conf, log, confined, jars)
+        shown = [(name, value) for name, value in settings.items() if name not in said.secrets]
+        start_jvm(SparkConf().setAll(shown).setMaster(said.master).setAppName("waterclock"), log, confined, jars)
     try:
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:

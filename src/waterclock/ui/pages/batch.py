@@ -12,7 +12,7 @@ from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.checks import keeps_aside
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
-from waterclock.operations.audit_json import audit_parts
+from waterclock.operations.audit_json import batch_record
 from waterclock.operations.closings import books_words, read_closing
 from waterclock.operations.held_batches import can_be_released
 from waterclock.operations.json import instant_text
@@ -99,7 +99,7 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Told:
         "decided": _list_decisions(audit, zone),
         "notes": _notes(at, table, audit),
         "holds_up": _count_blocked_batches(plan, table.name, one.label),
-        "record": None if audit is None else audit_parts(audit),
+        "record": None if audit is None else batch_record(audit),
         "actions": [*_offer_resume(at, way), *_offer_actions(at, plan, table, one, way), *_withdrawn(table, one)],
     }
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -95,6 +96,35 @@ def test_jars_in_the_cache_are_taken_without_java(cache: Path, monkeypatch: pyte
         (cache / name).touch()
     monkeypatch.setenv("JAVA_HOME", str(cache))
     assert jars.delta_jars() == tuple(cache / name for name in NAMES)
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_jars_that_another_user_could_change_are_checked_and_made_private(
+    cache: Path, java: Path, monkeypatch: pytest.MonkeyPatch, is_changed: bool
+) -> None:
+    digest = hashlib.sha256(b"jar").hexdigest()
+    monkeypatch.setattr(jars, "_checksums", lambda _: dict.fromkeys(NAMES, digest))
+    write_java(java, retrieving("jar"))
+    cache.mkdir(parents=True)
+    for name in NAMES:
+        (cache / name).write_bytes(b"worm" if is_changed else b"jar")
+        (cache / name).chmod(0o666)
+    cache.chmod(0o777)
+    assert jars.delta_jars() == tuple(cache / name for name in NAMES)
+    assert {(cache / name).read_bytes() for name in NAMES} == {b"jar"}
+    assert {place.stat().st_mode & 0o022 for place in (cache, *cache.iterdir())} == {0}
+
+
+def test_a_fetched_jar_is_private_whatever_the_umask(cache: Path, java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = hashlib.sha256(b"jar").hexdigest()
+    monkeypatch.setattr(jars, "_checksums", lambda _: dict.fromkeys(NAMES, digest))
+    write_java(java, retrieving("jar"))
+    before = os.umask(0)
+    try:
+        jars.delta_jars()
+    finally:
+        os.umask(before)
+    assert {place.stat().st_mode & 0o077 for place in (cache.parent, cache, *cache.iterdir())} == {0}
 
 
 def test_a_configured_directory_is_taken_as_it_is(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
