@@ -141,10 +141,8 @@ def refusal(table: Table, where: str, verdict: RuleVerdict) -> WaterclockError:
         f"{table.name} is not as expected: {verdict.refusals[0]}",
         where=where,
         why="; ".join(verdict.refusals[1:]) or f"declared at {table.place}",
-        fix=(
-            "fix the source or the rule, then `waterclock retry`; readers still see the earlier revision, if "
-            "there is one"
-        ),
+        fix="fix the source or the rule, then `waterclock retry`; nothing of this revision is visible, and an earlier "
+        "one stays",
     )
 
 
