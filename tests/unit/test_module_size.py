@@ -12,8 +12,6 @@ MOST_IMPORTS = 25
 # modules that import more, each with the reason
 OVER_IMPORTS = {
     "waterclock/cli/app.py": "the list of all commands",
-    "waterclock/dpl/resolve/compile.py": "each clause is resolved and checked here",
-    "waterclock/dpl/resolve/drafts.py": "each clause is resolved here",
 }
 OVER_LINES = {"waterclock/flow/declarations.py": "all that can be declared"}
 

@@ -165,7 +165,7 @@ class Runner:
             try:
                 self._work.shared.clear()
             except (OSError, WaterclockError) as error:
-                self._work.note_once(f"rows of SHARED views are left below {self._work.lake.root}: {error}")
+                self._work.note_once(f"rows of SHARED views could not be removed below {self._work.lake.root}: {error}")
 
     def _end_following(self) -> None:
         """Withdraw follow requests of batches whose inputs have not changed."""
@@ -180,7 +180,7 @@ class Runner:
         for name, labels in self._planner.beyond_release(ledger.reads.snapshot(self._work.flow), now).items():
             for label in labels:
                 who = self._work.settings.who
-                ledger.decisions.refuse_release(name, label, who=who, why="it is not due any more")
+                ledger.decisions.refuse_release(name, label, who=who, why="it is no longer due")
 
     def run_until(self, now: datetime, until: datetime) -> RunOutcome:
         """Step `now` through every instant at which a batch becomes due, up to and including `until`."""
@@ -207,7 +207,7 @@ class Runner:
     def _revive(self) -> None:
         ending, self._is_spark_lost = self._work.sessions.end_of_jvm(), False
         if self._work.sessions.revive():
-            self._work.listener.on_message("Spark had ended; it is started anew" + (f" ({ending})" if ending else ""))
+            self._work.listener.on_message("Spark has ended and is started again" + (f" ({ending})" if ending else ""))
 
     def _drain(self, now: datetime, threads: ThreadPoolExecutor, outcome: RunOutcome) -> None:
         running: dict[Future[tuple[GroupReport, ...]], Group] = {}

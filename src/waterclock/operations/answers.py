@@ -87,11 +87,11 @@ def moment_lines(moment: Moment, zone: str, *, can_make: bool = False) -> list[s
     if moment.known_at is not None:
         lines[0] += f", as known at {instant_words(moment.known_at, zone)}"
     if moment.is_rippling:
-        said = "what it reads was restated since, and not all has followed: this is the answer known before"
+        said = "inputs were restated since, and not all batches were made again: this is the answer known before"
         lines += [said, *(f"  {_batches(each['table'], each['labels'])} not followed" for each in _behind(moment))]
-        lines += ["--make makes what has not followed, and then answers"] if can_make else []
+        lines += ["--make makes these batches again, and then answers"] if can_make else []
     lines += [f"without {_labels(gap)}: not there" for gap in moment.missing]
-    lines += [f"newer ticks wait for {_labels(gap)}; `waterclock plan` says why" for gap in moment.awaited]
+    lines += [f"newer ticks wait for {_labels(gap)}; `waterclock plan` shows why" for gap in moment.awaited]
     return lines
 
 

@@ -40,7 +40,7 @@ class OpenBooks:
     def lines(self) -> Iterator[str]:
         """Yield lines for people: the number of windows, what the oldest one waits for, and how to close it anyway."""
         where = f"{self.table.name}@{self.first.window.label}"
-        more = f", and {count_words(self.count - 1, 'window')} behind it" if self.count > 1 else ""
+        more = f", and {count_words(self.count - 1, 'window')} after it" if self.count > 1 else ""
         yield f"{where} {self.first.reason}{more}"
         if self.is_stuck:
             yield f"  {'; '.join(self._ways(where))}"
@@ -48,9 +48,9 @@ class OpenBooks:
     def _ways(self, where: str) -> Iterator[str]:
         closes = self.table.closes
         if closes is not None and closes.is_by_hand:
-            yield f"if that does not come, `waterclock close {where} --why ...` closes it"
+            yield f"if that does not happen, `waterclock close {where} --why ...` closes it"
         else:
-            yield "if that does not come, OR closed_by_hand() in CLOSE WHEN lets `waterclock close` close it"
+            yield "if that does not happen, add OR closed_by_hand() to CLOSE WHEN, and `waterclock close` closes it"
         yield "PARTIAL AFTER 1 DAY closes each window a day after its end at the latest"
 
 
@@ -79,5 +79,5 @@ def books_words(closing: Closing, zone: str) -> str:
     """Describe when and why books closed, or how far an open window was checked."""
     if closing.tick is not None:
         return closed_words(closing, zone, instant_words).removeprefix("books ")
-    looked = "" if closing.looked is None else f", looked at up to {instant_words(closing.looked, zone)}"
+    looked = "" if closing.looked is None else f", checked up to {instant_words(closing.looked, zone)}"
     return f"open{looked}{f'; furthest behind: {part_words(closing.behind)}' if closing.behind else ''}"

@@ -83,7 +83,7 @@ def partitions(found: DataFiles, folder: str) -> dict[str, str]:
             "E434",
             f"{found.table.name} has no partitions",
             where=found.table.name,
-            why="only the labels of a PARTITIONED table lie in folders of their own",
+            why="only the labels of a PARTITIONED table have their own folders",
             fix=f"`waterclock files {found.table.name}` lists its files",
         )
     by_label: dict[str, list[ListedFile]] = {}
@@ -161,7 +161,7 @@ def _of_state(work: Workplace, table: Table, found: Resolved) -> tuple[ListedFil
         return _list_files(folder, live_files(kept))
     made = find_cached_state(work.lake, table, found.steps)
     if made is None:
-        raise _files_gone_error(found, "no version that is kept holds the state, and nobody had it made again")
+        raise _files_gone_error(found, "no kept version has the state, and no query has made it again")
     written = (file for file in files_below(made) if file.path.endswith(".parquet"))
     return tuple(ListedFile(str(made / file.path), str(made), file.size, None) for file in written)
 
@@ -178,9 +178,9 @@ def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFi
             return absolute(folder, only)
     raise WaterclockError(
         "E434",
-        f"{table.name}@{label} has no folder of its own",
+        f"{table.name}@{label} does not have its own folder",
         where=f"{table.name}@{label}",
-        why="its files were joined or rewritten since it was sealed, and lie among replaced ones",
+        why="its files were joined or rewritten since it was sealed, and share a folder with replaced ones",
         fix=f"list its files (`waterclock files {table.name}`), or declare OPTIONS (manifest 'symlink')",
     )
 

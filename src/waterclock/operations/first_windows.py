@@ -56,4 +56,4 @@ def not_begun_lines(firsts: Mapping[str, FirstWindow]) -> list[str]:
     together: dict[str, list[str]] = {}
     for name, first in firsts.items():
         together.setdefault(first.words(), []).append(name)
-    return [f"not begun: {', '.join(names)}; first window {words}" for words, names in together.items()]
+    return [f"not started: {', '.join(names)}; first window {words}" for words, names in together.items()]

@@ -61,7 +61,7 @@ class HeldLog:
         if self.condition is Stands.LOST:
             return f"{whose} has lost its log"
         said = f"{whose} holds back {bytes_words(self.held_bytes)} of the log"
-        said += f", {bytes_words(self.kept.behind)} not collected" if self.is_needed else ", for nobody"
+        said += f", {bytes_words(self.kept.behind)} not collected" if self.is_needed else ", and no table needs it"
         if self.condition is Stands.LOSING:
             said += ", and the server may remove it at any time"
         elif self.held_bytes > self.limit:
@@ -73,8 +73,8 @@ class HeldLog:
         if not self.is_needed:
             return "`waterclock maintain` drops it"
         if self.condition in {Stands.GONE, Stands.LOST}:
-            return "take the table whole once more: give OPTIONS (snapshot '…') a value that it did not have"
-        return f"see why {self.table} is not collected (`waterclock plan {self.table}`), or raise its log_limit"
+            return "take a new snapshot of the table: give OPTIONS (snapshot '…') a new value"
+        return f"check why {self.table} is not collected (`waterclock plan {self.table}`), or raise its log_limit"
 
 
 def held_logs(flow: Flow, past: PastSection, names: Collection[str], gone: Collection[str] = ()) -> list[HeldLog]:

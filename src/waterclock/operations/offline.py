@@ -71,7 +71,7 @@ class OfflineStand:
         if not self.error:
             return ""
         again = "by the next run" if self.next_at is None else f"from {self._instant(self.next_at)} on"
-        return f"what is measured offline failed: {self.error}; tried again {again}"
+        return f"measuring offline failed: {self.error}; tried again {again}"
 
     def words(self) -> str:
         """Describe the newest attempt and when the next will be."""
@@ -80,7 +80,7 @@ class OfflineStand:
             return f"{every}, not measured yet"
         came = "failed" if self.error else f"{count_words(self.look.labels, 'label')} in {self.look.seconds:.1f} s"
         again = "again by the next run" if self.next_at is None else f"again from {self._instant(self.next_at)} on"
-        return f"{every}; looked {self._instant(self.look.looked_at)}: {came}; {again}"
+        return f"{every}; checked {self._instant(self.look.looked_at)}: {came}; {again}"
 
     def span_lines(self) -> list[str]:
         """Format the measures of the newest span, a line for each."""

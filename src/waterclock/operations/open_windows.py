@@ -34,7 +34,7 @@ class OpenWindows:
         """Describe the open windows in a line."""
         begun = f"{count_words(self.windows, 'window')} open from {label_of(self.first)} on"
         if self.shown is None:
-            return f"{begun}; {view_of(self.table)} shows none of them yet"
+            return f"{begun}; {view_of(self.table)} does not show them yet"
         return f"{begun}; {view_of(self.table)} shows them as of {instant_words(self.shown, self.zone)}"
 
 

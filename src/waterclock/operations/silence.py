@@ -165,4 +165,7 @@ def silence_words(silence: Silence, flow: Flow) -> str:
     table = flow.tables[silence.table]
     source = "" if table.source is None else f" from {table.source.unit.connection}"
     spans = local_range(silence.since, silence.last, table.cadence)
-    return f"nothing came{source} for {spans} ({count_words(silence.labels, 'label')}), where something usually does"
+    return (
+        f"no rows arrived{source} for {spans} ({count_words(silence.labels, 'label')}), although rows usually "
+        "arrive then"
+    )

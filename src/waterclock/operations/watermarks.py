@@ -57,11 +57,11 @@ class Reached:
 def reached_words(table: Table, found: Reached, per: Sequence[str]) -> str:
     """Describe how far a table has come: `has come to 2026-11-20 08:00Z by at, device 7 is 3 h behind`."""
     if found.watermark is None or found.behind is None:
-        return "has brought no row with a time yet"
+        return "has no row with a time yet"
     said = json.loads(found.slowest) if found.slowest else {}
     part = ", ".join(f"{name} {said.get(name, 'NULL')}" for name in per)
     slow = f": {part} is {span_words(found.behind)} behind" if part else f", {span_words(found.behind)} behind"
-    return f"has come to {instant_words(found.watermark, table.cadence.zone)}{slow}"
+    return f"has reached {instant_words(found.watermark, table.cadence.zone)}{slow}"
 
 
 def parse_watermarks(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached, ...]:

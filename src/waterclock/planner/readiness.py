@@ -91,7 +91,7 @@ class Judge:
         reads, causes = self._bind_reads(node, window, past)
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), self.facts.snapshot)
         if dropped is not None:
-            reason = f"RETAIN of {dropped} has dropped what it reads"
+            reason = f"RETAIN of {dropped} has dropped its inputs"
             return self._build_batch(node, window, past, Status.EXPIRED, reason, reads)
         missing: tuple[Missing, ...] = ()
         if causes:
@@ -149,9 +149,7 @@ class Judge:
         reads = bind(node.table, window, facts.flow, facts.starts, reads=books.open_ended_reads, closing=ahead)
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), facts.snapshot)
         if dropped is not None:
-            return self._build_batch(
-                node, window, past, Status.EXPIRED, f"RETAIN of {dropped} has dropped what it reads"
-            )
+            return self._build_batch(node, window, past, Status.EXPIRED, f"RETAIN of {dropped} has dropped its inputs")
         causes = tuple(cause for read in reads if (cause := self._gap(read)))
         if any(cause.status in STOPS for cause in causes):
             return self._build_stopped_batch(node, window, past, reads, causes)
@@ -240,7 +238,7 @@ class Judge:
             is_closed = node.table.closes is not None and closing is not None and closing.tick is not None
             return f"{due}, {closed_words(closing, node.table.cadence.zone)}" if closing and is_closed else due
         if label not in past.requested and (lacks := find_awaited_inputs(node, self.facts.snapshot).get(label)):
-            return f"what it was made {describe_missing_inputs(lacks)}, has come"
+            return f"made {describe_missing_inputs(lacks)}, which has arrived"
         changed = {fact.table for fact in past.suspects.get(label, ()) if fact.recorded != fact.current}
         return (
             f"stale: {', '.join(sorted(changed))} changed since"
@@ -254,7 +252,7 @@ class Judge:
         if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP, RELEASE}:
             return None
         if is_expired(node.table, link, window):
-            reason = f"RETAIN of {link.upstream} has dropped what it reads"
+            reason = f"RETAIN of {link.upstream} has dropped its inputs"
             return self._build_batch(node, window, past, Status.EXPIRED, reason)
         cause = waits_for(node.table, link, window)
         return None if cause is None else self._build_stopped_batch(node, window, past, (), (cause,))
@@ -268,7 +266,7 @@ class Judge:
         trouble = past.troubles.get(window.start)
         if trouble is not None and not _is_due_again(trouble, self.facts.clock):
             status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
-            since = "; what it had read has changed since" if trouble.is_outdated else ""
+            since = "; its inputs have changed since" if trouble.is_outdated else ""
             return status, _first_line(trouble.error) + since
         if pause := self.facts.snapshot.pause_of(node.table.name):
             return Status.PAUSED, pause.words(node.table.cadence.zone)

@@ -192,9 +192,9 @@ def test_a_server_that_is_not_there_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("path", "what", "why"),
     [
-        ("nobody@127.0.0.1:{port}/postgres", "does not let us in", "nobody"),
-        ("keeper:wrong@127.0.0.1:{port}/postgres", "does not let us in", "password"),
-        ("keeper@127.0.0.1:{port}/postgres", "does not let us in", "password"),
+        ("nobody@127.0.0.1:{port}/postgres", "refuses the login", "nobody"),
+        ("keeper:wrong@127.0.0.1:{port}/postgres", "refuses the login", "password"),
+        ("keeper@127.0.0.1:{port}/postgres", "refuses the login", "password"),
         ("postgres@127.0.0.1:{port}/nowhere", "does not exist", "nowhere"),
     ],
 )
@@ -221,12 +221,12 @@ def test_a_ledger_whose_password_changes_in_a_run_is_waited_for(url: str) -> Non
             assert not asked.done()
             server().run("ALTER ROLE moving LOGIN")
             assert asked.result(timeout=30) == first
-        assert any(line.startswith("the ledger does not let us in; waiting for it") for line in said)
+        assert any(line.startswith("the ledger refuses the login; waiting for it") for line in said)
         assert said[-1] == "the ledger answers again"
         ledger._database.patience = 0.3
         server().run("ALTER ROLE moving NOLOGIN")
         server().run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'moving'")
-        with pytest.raises(WaterclockError, match="does not let us in") as refused:
+        with pytest.raises(WaterclockError, match="refuses the login") as refused:
             ledger.sequence()
         assert refused.value.code == "E416"
 

@@ -38,7 +38,7 @@ def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | 
         if claim is not None:
             work.leave(claim)
             said = to_error(unsettled, where=attempt.where).what
-            work.listener.on_message(f"a claim of {table.name} is left open, its outcome unknown: {said}")
+            work.listener.on_message(f"a claim of {table.name} stays open, its outcome is unknown: {said}")
     return error
 
 
@@ -54,7 +54,7 @@ def _give_back(attempt: GroupAttempt, claim: Claim, error: WaterclockError) -> N
         work.ledger.claims.close_lost(claim, why=f"not released: {error.what}")
         return
     if len(group.batches) > 1:
-        work.ledger.claims.close_lost(claim, why=f"to be taken in parts: {error.what}")
+        work.ledger.claims.close_lost(claim, why=f"tried again in parts: {error.what}")
         return
     # after a transient error the batch is due again at once: the next run continues with it
     may_pass = error.transient or error.code in MENDED_ELSEWHERE

@@ -133,14 +133,14 @@ def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Man
     if stands[-1].outcome is DeliveryOutcome.OLDER:
         newest = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
         label = newest.label_text if newest else "a newer label"
-        work.note_once(f"{table.name}@{deliveries[-1].label_text}: passed over, for {label} is delivered already")
+        work.note_once(f"{table.name}@{deliveries[-1].label_text}: skipped, {label} is delivered already")
     if stands[-1].outcome is DeliveryOutcome.KILLED:
         raise WaterclockError(
             "E750",
             f"claim {claim.number} was taken over before its delivery",
             where=f"{table.name}@{label_of(manifests[0].label)}",
-            why="its lease ran out and another runner killed it at the destination",
-            fix="nothing to mend: the other runner delivers",
+            why="its lease expired and another runner killed it at the destination",
+            fix="nothing to fix: the other runner delivers",
         )
 
 

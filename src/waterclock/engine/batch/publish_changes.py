@@ -76,7 +76,7 @@ def _changes_since(
     except WaterclockError as error:
         if error.code not in _NOT_KEPT:
             raise
-        work.note_once(f"{table.name}: the state that was delivered last is not kept any more; all of it is delivered")
+        work.note_once(f"{table.name}: the last delivered state is no longer kept; the whole table is delivered")
         return None
 
 

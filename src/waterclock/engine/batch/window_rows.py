@@ -138,9 +138,9 @@ def _python_rows(
     if not hasattr(made, "createOrReplaceTempView"):
         raise WaterclockError(
             "E722",
-            f"{function.name} gave {type(made).__name__}, not a DataFrame",
+            f"{function.name} returned {type(made).__name__}, not a DataFrame",
             where=f"{function.file} ({where})",
-            fix="return the DataFrame that the transform makes",
+            fix="return a DataFrame from the transform",
         )
     result: DataFrame = made
     return result

@@ -163,6 +163,6 @@ def require_table(flow: Flow, name: str) -> Table:
             "E706",
             f"{name} is a destination, not a table of the lake",
             where=name,
-            fix=f"query {flow.tables[name].reads[0].table}, which is what is published there",
+            fix=f"query {flow.tables[name].reads[0].table}, which is published there",
         )
     return flow.tables[name]

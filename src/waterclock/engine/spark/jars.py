@@ -24,8 +24,8 @@ from waterclock.ownership import foreign_writer, make_private_folder
 
 _HERE = Path(__file__).parent
 _OFFLINE_FIX = (
-    "without a way to a Maven registry, put these jars into a directory and name it in WATERCLOCK_JARS; "
-    "behind a mirror, name an Ivy settings file in WATERCLOCK_IVY_SETTINGS"
+    "without access to a Maven registry, put these jars into a directory and set WATERCLOCK_JARS to it; "
+    "behind a mirror, set WATERCLOCK_IVY_SETTINGS to an Ivy settings file"
 )
 
 
@@ -78,9 +78,9 @@ def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
     if missing and configured:
         raise WaterclockError(
             "E702",
-            f"WATERCLOCK_JARS lacks {', '.join(missing)}",
+            f"WATERCLOCK_JARS is missing {', '.join(missing)}",
             where=str(directory),
-            why="a configured directory is taken as it is: nothing is fetched into it",
+            why="jars are never fetched into a configured directory",
             fix=f"copy {', '.join(missing)} there, or unset WATERCLOCK_JARS to have them fetched",
         )
     if missing:
@@ -132,9 +132,9 @@ def cache_directory() -> Path:
     except RuntimeError as error:  # a container that runs under a bare user id
         raise WaterclockError(
             "E702",
-            "the jars have no folder to lie in",
+            "there is no folder for the jars",
             why=f"the user {os.getuid()} has no home on this machine",
-            fix="set XDG_CACHE_HOME or HOME, or name a directory of jars in WATERCLOCK_JARS",
+            fix="set XDG_CACHE_HOME or HOME, or set WATERCLOCK_JARS to a directory of jars",
         ) from error
 
 
@@ -158,7 +158,7 @@ def _fetch(jar_set: _JarSet, wanted: dict[str, str], directory: Path) -> None:
             "the jars cannot be written",
             where=str(directory),
             why=str(error),
-            fix="free or permit the place, or set XDG_CACHE_HOME or WATERCLOCK_JARS",
+            fix="free space or allow writing there, or set XDG_CACHE_HOME or WATERCLOCK_JARS",
         ) from error
 
 
@@ -186,10 +186,10 @@ def _take(source: Path, digest: str, goal: Path, output: str) -> None:
     if (found := _checksum(source)) != digest:
         raise WaterclockError(
             "E702",
-            f"the jar {goal.name} is not the one that is known under this name",
+            f"the jar {goal.name} has an unexpected checksum",
             where=str(goal.parent),
             why=f"its sha256 is {found}, not {digest}",
-            fix="look at the registry or mirror it was fetched from; nothing of it was kept",
+            fix="check the registry or mirror it was fetched from; the file was not kept",
         )
     source.chmod(0o600)
     source.replace(goal)
@@ -211,7 +211,7 @@ def _ivy_jar() -> Path:
             "E702",
             "the jars cannot be fetched",
             why="Ivy is missing: no pyspark/jars/ivy-*.jar is installed",
-            fix="install pyspark from its package, or name a directory of jars in WATERCLOCK_JARS",
+            fix="install pyspark from its package, or set WATERCLOCK_JARS to a directory of jars",
         )
     return jars[-1]
 

@@ -311,10 +311,10 @@ def _start_session(
     except OSError as error:
         raise WaterclockError(
             "E704",
-            "Spark has no folder to work in",
+            "Spark has no work folder",
             where=str(work_folder),
             why=error.strerror or str(error),
-            fix="see that the project's storage may be written and has space left",
+            fix="check that the project's storage is writable and has free space",
         ) from error
     jars = _jars(said)
     settings = {

@@ -109,20 +109,20 @@ def _both(env: str) -> WaterclockError:
         "E713",
         "master and connect exclude each other",
         where=f"[env.{env}.spark]",
-        why="a Spark Connect server has a master of its own",
+        why="a Spark Connect server has its own master",
         fix="leave one of them out",
     )
 
 
 def _ours(taken: list[str], env: str) -> WaterclockError:
     keys = [f"{_KEYS[name]} for {name}" for name in taken if name in _KEYS]
-    fixes = [f"say {', '.join(keys)}, below [env.{env}.spark]"] if keys else []
+    fixes = [f"set {', '.join(keys)} in [env.{env}.spark]"] if keys else []
     if len(keys) < len(taken):
         fixes.append("leave the others out" if keys else "leave it out" if len(taken) == 1 else "leave them out")
     return WaterclockError(
         "E713",
         f"{', '.join(taken)} cannot be set",
         where=f"[env.{env}.spark] confs",
-        why="rows would differ, or not be written at all, under other values",
+        why="with other values, rows would differ or could not be written",
         fix="; ".join(fixes),
     )

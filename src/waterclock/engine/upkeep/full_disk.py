@@ -18,10 +18,10 @@ def full_disk_error(work: Workplace, raised: BaseException) -> WaterclockError |
         if _is_of_full_disk(seen):
             return WaterclockError(
                 "E645",
-                "there is no room for a second set of tables",
+                "there is not enough space for a second set of tables",
                 where=work.lake.root,
                 why=str(seen).partition("\n")[0],
-                fix="make room, then run `waterclock rebuild --all` again; what this one had made is removed",
+                fix="free disk space, then run `waterclock rebuild --all` again; the files of this one are removed",
             )
     return None
 

@@ -103,7 +103,9 @@ def carry_on_left(work: Workplace) -> tuple[str, ...]:
                 raise
             return ()  # another runner has finished it in the meantime
     if work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=f"{known.runner} has ended"):
-        work.listener.on_message(f"the rebuild of all tables by {known.runner} was given up: the old tables stand")
+        work.listener.on_message(
+            f"the rebuild of all tables by {known.runner} was given up: the old tables stay in use"
+        )
     return ()
 
 
@@ -129,7 +131,7 @@ def rebuild_all(work: Workplace, now: datetime) -> RemadeAll:
     except Exception as raised:
         error = full_disk_error(work, raised)
         if not _give_up(work, token, linked, why=str(raised)) and error is not None:
-            error.fix = "make room, then `waterclock rebuild --all` carries the move of the tables to its end"
+            error.fix = "free disk space, then `waterclock rebuild --all` finishes the move of the tables"
         if error is not None:
             raise error from raised
         raise

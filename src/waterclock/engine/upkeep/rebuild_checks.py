@@ -38,9 +38,9 @@ def _find_refusal(work: Workplace, cut: Cut, table: Table, changes: Sequence[Dif
     parts, where = {what for what, _, _ in changes}, str(table.place)
     is_cut = bool(parts & {"cadence", "zone"})
     if "kind" in parts:
-        return cannot_follow(table.name, changes, where, why="what it holds was made otherwise, and stays as it is")
+        return cannot_follow(table.name, changes, where, why="its rows were made in another way, and stay as they are")
     if table.kind is Kind.PUBLISH and (is_cut or "type" in parts) and table.mode is not Mode.REPLACE:
-        why = "its destination holds what was delivered by the old labels, and nobody takes that back"
+        why = "its destination keeps the rows delivered for the old labels"
         return cannot_follow(table.name, changes, where, why=why, is_publish=True)
     if table.kind is Kind.COLLECT and is_cut:
         reason = why_not(work, table, cut.collected.get(table.name, ()))
@@ -86,7 +86,7 @@ def _why_not(outcome: RunOutcome, name: str, label: datetime) -> str:
     for batch in batches:
         if (batch.table, batch.label) == (name, label):
             return f"{batch.status}: {batch.reason}"
-    return "the flow as it is declared now does not make it"
+    return "the current flow does not make it"
 
 
 def _incomplete(where: str, why: str, count: int) -> WaterclockError:

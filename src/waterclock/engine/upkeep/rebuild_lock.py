@@ -31,7 +31,7 @@ def refuse_beside_rebuild(work: Workplace, *, is_looking: bool = False) -> None:
         raise at_work(known)
     if is_looking:
         return
-    why = "its lease was out, and a table was changed by hand since"
+    why = "its lease had expired, and a table was changed by hand since"
     work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=why)
 
 
@@ -99,4 +99,4 @@ class RebuildLock:
                 self._work.ledger.keeping.renew_rebuilding(self._token, lease_seconds=lease)
             except WaterclockError as error:
                 if not self._done.is_set() and error.code != "E644":
-                    self._work.listener.on_message(f"the hold of the rebuild is not renewed: {error.what}")
+                    self._work.listener.on_message(f"the lock of the rebuild is not extended: {error.what}")

@@ -351,7 +351,7 @@ class LedgerDatabase:
         return connection, answer
 
     def _tell_wait(self, error: BaseException) -> None:
-        what = "does not answer" if self._is_away(error) else "does not let us in"
+        what = "does not answer" if self._is_away(error) else "refuses the login"
         self.tell(f"the ledger {what}; waiting for it ({refusals.cause_of(error, self.url)})")
 
     def _may_come_back(self, error: BaseException) -> bool:

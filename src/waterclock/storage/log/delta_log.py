@@ -170,7 +170,7 @@ def damaged_log(folder: str, where: str, why: str) -> WaterclockError:
         "the table's Delta log is damaged",
         where=where,
         why=why,
-        fix=f"`waterclock rebuild {table_of(folder)}` makes the table again from its stage, with a log of its own",
+        fix=f"`waterclock rebuild {table_of(folder)}` makes the table again from its stage, with a new log",
     )
 
 
@@ -187,9 +187,9 @@ def _parse_commit(path: Path, text: bytes) -> list[dict[str, Any]]:
     try:
         actions = [json.loads(line) for line in text.splitlines() if line.strip()]
     except ValueError as error:
-        raise damaged_log(str(path.parent.parent), str(path), f"the commit is no JSON: {error}") from error
+        raise damaged_log(str(path.parent.parent), str(path), f"the commit is not JSON: {error}") from error
     if not (actions and all(isinstance(action, dict) for action in actions)):
-        raise damaged_log(str(path.parent.parent), str(path), "the commit says nothing")
+        raise damaged_log(str(path.parent.parent), str(path), "the commit is empty")
     return actions
 
 
@@ -281,11 +281,11 @@ def _newest_checkpoint(log: Path) -> int:
 
 
 def _expired_log_error(folder: str, version: int, claim: int | None) -> WaterclockError:
-    what = "commits of the table are gone" if claim is None else f"what became of claim {claim} cannot be known"
+    what = "commits of the table are gone" if claim is None else f"the outcome of claim {claim} cannot be determined"
     return WaterclockError(
         "E621",
         what,
         where=folder,
-        why=f"version {version} was cleaned from the Delta log, though newer ones are there",
-        fix="rebuild the ledger from its last export and the commits since",
+        why=f"version {version} was removed from the Delta log, but newer versions exist",
+        fix="`waterclock ledger rebuild` makes the ledger again from its last export and the commits since",
     )

@@ -120,7 +120,7 @@ def test_scenarios_are_chosen_and_the_page_is_written(root: Path, failing: set[s
     assert done.exit_code == 0
     assert "1 passed of 1 example" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("written: ")
-    assert "shop: what it must do" in page.read_text(encoding="utf-8")
+    assert "shop: specification" in page.read_text(encoding="utf-8")
 
 
 def test_json_has_the_keys_that_are_documented(root: Path, failing: set[str]) -> None:

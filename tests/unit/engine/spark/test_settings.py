@@ -62,7 +62,7 @@ def test_what_rows_hang_on_cannot_be_set_and_all_of_it_is_told(tmp_path: Path) -
         settings_of(project(tmp_path, said))
     assert refused.value.code == "E713"
     assert refused.value.what == "spark.master, spark.sql.session.timeZone cannot be set"
-    assert refused.value.fix == "say master for spark.master, below [env.prod.spark]; leave the others out"
+    assert refused.value.fix == "set master for spark.master in [env.prod.spark]; leave the others out"
 
 
 def test_more_partitions_of_a_shuffle_may_be_asked_for(tmp_path: Path) -> None:
