@@ -104,9 +104,8 @@ def road() -> str:
     page = (ROOT / "docs" / "explain" / "life-of-a-batch.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\w+) \| (.+?) \| (.+?) \|$", page, re.MULTILINE)
     steps = [row for row in rows if row[0] != "Step"]
-    known = set(
-        re.findall(r'_step\("(\w+)"\)', (SOURCE / "engine" / "batch" / "lifecycle.py").read_text(encoding="utf-8"))
-    )
+    modules = sorted((SOURCE / "engine" / "batch").glob("*.py"))
+    known = {step for file in modules for step in re.findall(r'\.step\("(\w+)"', file.read_text(encoding="utf-8"))}
     if strange := {step for step, _, _ in steps} - known:
         raise ValueError(f"the page names steps that the engine does not have: {strange}")
     parts = []

@@ -16,9 +16,11 @@ from typing import Any
 import drawings
 import typer
 
-from waterclock import codes
+from waterclock.answers.commands import ANSWERS
+from waterclock.answers.parts import Answer, ErrorAnswer
+from waterclock.answers.version import JSON_VERSION
 from waterclock.cli.app import COMMANDS, EPILOG, app
-from waterclock.cli.views.json_keys import ALIKE, SHAPES
+from waterclock.codes import catalog
 from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.kafka.connector import CAPABILITIES as KAFKA
@@ -28,25 +30,26 @@ from waterclock.connectors.receiver.connector import CAPABILITIES as RECEIVER
 from waterclock.connectors.rest.connector import CAPABILITIES as REST
 from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.connectors.waterclock.connector import CAPABILITIES as WATERCLOCK
+from waterclock.dpl.syntax.clause_table import DEFINITIONS
+from waterclock.dpl.syntax.statements import StatementKind
 from waterclock.flow.capabilities import Capabilities, Option
-from waterclock.operations.json import JSON_VERSION
 from waterclock.ui.openapi import PARAMETERS, describe_api
 
 DOCS = Path(__file__).resolve().parent
 MADE = "*Made from the code by `python docs/generate.py`.*"
-LAYERS: Mapping[str, Mapping[str, codes.Code]] = {
-    "Time": codes.TIME,
-    "Language and project": codes.LANGUAGE,
-    "Temporal tables": codes.TEMPORAL,
-    "Specifications": codes.SPECS,
-    "Ledger": codes.LEDGER,
-    "Selections and questions": codes.SELECTION,
-    "Storage": codes.STORAGE,
-    "Running": codes.ENGINE,
-    "Files and parts for others": codes.OUTSIDE,
-    "Connectors": codes.CONNECTORS,
-    "Commands": codes.CLI,
-    "Warnings": codes.WARNINGS,
+LAYERS: Mapping[str, Mapping[str, catalog.Code]] = {
+    "Time": catalog.TIME,
+    "Language and project": catalog.LANGUAGE,
+    "Temporal tables": catalog.TEMPORAL,
+    "Specifications": catalog.SPECS,
+    "Ledger": catalog.LEDGER,
+    "Selections and questions": catalog.SELECTION,
+    "Storage": catalog.STORAGE,
+    "Running": catalog.ENGINE,
+    "Files and parts for others": catalog.OUTSIDE,
+    "Connectors": catalog.CONNECTORS,
+    "Commands": catalog.CLI,
+    "Warnings": catalog.WARNINGS,
 }
 NOTES = {
     "files": """\
@@ -304,19 +307,19 @@ def commands_page() -> str:
         "",
         f"`waterclock COMMAND --help` says the same on the terminal. {EPILOG}",
         "",
-        "Every command takes `--json`: it then prints one JSON object on stdout and nothing else there; an error, that",
-        'of a command line which cannot be read included, is `{"error": {code, what, where, why, fix, excerpt,',
-        "transient}}`.",
-        f"Each object has a `version`, now {JSON_VERSION}: keys may be added to it, and where one is taken away or",
-        "given another meaning the version is raised. Colours heed `NO_COLOR`, and `WATERCLOCK_THEME` (`light` or",
-        "`dark`) where the terminal does not tell its ground.",
+        "Every command takes `--json`: it then prints one JSON object on stdout and nothing else there. An error, also",
+        'of an invalid command line, is `{"error": ...}` with an [OneError](#oneerror). Instants are',
+        "`2013-01-05T05:00:00Z`, labels `20130105050000`; `local` is a label's date or time in its table's zone.",
+        f"Each object has a `version`, now {JSON_VERSION}. Keys may be added; the version is raised if a key is",
+        "removed or changes its meaning. [The objects in JSON](#objects-in-json) are listed at the end. Colours heed",
+        "`NO_COLOR`, and `WATERCLOCK_THEME` (`light` or `dark`) where the terminal does not tell its ground.",
         "",
     ]
     for heading, functions in COMMANDS.items():
         lines += [f"## {heading}", ""]
         for function in functions:
             lines += _command(group.commands[function.__name__])
-    return "\n".join(lines)
+    return "\n".join([*lines, *_parts()])
 
 
 def _command(command: Any) -> Iterator[str]:
@@ -329,7 +332,7 @@ def _command(command: Any) -> Iterator[str]:
         yield from ("| | |", "|---|---|")
         yield from (f"| {_cell(what)} | {_cell(says)} |" for what, says in rows)
         yield ""
-    yield from _shape(name)
+    yield from _answers(name)
 
 
 def _parameter(parameter: Any) -> tuple[str, str] | None:
@@ -346,17 +349,63 @@ def _parameter(parameter: Any) -> tuple[str, str] | None:
     return ", ".join(f"`{option}{takes}`" for option in reversed(parameter.opts)), says
 
 
-def _shape(name: str) -> Iterator[str]:
-    if name in ALIKE:
-        yield from (f"`--json`: as [{ALIKE[name]}](#{ALIKE[name]}).", "")
-        return
-    yield from ("`--json`:", "", "| key | |", "|---|---|")
-    yield from (f"| `{key}` | {_cell(says)} |" for key, says in SHAPES[name].items())
+def _answers(name: str) -> Iterator[str]:
+    for answer in ANSWERS[name]:
+        schema = _schema(answer)
+        alike = next(other for other, answers in ANSWERS.items() if answer in answers)
+        if alike != name:
+            yield from (f"`--json`: as [{alike}](#{alike}). {schema['description']}", "")
+            continue
+        keys = {key: kind for key, kind in schema["properties"].items() if key != "version"}
+        yield from (f"`--json`: {schema['description']}", "")
+        yield from _keys(keys)
+
+
+def _keys(keys: Mapping[str, Any]) -> Iterator[str]:
+    """The keys of an object as a table: name, type and description."""
+    yield from ("| key | | |", "|---|---|---|")
+    yield from (
+        f"| `{key}` | {_json_type(kind)} | {_cell(kind.get('description', ''))} |" for key, kind in keys.items()
+    )
     yield ""
+
+
+def _schema(answer: type[Answer]) -> dict[str, Any]:
+    return answer.model_json_schema(mode="serialization")
+
+
+def _parts() -> Iterator[str]:
+    """The objects within the answers of commands, each once."""
+    parts: dict[str, Any] = {}
+    for answer in (*(each for answers in ANSWERS.values() for each in answers), ErrorAnswer):
+        parts |= _schema(answer).get("$defs", {})
+    yield from ("## Objects in JSON", "")
+    for name, schema in sorted(parts.items()):
+        yield from (f"### {name}", "", schema["description"], "")
+        yield from _keys(schema["properties"])
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def python_page() -> str:
+    """Return the page of declarations in Python, with its table of arguments made anew."""
+    page = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
+    start = page.index("| argument | clause |")
+    end = page.index("\n\n", start)
+    return page[:start] + "\n".join(_arguments()) + page[end:]
+
+
+def _arguments() -> Iterator[str]:
+    kinds = [kind for kind in StatementKind if kind is not StatementKind.GRANT]
+    yield f"| argument | clause | example | {' | '.join(kind.value.lower().split()[-1] for kind in kinds)} |"
+    yield f"|{'---|' * (3 + len(kinds))}"
+    for clause in DEFINITIONS:
+        marks = " ".join("| x" if kind in clause.statements - clause.later else "|" for kind in kinds)
+        for argument in clause.python_arguments if not clause.is_later else ():
+            words = argument.clause or argument.name.strip("_").replace("_", " ").upper()
+            yield f"| `{argument.name}` | {words} | `{argument.example}` {marks} |"
 
 
 def errors_page() -> str:
@@ -462,10 +511,7 @@ def json_page() -> str:
     lines += [f"| `{name}` | {_cell(words)} |" for name, (words, _) in PARAMETERS.items()]
     lines.append("")
     for name, schema in told["components"]["schemas"].items():
-        lines += [f"### {name}", "", schema["description"], "", "| key | | |", "|---|---|---|"]
-        for key, kind in schema["properties"].items():
-            lines.append(f"| `{key}` | {_json_type(kind)} | {_cell(kind.get('description', ''))} |")
-        lines.append("")
+        lines += [f"### {name}", "", schema["description"], "", *_keys(schema["properties"])]
     return "\n".join(lines)
 
 
@@ -477,11 +523,11 @@ def _json_type(schema: Mapping[str, Any]) -> str:
         return " or ".join(_json_type(each) for each in schema["anyOf"])
     if "const" in schema or "enum" in schema:
         return " or ".join(f"`{each}`" for each in schema.get("enum", [schema.get("const")]))
-    if schema["type"] == "array":
+    if schema.get("type") == "array":
         return f"list of {_json_type(schema['items'])}"
     if isinstance(schema.get("additionalProperties"), dict):
         return f"by name, {_json_type(schema['additionalProperties'])}"
-    return str(schema["type"])
+    return str(schema.get("type", "any"))
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -492,6 +538,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/connectors.md": connectors_page,
     "reference/errors.md": errors_page,
     "reference/json.md": json_page,
+    "reference/python.md": python_page,
 }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from tests import postgres
@@ -16,7 +18,7 @@ from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Place, Read, Table
 from waterclock.flow.folds import Merge
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.store import schema
+from waterclock.ledger.store import database, schema
 from waterclock.ledger.store.instants import to_micros
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
@@ -24,6 +26,16 @@ from waterclock.timelabel.period import parse_period
 DAY = timedelta(days=1)
 ZERO = datetime(2013, 1, 1, tzinfo=UTC)
 SOMEWHERE = Place("flow.dpl", 1, 1)
+_FICTITIOUS = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision, branch_labels, depends_on = "0020", "0019", None, None
+
+
+def upgrade():
+    op.add_column("runs", sa.Column("note", sa.Text(), nullable=False, server_default="none"))
+"""
 
 
 def day(number: float) -> datetime:
@@ -194,3 +206,14 @@ def desk_at_server() -> Desk:
         "INSERT INTO tests.ledger (id, sequence, last_claim, created_at) VALUES (1, 0, 0, %s)", to_micros(clock())
     )
     return Desk(ledger, clock)
+
+
+def add_fictitious_migration(scripts: Path, patch: pytest.MonkeyPatch) -> None:
+    """Open ledgers by a copy of the migrations in `scripts`, with one more: 0020 adds the column `note` to `runs`."""
+    from waterclock.ledger.store import migrations
+
+    shutil.copytree(migrations.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
+    (scripts / "versions" / "0020_fictitious.py").write_text(_FICTITIOUS)
+    patch.setattr(migrations, "SCRIPTS", scripts)
+    patch.setattr(database, "NEWEST_SCHEMA", "0020")
+    patch.setattr("waterclock.ledger.store.read_only.NEWEST_SCHEMA", "0020")

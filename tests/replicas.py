@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.postgres import Server, server
 from tests.tiny import Tiny, described
-from waterclock.engine.runner import RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.timelabel.label import instant_of
 
 if TYPE_CHECKING:

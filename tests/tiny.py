@@ -19,8 +19,9 @@ from waterclock.dpl.project import Project, load_project
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.query.query import query
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
-from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.runner import Runner
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.workplace import Workplace
 from waterclock.ledger.ledger import Ledger

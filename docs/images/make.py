@@ -16,7 +16,8 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from waterclock.cli.views.status import print_status, see
+from waterclock.cli.views.status import print_status
+from waterclock.cli.views.status_input import see
 from waterclock.cli.views.theme import theme
 from waterclock.operations.opening import open_read_only
 

@@ -64,15 +64,16 @@ class WaterclockError(Exception):
     def render(self) -> str:
         """Return the error as plain text, one part a line; control characters in it are escaped."""
         lines = [f"{self.code} {self.what}"]
-        if self.where:
-            lines.append(f"  {self.where}")
-        if self.excerpt:
-            lines.extend(f"  {line}" for line in self.excerpt.splitlines())
-        if self.why:
-            lines.append(f"why  {self.why}")
-        if self.fix:
-            lines.append(f"fix  {self.fix}")
+        for name, text in self.parts():
+            label = name if name in {"why", "fix"} else ""
+            lines += [f"{label}  {line}" for line in (text.splitlines() if name == "excerpt" else (text,))]
         return printable("\n".join(lines))
+
+    def parts(self) -> Iterator[tuple[str, str]]:
+        """Yield name and text of the parts below the first line, in order: where, excerpt, why and fix, if given."""
+        for name, text in (("where", self.where), ("excerpt", self.excerpt), ("why", self.why), ("fix", self.fix)):
+            if text:
+                yield name, text
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error's parts for JSON; unknown parts are None."""

@@ -32,8 +32,8 @@ def own_users() -> frozenset[int]:
 def foreign_writer(status: os.stat_result, place: int | str) -> str | None:
     """Return a description of the other user that can change a file or folder, or None if no other user can.
 
-    `place` is its descriptor or path. The owner's private group, which has the owner's name and no other member, counts
-    as the owner: Debian and Fedora give new users such a group and the umask 002.
+    `place` is its descriptor or path. The owner's private group counts as the owner: it has the owner's name, no other
+    member, and is no other user's primary group. Debian and Fedora give new users such a group and the umask 002.
     """
     if status.st_uid not in own_users():
         return f"it belongs to {_user_name(status.st_uid)}"
@@ -157,7 +157,9 @@ def _is_private_group(group: int, owner: int) -> bool:
         user, found = pwd.getpwuid(owner), grp.getgrgid(group)
     except KeyError:
         return False
-    return found.gr_name == user.pw_name and user.pw_gid == group and set(found.gr_mem) <= {user.pw_name}
+    is_of_owner = found.gr_name == user.pw_name and user.pw_gid == group and set(found.gr_mem) <= {user.pw_name}
+    # members by their primary group are not in the group's own list
+    return is_of_owner and not any(each.pw_gid == group and each.pw_uid != owner for each in pwd.getpwall())
 
 
 def _has_acl(place: int | str) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.dpl.syntax.clause_readers import parse_clause
+from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.clause_table import CLAUSES
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText
@@ -146,7 +146,7 @@ def test_every_word_of_the_grammar_stands_in_an_accepted_form() -> None:
 
 def test_every_clause_of_the_parser_is_on_the_page() -> None:
     for clause in CLAUSES:
-        for start in clause.starts:
+        for start in clause.first_words:
             words = " ".join(start)
             place = LATER if clause.is_later else GRAMMAR
             assert all(re.search(rf"\b{word}\b", place) for word in start), words

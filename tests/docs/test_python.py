@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import waterclock as wc
-from waterclock.dpl.python.decorators import ARGUMENTS
 from waterclock.dpl.python.functions import SQL_TYPES
 from waterclock.dpl.python.statements import load_python
+from waterclock.dpl.syntax.clause_table import ARGUMENTS
 from waterclock.dpl.syntax.statements import StatementKind
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.codes import CODES
+from waterclock.codes.catalog import CODES
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.config.model import (
     _LATER_DEFAULTS,

@@ -108,7 +108,7 @@ def test_latest_is_the_newest_tick_that_all_tables_of_the_query_have_reached(tin
     ("sql", "tick", "code", "said"),
     [
         ("SELECT * FROM shop.orders", "2020-01-01", "E521", "shop.orders begins after 20200101000000"),
-        ("SELECT * FROM shop.orders", "2098-01-01", "E521", "lies in the future"),
+        ("SELECT * FROM shop.orders", "2098-01-01", "E521", "is in the future"),
         ("SELECT * FROM sales.total", "2020-01-09", "E522", "sales.total has no state as of 20200109000000"),
         ("SELECT * FROM shop.orders", "soon", "E106", "soon"),
         ("SELECT * FROM shop.orders", "shop.order@2020-01-01", "E511", "shop.order"),

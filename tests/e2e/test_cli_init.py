@@ -161,7 +161,7 @@ def test_what_is_paused_is_made_by_no_run_and_what_was_asked_for_is_made_after_r
     newcomer.types("pause", "sales.by_country", "--why", "the rates are wrong")
     kept = newcomer.types("recompute", "sales.by_country", label, "--yes")
     assert kept.exit_code == 0
-    assert "what is asked for is kept, and carried out after `waterclock resume`" in kept.stdout
+    assert "requests are kept, and carried out after `waterclock resume`" in kept.stdout
     attempts = len(newcomer.json("audit", f"sales.by_country@{label}")["attempts"])
     waits = newcomer.json("run")
     assert (waits["done"], waits["left"]["paused"]) == (0, 1)

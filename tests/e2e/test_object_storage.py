@@ -87,7 +87,7 @@ def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(
 @pytest.mark.usefixtures("spark")
 def test_the_store_is_tried_before_a_run(tmp_path: Path) -> None:
     folder, lake = in_buckets(tmp_path, 1)
-    assert _tried(folder)[f"storage {lake}/flights"] == "can be written, and knows conditional puts"
+    assert _tried(folder)[f"storage {lake}/flights"] == "can be written, and supports conditional puts"
     (folder / "secrets" / "s3").write_text("not the secret")
     told = _tried(folder)[f"storage {lake}/flights"]
     assert "the object store cannot be reached" in told

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
-from waterclock.engine.runner import RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.spark.session import Sessions
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
@@ -135,9 +135,9 @@ def test_rows_that_no_window_will_ever_take_are_told_of(tiny: Tiny) -> None:
     assert not outcome.failed, described(outcome)
     told = {(report.group.table, said) for report in tiny.heard.finished_ for said in report.warnings}
     assert told == {
-        ("shop.orders", "set aside, rows without a data time: 2"),
-        ("shop.orders", "set aside, rows whose data time cannot be read: 1"),
-        ("web.visits", "set aside, rows without a data time: 2"),
+        ("shop.orders", "left out, rows without a data time: 2"),
+        ("shop.orders", "left out, rows whose data time cannot be read: 1"),
+        ("web.visits", "left out, rows without a data time: 2"),
     }
     with tiny.ledger() as ledger:
         said = ledger.past.row_warnings(["shop.orders", "web.visits"])

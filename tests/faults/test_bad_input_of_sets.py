@@ -42,7 +42,7 @@ def test_a_rebuild_that_runs_out_of_disk_leaves_the_old_set_and_goes_once_there_
         with tiny.opened() as work, pytest.raises(WaterclockError) as refused:
             rebuild_all(work, day(2))
         assert refused.value.code == "E645", refused.value.render()
-        assert "make room" in (refused.value.fix or "")
+        assert "free disk space" in (refused.value.fix or "")
         assert not (storage / "rebuild").exists()
         assert tiny.rows("SELECT count(*), max(text) FROM marts.texts") == before
         assert tiny.run(day(2)).done == 0

@@ -17,7 +17,7 @@ from waterclock.faults import inject_faults
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waterclock.engine.runner import RunOutcome
+    from waterclock.engine.run_outcome import RunOutcome
     from waterclock.planner.plan import Group
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

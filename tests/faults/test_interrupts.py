@@ -139,8 +139,8 @@ def test_a_run_through_time_starts_spark_anew_after_its_jvm_was_killed(tiny: Tin
     with running(tiny, "--now", "2020-01-02", "--until", "2020-01-03") as run:
         said = said_by(run)
     assert run.returncode == 0, said  # what was lost was made once more
-    assert said.count("E712 Spark's JVM is gone") == 1
-    assert "Spark had ended; it is started anew" in said
+    assert said.count("E712 Spark's JVM has ended") == 1
+    assert "Spark has ended and is started again" in said
     assert "Traceback" not in said
     for table in ("shop.orders", "clean.orders", "late.orders"):
         assert tiny.done(table) == labels(1, 2), said

@@ -180,7 +180,7 @@ def careless() -> Iterator[str]:
 def test_a_bucket_without_conditional_puts_is_refused(careless: str) -> None:
     url = "s3://careless/lake"
     reach_by(url, {"endpoint": careless, "access_key_id": "any", "secret_access_key": "any", "region": "us-east-1"})
-    with pytest.raises(WaterclockError, match="E602 the storage cannot create a file only where it is absent"):
+    with pytest.raises(WaterclockError, match="E602 the storage cannot create a file only if it does not exist"):
         require_latch(url)
 
 

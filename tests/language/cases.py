@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.language.clause_lists import with_names_of_lists
 from waterclock.connectors.rest.connector import CAPABILITIES as REST
 from waterclock.dpl.project import Project, check_project
 from waterclock.errors import WaterclockError
@@ -130,8 +131,9 @@ def check(case: Case, root: Path) -> tuple[Project | None, tuple[WaterclockError
 
 
 def rendered(errors: tuple[WaterclockError, ...], root: Path) -> str:
-    """Return the errors as text, the folder's own path left out."""
-    return "\n\n".join(error.render() for error in errors).replace(str(root), "<root>") + "\n"
+    """Return the errors as text, without the folder's own path, and with the names of lists of clauses."""
+    text = "\n\n".join(error.render() for error in errors).replace(str(root), "<root>")
+    return with_names_of_lists(text) + "\n"
 
 
 def _case(book: Path, entry: str) -> Case:

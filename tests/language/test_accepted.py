@@ -12,6 +12,7 @@ import pytest
 from tests.language.cases import CAPABILITIES, HERE
 from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.query.splice import splice
+from waterclock.dpl.syntax.clause_table import CLAUSES
 from waterclock.flow.choices import ReadKind, Scope
 from waterclock.flow.conditions import Term
 from waterclock.flow.declarations import Column, Flat, Read, Table
@@ -20,6 +21,7 @@ from waterclock.flow.folds import Merge
 from waterclock.flow.ladders import words
 
 FOLDER = HERE / "accepted"
+AS_READ = [clause for clause in CLAUSES if clause.table_field]
 SETTINGS = """\
 [project]
 name = "flights"
@@ -85,12 +87,10 @@ def parts_of(table: Table) -> Iterator[str]:
         "keep versions": table.keep_versions,
         "closes": table.closes and repr(table.closes),
         "deadline": table.deadline and f"{table.deadline}{' BY WATERMARK' if table.is_by_watermark else ''}",
-        "runtime": table.runtime and str(table.runtime),
         "manifest": table.manifest,
         "was": table.was,
         "open windows of": table.open_of,
         "pool": table.pool if table.pool != "default" else None,
-        "sequential": table.is_sequential or None,
         "on restate": table.on_restate if table.on_restate != "recompute" else None,
         "where": table.where and f"{table.where.text}: {terms_of(table.where.term)}",
         "in order": table.in_label_order or None,
@@ -101,6 +101,7 @@ def parts_of(table: Table) -> Iterator[str]:
         "by": table.source and f"{table.source.batching} {table.source.time_column} {table.source.lookback}",
         "changed": table.source and table.source.changed,
         "to": table.destination and f"{table.destination} {dict(table.destination.options)}",
+        **{clause.word.lower(): getattr(table, clause.table_field) or None for clause in AS_READ},
     }
     for key, value in said.items():
         if value is not None:

@@ -1,391 +1,11 @@
-"""What a table of a life may declare: each word is a part, with its DPL, what it needs, and its rule in plain Python.
-
-A new clause of the grammar is a new `Part` in `PARTS` (or a read in `READS`, a mode in `MODES`). Its rule is written
-from the documentation, without a look at planner or engine.
-"""
+"""A table of a life: its mode, its parts, what it reads, its DPL, and what its query makes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from random import Random
-from typing import ClassVar
 
-from tests.life.rows import Row, Rows, Slices
-
-HELD, FAILED, DONE, SKIPPED = "held", "failed", "done", "skipped"
-BY_LABEL = frozenset({"PARTITIONED", "APPEND"})
-FOLDS = frozenset({"MERGE", "TEMPORAL"})
-
-
-@dataclass(frozen=True)
-class Read:
-    """A reference to a table. `days`: how far PAST and UNTIL reach. `via`: a VIEW or a SHARED VIEW of the table.
-
-    Of LATEST `days` is the tick that a label keeps, by the day that begins there; in a declaration 0.
-    """
-
-    kind: str
-    table: str
-    days: int = 0
-    via: str = ""
-
-    @property
-    def word(self) -> str:
-        return self.kind if self.kind != "PLAIN" else "by name"
-
-    @property
-    def sql(self) -> str:
-        of = self.view or self.table
-        if self.kind == "PLAIN":
-            return of
-        span = f", '{self.days} days'" if self.days else ""
-        return f"{self.kind}({of}{span})"
-
-    @property
-    def view(self) -> str:
-        """The name of the view that is read, if any."""
-        names = {
-            "VIEW": f"view.{self.table.replace('.', '_')}",
-            "SHARED VIEW": f"shared.{self.table.replace('.', '_')}",
-        }
-        return names.get(self.via, "")
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a part's rule goes by besides rows: the label, and the keys of the tables that are referred to."""
-
-    label: int
-    keys: frozenset[int] = frozenset()
-
-
-class Part:
-    """One declaration of a table. `needs` decides where it is legal; the rest is text, and the rule."""
-
-    word: ClassVar[str] = ""
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        """Tell whether `check` takes it there."""
-        del of
-        return True
-
-    @classmethod
-    def drawn(cls, random: Random) -> Part:
-        del random
-        return cls()
-
-    @property
-    def clause(self) -> str:
-        """What stands among the clauses."""
-        return ""
-
-    @property
-    def of_key(self) -> str:
-        """What stands behind the key's column."""
-        return ""
-
-    @property
-    def lookback(self) -> str:
-        """What stands behind BY DATA TIME."""
-        return ""
-
-    @property
-    def column(self) -> str:
-        """Further columns."""
-        return ""
-
-    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
-        """Return the rows that it lets stay; `past`: the table's own slices before; `at`: what else it goes by."""
-        del past, at
-        return rows
-
-    def verdict(self, rows: Rows) -> str:
-        """Return what becomes of a batch of these rows."""
-        del rows
-        return DONE
-
-
-@dataclass(frozen=True)
-class Quarantine(Part):
-    """Rows that break a rule are set aside."""
-
-    word = "ELSE QUARANTINE"
-
-    @property
-    def clause(self) -> str:
-        return "EXPECT v % 10 <> 3 AS no_three ELSE QUARANTINE"
-
-    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
-        del past, at
-        return tuple(row for row in rows if row.v % 10 != 3)
-
-
-@dataclass(frozen=True)
-class Drop(Part):
-    """Rows that break a rule are dropped."""
-
-    word = "ELSE DROP"
-
-    @property
-    def clause(self) -> str:
-        return "EXPECT v % 10 <> 4 AS no_four ELSE DROP"
-
-    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
-        del past, at
-        return tuple(row for row in rows if row.v % 10 != 4)
-
-
-@dataclass(frozen=True)
-class Hold(Part):
-    """A batch that breaks a rule is sealed, and shown once it is released."""
-
-    word = "ELSE HOLD"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        # at which tick of LATEST a batch was held is not seen
-        is_latest = any(read.kind == "LATEST" for read in of.all_reads)
-        return of.mode in BY_LABEL | FOLDS and not of.is_snapshot and not of.has(Fail) and not is_latest
-
-    @property
-    def clause(self) -> str:
-        return "EXPECT count_if(v % 20 = 7) = 0 AS no_seven ELSE HOLD"
-
-    def verdict(self, rows: Rows) -> str:
-        return HELD if any(row.v % 20 == 7 for row in rows) else DONE
-
-
-@dataclass(frozen=True)
-class Fail(Part):
-    """A batch that breaks a rule fails, and is made again by `retry`."""
-
-    word = "ELSE FAIL"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        return of.mode in BY_LABEL | FOLDS and not of.is_snapshot and not of.has(Hold)
-
-    @property
-    def clause(self) -> str:
-        return "EXPECT count_if(v % 20 = 9) = 0 AS no_nine"
-
-    def verdict(self, rows: Rows) -> str:
-        return FAILED if any(row.v % 20 == 9 for row in rows) else DONE
-
-
-@dataclass(frozen=True)
-class KeyOnce(Part):
-    """Of rows of a key the last one by time stays; the others are dropped."""
-
-    word = "KEY ORDER BY"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        return of.mode in BY_LABEL and not of.has(KeyPast) and not of.groups
-
-    @property
-    def of_key(self) -> str:
-        return "KEY ORDER BY (at, v) ELSE DROP"
-
-    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
-        del past, at
-        return _last_of_each(rows)
-
-
-@dataclass(frozen=True)
-class KeyPast(Part):
-    """As KEY ORDER BY, and no row stays whose key is in the table's own labels of the days up to the window's end."""
-
-    days: int = 2
-    word = "KEY PAST"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and not of.has(KeyOnce)
-
-    @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((2, 3)))
-
-    @property
-    def of_key(self) -> str:
-        return f"KEY PAST {self.days} DAYS ORDER BY (at, v) ELSE DROP"
-
-    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
-        del at
-        known = {row.k for each in past.values() for row in each}
-        return _last_of_each(tuple(row for row in rows if row.k not in known))
-
-
-def _last_of_each(rows: Rows) -> Rows:
-    last: dict[int, Row] = {}
-    for row in rows:
-        if row.k not in last or (row.at, row.v) >= (last[row.k].at, last[row.k].v):
-            last[row.k] = row
-    return tuple(sorted(last.values()))
-
-
-@dataclass(frozen=True)
-class Lookback(Part):
-    """Each batch reads the windows of some days before it again."""
-
-    days: int = 2
-    word = "LOOKBACK"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        return of.kind == "COLLECT" and not of.is_snapshot and not of.has(Changed)
-
-    @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((1, 2, 3)))
-
-    @property
-    def lookback(self) -> str:
-        return f" LOOKBACK {self.days} DAYS"
-
-
-@dataclass(frozen=True)
-class Changed(Part):
-    """Each batch reads those windows of some days before it again of which the source says that they changed."""
-
-    days: int = 2
-    word = "CHANGED BY"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        return of.kind == "COLLECT" and not of.is_snapshot and of.mode in BY_LABEL and not of.has(Lookback)
-
-    @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((1, 2, 3)))
-
-    @property
-    def lookback(self) -> str:
-        return f" LOOKBACK {self.days} DAYS CHANGED BY seen"
-
-
-@dataclass(frozen=True)
-class Report(Part):
-    """Batches whose inputs changed stay as they are until `recompute`."""
-
-    word = "ON RESTATE REPORT"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode in BY_LABEL
-
-    @property
-    def clause(self) -> str:
-        return "ON RESTATE REPORT"
-
-
-@dataclass(frozen=True)
-class Sequential(Part):
-    """Labels are made one after the other."""
-
-    word = "SEQUENTIAL"
-
-    @property
-    def clause(self) -> str:
-        return "SEQUENTIAL"
-
-
-@dataclass(frozen=True)
-class Deletes(Part):
-    """Rows with `gone` end their key."""
-
-    word = "DELETE WHEN"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        return of.kind == "COLLECT" and of.mode in FOLDS and not of.is_snapshot
-
-
-@dataclass(frozen=True)
-class ByTime(Part):
-    """Of a key's rows the last by time counts, in whichever label it came."""
-
-    word = "ORDER BY"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        return of.kind == "COLLECT" and of.mode == "MERGE"
-
-
-@dataclass(frozen=True)
-class Refers(Part):
-    """The key refers to a TEMPORAL table at the row's time: FLAT may follow it."""
-
-    parent: str = ""
-    word = "REFERENCES"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        return of.kind == "COLLECT" and of.mode == "PARTITIONED"
-
-    @property
-    def of_key(self) -> str:
-        return f"REFERENCES {self.parent} ROLE p AT at"
-
-
-@dataclass(frozen=True)
-class Demands(Part):
-    """Rows whose key is not in another table are dropped."""
-
-    parent: str = ""
-    word = "REFERENCES ELSE DROP"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode in BY_LABEL
-
-    @property
-    def of_key(self) -> str:
-        return f"REFERENCES {self.parent} ELSE DROP"
-
-    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
-        del past
-        return tuple(row for row in rows if row.k in at.keys)
-
-
-@dataclass(frozen=True)
-class Retire(Part):
-    """A column ends on a day; until then rows bring it, or it is computed."""
-
-    day: int = 5
-    word = "RETIRE AS"
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        return of.kind == "COLLECT" and of.mode in BY_LABEL and not of.is_snapshot
-
-    @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((3, 5, 7)))
-
-    @property
-    def column(self) -> str:
-        return f", old BIGINT AS (v * 2) RETIRE '2020-01-{self.day:02d}'"
-
-    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
-        del past
-        if at.label >= self.day:
-            return tuple(row._replace(old=None) for row in rows)
-        return tuple(row if row.old is not None else row._replace(old=row.v * 2) for row in rows)
-
-
-PARTS: tuple[type[Part], ...] = (
-    Quarantine, Drop, Hold, Fail, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes, ByTime,
-    Retire,
-)  # fmt: skip
-"""What is drawn by chance; REFERENCES is drawn where a parent is there."""
-READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT", "LATEST")
-MODES = {
-    "COLLECT": ("PARTITIONED", "PARTITIONED", "APPEND", "MERGE", "TEMPORAL"),
-    "TRANSFORM": ("PARTITIONED", "PARTITIONED", "APPEND", "REPLACE", "MERGE", "TEMPORAL"),
-}
+from tests.life.parts import FOLDS, ByTime, Changed, Deletes, KeyPast, Lookback, Part, Partial, Read, Sequential
+from tests.life.rows import Row, Rows
 
 
 @dataclass
@@ -404,6 +24,8 @@ class Declared:
     was: str = ""
     of: str = ""
     origin: str = ""
+    way: str = ""
+    """How a PUBLISH delivers: as its table, by MERGE, or behind a view."""
     odd: tuple[Read, ...] = ()
     """What labels of odd days read, where the table chooses by its label."""
 
@@ -435,7 +57,7 @@ class Declared:
         first = {kind.get(self.kind, "TRANSFORM"), f"{self.mode} table"}
         own = {"PREVIOUS of itself" for read in self.all_reads if read.table == self.name}
         reads = {read.word for read in self.all_reads if read.table != self.name} | ({"WHEN"} if self.odd else set())
-        vias = {read.via for read in self.all_reads if read.via}
+        vias = {read.via for read in self.all_reads if read.via} | ({f"PUBLISH {self.way}"} if self.way else set())
         return frozenset(first | own | reads | vias | {part.word for part in self.parts})
 
     @property
@@ -498,7 +120,8 @@ class Declared:
         )
 
     def _publish(self) -> str:
-        return f"PUBLISH {self.of} (k, v) TO {self.name};"
+        how = {"MERGE": " MERGE ON (k)", "behind a view": " OPTIONS (behind 'view')"}.get(self.way, "")
+        return f"PUBLISH {self.of} (k, v) TO {self.name}{how};"
 
     def _was(self) -> str:
         return f" WAS {self.was}" if self.was else ""
@@ -527,16 +150,18 @@ class Declared:
         for number, _ in enumerate(more):
             of = f"coalesce(b{number}.v, 0)"
             value += f" + 7 * {f'max({of})' if self.groups else of}"
+        partial = " + IF(IS_PARTIAL(), 500, 0)" if self.has(Partial) else ""
         at = "max(a.at)" if self.groups else "a.at"
         joins = "".join(
             f" LEFT JOIN (SELECT k, sum(v) AS v FROM {self._from(read)} GROUP BY k) b{number} ON a.k = b{number}.k"
             for number, read in enumerate(more)
         )
-        return f"SELECT a.k, ({value} + {self.code}) % 997 AS v, {at} AS at FROM {self._from(first)} a{joins}" + (
-            " GROUP BY a.k" if self.groups else ""
+        return (
+            f"SELECT a.k, ({value} + {self.code}{partial}) % 997 AS v, {at} AS at FROM {self._from(first)} a{joins}"
+            + (" GROUP BY a.k" if self.groups else "")
         )
 
-    def made_of(self, first: Rows, more: tuple[Rows, ...]) -> Rows:
+    def made_of(self, first: Rows, more: tuple[Rows, ...], *, is_partial: bool = False) -> Rows:
         """Return what the query makes."""
         sums: list[dict[int, int]] = []
         for rows in more:
@@ -546,7 +171,7 @@ class Declared:
             sums.append(of)
 
         def extra(key: int) -> int:
-            return sum(7 * of.get(key, 0) for of in sums) + self.code
+            return sum(7 * of.get(key, 0) for of in sums) + self.code + 500 * is_partial
 
         if not self.groups:
             return tuple(sorted(Row(row.k, (row.v + extra(row.k)) % 997, row.at) for row in first))

@@ -6,7 +6,21 @@ from collections.abc import Collection
 from itertools import combinations
 from random import Random
 
-from tests.life.declarations import MODES, PARTS, ByTime, Declared, Demands, Hold, Read, Refers, Retire
+from tests.life.declarations import Declared
+from tests.life.parts import (
+    BY_LABEL,
+    MODES,
+    PARTS,
+    ByTime,
+    Demands,
+    Hold,
+    KeyOnce,
+    KeyPast,
+    Read,
+    Refers,
+    Retain,
+    Retire,
+)
 
 CANDIDATES = 12
 Pair = tuple[str, str]
@@ -51,8 +65,18 @@ def _flow(random: Random) -> Flow:
         flow[table.name] = table
     for number in range(random.choice((0, 1, 1))):
         of = random.choice([*flow.values()])
-        flow[f"out.p{number}"] = Declared("PUBLISH", f"out.p{number}", of.mode, of=of.name)
+        flow[f"out.p{number}"] = Declared("PUBLISH", f"out.p{number}", of.mode, of=of.name, way=_way(random, of))
     return flow
+
+
+def _way(random: Random, of: Declared) -> str:
+    """Draw how a table is published: by MERGE where a label has a key once, behind a view where `check` takes it."""
+    ways = ["", ""]
+    if of.mode in BY_LABEL and not of.is_snapshot and (of.groups or of.has(KeyOnce, KeyPast)) and not of.has(Retain):
+        ways.append("MERGE")
+    if of.mode in {"PARTITIONED", "REPLACE"}:
+        ways.append("behind a view")
+    return random.choice(ways)
 
 
 def _parts(random: Random, table: Declared) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tests.life.declarations import DONE, HELD, Demands, Refers, Report, Retire
+from tests.life.books import Unexpected
 from tests.life.drawing import Flow, Pair, drawn_flow, pairs_of, statements
-from tests.life.oracle import Oracle, Unexpected
+from tests.life.oracle import Oracle
+from tests.life.parts import DONE, HELD, SKIPPED, Demands, Refers, Report, Retain, Retire
 from tests.life.rows import DAY, Row, instant
 from tests.life.world import LEASE, Strike, World
 from tests.tiny import Tiny, day, described
@@ -50,6 +52,9 @@ class Life:
     is_past_whole: bool = True
     """Whether what the past held is what is there now up to a day: nothing was left as it was on purpose."""
 
+    known: list[tuple[datetime, int, dict[str, Any]]] = field(default_factory=list)
+    """What all tables held as of a tick, and when: `--known-at` still gives it."""
+
     def __post_init__(self) -> None:
         self.flow = drawn_flow(self.random, self.met)
         self.oracle = Oracle(dict(self.flow), today=self.random.choice((3, 4)))
@@ -80,7 +85,7 @@ class Life:
             self.advance, self.late, self.correct, self.decide, self.ask, self.code, self.begin_earlier,
             self.pause, self.rename, self.reset, self.upkeep, self.lose_ledger, self.put_back,
         )  # fmt: skip
-        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1, 1, 1, 1))[0]()
+        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1, 2, 1, 1))[0]()
         if self.random.random() < 0.8:
             self.run()
 
@@ -142,17 +147,45 @@ class Life:
         self._ask(verb, name, label)
 
     def ask(self) -> None:
-        """Ask for a label that is done."""
+        """Ask for a label that is done or skipped."""
+        skipped = [
+            (name, label)
+            for name, book in self.oracle.books.items()
+            for label, status in book.status.items()
+            if status == SKIPPED and not self.oracle.is_gone(name, label)
+        ]
+        if skipped and self.random.random() < 0.5:
+            name, label = self.random.choice(sorted(skipped))
+            self._say(name, "skip taken back", label)
+            self._ask("retry", name, label)
+            return
         done = [
             (name, label)
             for name, book in self.oracle.books.items()
             for label, status in book.status.items()
-            if status == DONE and self.flow[name].mode != "REPLACE"
+            if status == DONE and self.flow[name].mode != "REPLACE" and not self.oracle.is_gone(name, label)
         ]
         if done:
             name, label = self.random.choice(sorted(done))
+            if self.random.random() < 0.15:
+                self._skip_done(name, label)
+                return
             is_source = self.flow[name].kind == "COLLECT" and not self.flow[name].is_snapshot
             self._ask(self.random.choice(("recompute", "recollect")) if is_source else "recompute", name, label)
+
+    def _skip_done(self, name: str, label: int) -> None:
+        """Hold that a batch that is done is not skipped."""
+        self._say(name, "skip refused", label)
+        if self.world is None:
+            return
+        with self.world.tiny.ledger() as ledger:
+            try:
+                ledger.decisions.skip(name, [Window(day(label), day(label + 1))], who="ann", why="lost")
+            except WaterclockError as error:
+                if error.code == "E413":
+                    return
+                raise
+        raise Unexpected(f"{name}@{label} is done, and was skipped")
 
     def _ask(self, verb: str, name: str, label: int) -> None:
         self._say(name, verb, label)
@@ -185,6 +218,7 @@ class Life:
         verb = "resume" if name in self.paused else "pause"
         self._say(name, verb)
         self.paused ^= {name}
+        self.oracle.paused ^= {name}
         if self.world is not None:
             with self.world.tiny.ledger() as ledger:
                 if verb == "pause":
@@ -217,6 +251,8 @@ class Life:
         for known in (self.oracle.tables, self.oracle.books, self.oracle.source, self.oracle.touched, self.changed):
             _rename(known, old, new)
         _rename(self.brings_old, old, new)
+        for _, _, rows in self.known:
+            _rename(rows, old, new)
         self.copied.discard(old)
         self.oracle.renamed(old, new)
         self.exported = True
@@ -248,12 +284,26 @@ class Life:
             if self.world is not None:
                 self.world.declare()
                 self.world.maintain()
+            self.known.clear()  # versions that were replaced are removed
+            for name, table in self.flow.items():
+                if table.has(Retain):
+                    self._drop(name)
         elif names := self._tables_there():
             name = self.random.choice(names)
             self._say(name, "rebuild")
             if self.world is not None:
                 self.world.declare()
                 self.world.rebuild(name)
+
+    def _drop(self, name: str) -> None:
+        """Take over which windows `maintain` has dropped of a table with RETAIN."""
+        least, most = self.oracle.droppable(name)
+        before = most if self.world is None else self.world.kept_from(name)
+        if not least <= before <= most:
+            raise Unexpected(f"{name} is kept from {before}, not from {least} to {most}")
+        if before:
+            self.oracle.dropped[name] = before
+            self._say(name, "dropped windows before", before)
 
     def lose_ledger(self) -> None:
         """Lose the ledger, just after it was exported, or where it never was."""
@@ -262,7 +312,9 @@ class Life:
         self.exported = is_exported
         if not is_exported:  # what left no trace in tables is not known again
             self.paused.clear()
+            self.oracle.paused.clear()
             self.oracle.forget()
+            self.known.clear()
         if self.world is not None:
             self.world.declare()
             if is_exported:
@@ -294,9 +346,11 @@ class Life:
     def begin_earlier(self) -> None:
         """Move START of a collect back."""
         names = [name for name in self.sources if self.flow[name].start > 1 and not self.flow[name].is_snapshot]
+        names = [name for name in names if name not in self.oracle.dropped]
         if names:
             name = self.random.choice(names)
             self.flow[name].start -= 1
+            self.known.clear()  # labels that were not made by then are missing
             self._say(name, "START moved back")
 
     def _say(self, name: str, what: str, label: int | None = None) -> None:
@@ -310,10 +364,14 @@ class Life:
 
     # runs
 
-    def run(self, *, is_last: bool = False) -> None:
+    def disturb(self) -> tuple[Strike | None, int, int]:
+        """Draw what disturbs a run: a strike, how many runners work at once, and at which step one is killed."""
         strike = Strike(self.random.randint(1, 40)) if self.random.random() < 0.25 else None
         runners = 2 if self.random.random() < 0.15 else 1
-        killed_after = self.random.randint(1, 60) if self.random.random() < 0.1 else 0
+        return strike, runners, self.random.randint(1, 60) if self.random.random() < 0.1 else 0
+
+    def run(self, *, is_last: bool = False) -> None:
+        strike, runners, killed_after = self.disturb()
         self.story.append(f"run on day {self.oracle.today}")
         for what, step in (("struck", strike.after if strike else 0), ("killed", killed_after)):
             if step:
@@ -343,6 +401,8 @@ class Life:
                 self.oracle.released(name, label)
         if outcome is not None:
             self._hold(outcome, is_last=is_last)
+        if self.random.random() < 0.4:
+            self.remember()
 
     def _hold(self, outcome: Any, *, is_last: bool) -> None:
         """Hold what a run says of itself, and what was delivered, against the tables."""
@@ -353,7 +413,7 @@ class Life:
         for name, table in self.flow.items():
             if table.kind != "PUBLISH":
                 continue
-            found, allowed = self.world.delivered(name), self.oracle.delivered(table.of)
+            found, allowed = self.world.delivered(name), self.oracle.delivered(table)
             if found not in allowed:
                 raise Unexpected(f"{name} delivered {found}, not {allowed[0]}")
         if is_last:
@@ -366,6 +426,7 @@ class Life:
         """Resume, decide on all labels that failed or are held, and run until none is left."""
         for name in sorted(self.paused):
             self.paused.discard(name)
+            self.oracle.paused.discard(name)
             self._say(name, "resume")
             if self.world is not None:
                 with self.world.tiny.ledger() as ledger:
@@ -386,28 +447,53 @@ class Life:
             self.rebuild_all()
 
     def ask_the_past(self) -> None:
-        """Ask as of an earlier tick, where all tables agree with what they are made of."""
-        if self.world is None or not self.is_past_whole or any(it.has(Report) for it in self.flow.values()):
+        """Ask as of an earlier tick, where all tables agree with what they are made of; and as known before."""
+        if self.world is None:
             return
-        first = max(self.oracle.start(name) for name in self.flow if self.flow[name].kind != "PUBLISH")
-        last = min(self.oracle.due(name).stop for name in self.flow if self.flow[name].kind != "PUBLISH")
-        if first + 1 < last:
-            tick = self.random.randrange(first + 1, last)
+        for at, tick, expected in self.known:
+            self.story.append(f"asked as of day {tick}, as known at {at:%F %T}")
+            for name, rows in self.world.as_of(tick, set(self.flow) - set(expected), at).items():
+                if rows != expected[name]:
+                    raise Unexpected(f"as of day {tick}, as known at {at}, {name} has {rows}, not {expected[name]}")
+        if tick := self._tick():
             self.story.append(f"asked as of day {tick}")
-            for name, rows in self.world.as_of(tick).items():
-                expected = self.oracle.visible(name, tick - 1)
-                if rows != expected:
-                    raise Unexpected(f"as of day {tick} {name} has {rows}, not {expected}")
+            dropped = list(self.oracle.dropped)  # such a tick is refused
+            for name, rows in self.world.as_of(tick, dropped).items():
+                whole = self.oracle.visible(name, tick - 1)
+                if rows != whole:
+                    raise Unexpected(f"as of day {tick} {name} has {rows}, not {whole}")
+
+    def _tick(self) -> int:
+        """Draw a tick at which all tables agree with what they are made of; 0 if there is none."""
+        tables = [name for name, table in self.flow.items() if table.kind != "PUBLISH"]
+        first = max(self.oracle.start(name) for name in tables)
+        last = min(self.oracle.due(name).stop for name in tables)
+        drawn = self.random.randrange(first + 1, last) if first + 1 < last else 0
+        is_whole = self.is_past_whole and not any(it.has(Report) for it in self.flow.values())
+        return drawn if is_whole and not self.oracle.troubles() and not self.paused else 0
+
+    def remember(self) -> None:
+        """Keep what all tables hold as of a tick, to ask for it later as known now."""
+        tick = self._tick()
+        if not tick:
+            return
+        self._say_of_all("asked as known at")
+        if self.world is not None:
+            names = [it.name for it in self.world.tables_with_past() if it.name not in self.oracle.dropped]
+            rows = {name: self.oracle.visible(name, tick - 1) for name in names}
+            self.known.append((self.world.now(), tick, rows))
 
     def rebuild_all(self) -> None:
         """Make all tables anew of what was collected: what is made of today's code and inputs stays as it is."""
         self.story.append("rebuild --all")
         for table in self.flow.values():
             if table.mode == "REPLACE" and not table.is_snapshot and table.kind == "TRANSFORM":
-                self.oracle.books[table.name].shown.clear()  # its states are made where they are read
+                shown = self.oracle.books[table.name].shown
+                for label in [it for it in shown if not self.oracle.is_gone(table.name, it)]:
+                    del shown[label]  # its states are made where they are read
             elif table.kind == "TRANSFORM":
                 for label, status in self.oracle.books[table.name].status.items():
-                    if status == DONE:
+                    if status == DONE and not self.oracle.is_gone(table.name, label):
                         self.oracle.books[table.name].asked[label] = "recompute"
         seen = None
         if self.world is not None:

@@ -8,19 +8,21 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from tests.faults.killing import gateway_of, wait_for_leases
-from tests.life.declarations import BY_LABEL, FOLDS, Declared, Retire
+from tests.life.books import Seen
+from tests.life.declarations import Declared
 from tests.life.drawing import Flow, statements
-from tests.life.oracle import Seen
+from tests.life.parts import BY_LABEL, FOLDS, Retain, Retire
 from tests.life.rows import Row, Rows, Version, instant, minute
 from tests.tiny import Tiny, day
 from waterclock.batches.facts import BEGINNING, FOREVER
@@ -132,13 +134,14 @@ class World:
 
     @staticmethod
     def _slices(work: Any, table: Declared) -> dict[int, Rows]:
-        """Return the raw rows of each label of a MERGE or TEMPORAL table."""
-        if table.mode not in FOLDS or table.is_snapshot:
+        """Return the raw rows of each label of a table whose rows do not show them."""
+        if not table.has(Retain) and (table.mode not in FOLDS or table.is_snapshot):
             return {}
         folder, found = work.folder(table), {}
-        for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER):
+        begin = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+        for piece in work.ledger.reads.slices(table.name, begin, FOREVER):
             rows = [
-                Row(row["k"], row["v"], minute(row["at"]), row.get("gone") or 0)
+                Row(row["k"], row["v"], minute(row["at"]), row.get("gone") or 0, row.get("old"))
                 for file in read_manifest(folder, piece.slice_path).files
                 for row in pq.read_table(Path(folder, file.path)).to_pylist()
             ]
@@ -165,12 +168,27 @@ class World:
             by_label.setdefault(LABELS[label], []).append(Row(k, v, minute(at), *more))
         return {label: tuple(sorted(each)) for label, each in by_label.items()}
 
-    def as_of(self, tick: int) -> dict[str, Any]:
+    def kept_from(self, name: str) -> int:
+        """Return the first label of a table that RETAIN has kept; 0 if it has dropped nothing."""
+        with self.tiny.opened() as work:
+            found = work.ledger.keeping.drop_boundary(name, by=FOREVER)
+            return 0 if found is None else LABELS[label_of(found)]
+
+    def now(self) -> datetime:
+        """Return the real time."""
+        with self.tiny.ledger() as ledger:
+            return ledger.now()
+
+    def tables_with_past(self) -> list[Declared]:
+        """Return the tables that can be asked as of each tick."""
+        tables = [it for it in self.flow.values() if it.kind != "PUBLISH" and it.mode != "REPLACE"]
+        return [it for it in tables if not it.is_snapshot]  # before the first one a tick is refused
+
+    def as_of(self, tick: int, without: Collection[str], known_at: datetime | None = None) -> dict[str, Any]:
         """Ask all tables that keep their past as of a tick."""
         with self.tiny.opened() as work:
-            moment = AsOf(tick=label_of(day(tick)))
-            tables = [it for it in self.flow.values() if it.kind != "PUBLISH" and it.mode != "REPLACE"]
-            tables = [it for it in tables if not it.is_snapshot]  # before the first one a tick is refused
+            moment = AsOf(tick=label_of(day(tick)), known_at=known_at)
+            tables = [it for it in self.tables_with_past() if it.name not in without]
             return {table.name: self._rows(work, table, moment) for table in tables}
 
     def delivered(self, name: str) -> list[tuple[int, int]]:

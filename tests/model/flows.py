@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from waterclock.dpl.resolve.conditions import condition_of
-from waterclock.dpl.syntax.clause_readers import parse_clause
+from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 from waterclock.flow.about import About

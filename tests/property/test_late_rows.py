@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from random import Random
 
 import pytest
@@ -22,10 +23,42 @@ from tests.model.late_rows import (
     sessions,
     watermarks,
 )
-from waterclock.flow.watermarks import Watermark, WatermarkMark, advance, is_late
+from waterclock.flow.watermarks import Watermark
 
 HISTORIES = 1000
 STEP = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PartState:
+    """The state of a part: its newest time, and for how many windows it has been silent."""
+
+    newest: datetime
+    quiet: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkMark:
+    """The watermark after a window, None before the first row, and the state to compute the next one."""
+
+    at: datetime | None = None
+    parts: Mapping[str, PartState] = field(default_factory=dict)
+
+
+def advance(mark: WatermarkMark, newest: Mapping[str, datetime], end: datetime, said: Watermark) -> WatermarkMark:
+    """Return the mark after a window that ends at `end`, given the newest time of each part with rows in its slice."""
+    parts = {part: PartState(heard.newest, heard.quiet + 1) for part, heard in mark.parts.items()}
+    for part, at in newest.items():
+        before = parts.get(part)
+        parts[part] = PartState(at if before is None else max(at, before.newest))
+    speaking = [heard.newest for heard in parts.values() if heard.quiet < said.silent_after]
+    reached = [min(end, min(speaking) - said.lateness)] if speaking else []
+    return WatermarkMark(max([*reached, *([mark.at] if mark.at else [])], default=None), parts)
+
+
+def is_late(at: datetime, before: WatermarkMark) -> bool:
+    """Return whether a row is too late, given the mark before its slice."""
+    return before.at is not None and at < before.at
 
 
 def marks_of(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from waterclock.codes import CODES
+from waterclock.codes.catalog import CODES
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [

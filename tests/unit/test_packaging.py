@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -8,6 +10,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import waterclock
 
@@ -69,6 +73,37 @@ def test_the_lock_holds_each_dependency_with_hashes() -> None:
     wishes = [project["project"]["dependencies"], *project["dependency-groups"].values()]
     names = {wish.partition("[")[0].partition("=")[0].partition(">")[0] for some in wishes for wish in some}
     assert names <= locked
+
+
+def test_the_lock_has_versions_that_the_dependencies_admit() -> None:
+    lock = (ROOT / "requirements.lock").read_text(encoding="ascii")
+    locked = dict(re.findall(r"^([\w.-]+)==([^\s;]+)", lock, re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wishes = [Requirement(wish) for wish in project["dependencies"]]
+    assert [wish.name for wish in wishes if locked[wish.name] not in wish.specifier] == []
+    [arrow] = [wish for wish in wishes if wish.name == "pyarrow"]
+    assert "23.0.0" not in arrow.specifier, "CVE-2026-25087 was fixed in 23.0.1"
+
+
+def test_the_classifiers_name_the_supported_pythons() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    supported = SpecifierSet(project["requires-python"])
+    named = [version for one in project["classifiers"] if (version := one.rpartition(":: ")[2]).startswith("3.")]
+    assert named == [version for version in (f"3.{minor}" for minor in range(8, 30)) if version in supported]
+
+
+def test_a_release_has_absolute_links_and_urls_for_the_page_of_the_package() -> None:
+    release = runpy.run_path(str(ROOT / "bin" / "release"))
+    where = "https://code.example/team/waterclock"
+    page = release["absolute_links"]((ROOT / "README.md").read_text(encoding="utf-8"), where, "0.1.0")
+    assert all(link.startswith(f"{where}/") for link in re.findall(r"\]\(([^)]*)\)", page))
+    assert "![The grid in a browser" in page
+    assert f"({where}/raw/0.1.0/docs/images/ui-grid.png)" in page
+    assert f"[CONTRIBUTING]({where}/blob/0.1.0/CONTRIBUTING.md)" in page
+    text = release["with_urls"]((ROOT / "pyproject.toml").read_text(encoding="utf-8"), where, "0.1.0")
+    urls = tomllib.loads(text)["project"]["urls"]
+    assert urls["Repository"] == where
+    assert all(url.startswith(where) for url in urls.values())
 
 
 def test_scenario_y_all_that_is_installed_comes_from_the_registry_that_pip_is_told_of() -> None:

@@ -223,7 +223,10 @@ def _silent(looked: CheckInput) -> Iterable[RootCause]:
             kind=TroubleKind.SILENT,
             what=f"{silent.source} {silent.behind}",
             batches={silent.table: frozenset({silent.label})},
-            fix=f"look whether {silent.source} is still filled; `waterclock plan {silent.table}` says what is awaited",
+            fix=(
+                f"check whether {silent.source} is still filled; `waterclock plan {silent.table}` shows what the "
+                "table awaits"
+            ),
             blocks=_count_waiting_batches(looked, silent.table),
             of_run=True,
         )
@@ -239,7 +242,7 @@ def _empty(looked: CheckInput) -> Iterable[RootCause]:
             kind=TroubleKind.EMPTY,
             what=silence_words(silence, looked.flow)[:LONGEST],
             batches={silence.table: frozenset({silence.since})},
-            fix=f"look whether {name} is still filled",
+            fix=f"check whether {name} is still filled",
         )
 
 

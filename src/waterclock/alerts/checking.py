@@ -24,7 +24,7 @@ from waterclock.secrets import Secrets
 if TYPE_CHECKING:
     from waterclock.batches.facts import LedgerSnapshot
     from waterclock.dpl.project import Project
-    from waterclock.engine.runner import RunOutcome
+    from waterclock.engine.run_outcome import RunOutcome
     from waterclock.engine.workplace import Workplace
     from waterclock.flow.declarations import Flow
     from waterclock.ledger.ledger import Ledger
@@ -136,7 +136,7 @@ def _tell(work: Workplace, now: datetime, said: RunSaid) -> None:
         lost = tell(work.project, work.ledger, look, now, said).sent.lost
     except Exception as raised:  # noqa: BLE001 - a failed alert does not fail the run's batches
         what = raised.what if isinstance(raised, WaterclockError) else type(raised).__name__
-        work.note_once(f"nobody was told of what failed: {what}")
+        work.note_once(f"no alert could be sent: {what}")
         return
     for each in lost:
         work.note_once(lost_words(each))
@@ -144,7 +144,7 @@ def _tell(work: Workplace, now: datetime, said: RunSaid) -> None:
 
 def lost_words(lost: Lost) -> str:
     """Return the message for an unreachable target."""
-    return f"target {lost.target} was not reached ({lost.why}); what it is to be told waits, and is sent later"
+    return f"target {lost.target} was not reached ({lost.why}); its messages are kept and sent later"
 
 
 def _list_refused_batches(outcome: RunOutcome) -> Iterator[RefusedBatch]:
@@ -166,7 +166,7 @@ def _silent(flow: Flow, outcome: RunOutcome) -> Iterator[SilentSource]:
         if table.cadence.due_at(window) + (window.end - window.start) > now:
             continue
         if held.clock is None:
-            behind = "shows no sign of what is awaited"
+            behind = "shows no awaited sign"
         else:
             behind = f"has nothing newer than {held.clock:%Y-%m-%d %H:%MZ}"
         yield SilentSource(held.table, window.start, source.unit.connection, behind)

@@ -70,5 +70,5 @@ def _fix(due: Due) -> str:
     if due.stand is Stand.LONG:
         return ""
     if due.late_rows is not None:
-        return f"look at what brings the rows of {due.root.table}: its batches are done, and their rows are old"
-    return f"`waterclock plan {due.root.table}` says what it waits for"
+        return f"check the source of {due.root.table}: its batches are done, but their rows are old"
+    return f"`waterclock plan {due.root.table}` shows what it waits for"

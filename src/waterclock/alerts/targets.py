@@ -37,8 +37,8 @@ def check_target(target: Target, secrets: Secrets) -> None:
     elif not address.startswith(("http://", "https://")):
         raise WaterclockError(
             "E914",
-            f"target {target.name} has no address of a webhook",
-            why="what its secret holds does not begin with https:// or http://",
+            f"target {target.name} has no webhook address",
+            why="its secret does not start with https:// or http://",
             fix="put the whole address into the secret",
         )
 
@@ -129,8 +129,10 @@ def _apprise(target: Target, address: str) -> Apprise:
         raise WaterclockError(
             "E914",
             f"apprise does not know the address of target {target.name}",
-            why=f"of {kind}:// something is missing or misspelt" if is_kind else "it knows no such kind of address",
-            fix="its kinds stand at https://github.com/caronc/apprise/wiki; a webhook of your own is webhook = …",
+            why=f"of {kind}:// something is missing or misspelt"
+            if is_kind
+            else "it does not know this kind of address",
+            fix="the kinds are listed at https://github.com/caronc/apprise/wiki; a webhook of your own is webhook = …",
         )
     return found
 

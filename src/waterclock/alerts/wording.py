@@ -93,7 +93,7 @@ class Words:
         lines = [f"{_MARKS[telling]}{self.line(trouble)}"]
         lines += [f"why  {trouble.why}"] if trouble.why else []
         if telling is Telling.RESOLVED:
-            return "\n".join([lines[0], f"It stood for {since}."])
+            return "\n".join([lines[0], f"It lasted {since}."])
         if telling is Telling.PASSED:
             return "\n".join([*lines, f"It is over: it was first seen at {_instant(alert.opened)}."])
         lines += [f"fix  {trouble.fix}"] if trouble.fix else []
@@ -104,7 +104,7 @@ class Words:
         if alert.acknowledged is not None:
             lines.append(f"acknowledged by {alert.acknowledged.who}: {alert.acknowledged.why}")
         if telling is Telling.REPEATED:
-            lines.append(f"It has stood for {since}.")
+            lines.append(f"It has lasted {since}.")
         return "\n".join([*lines, f"`waterclock alerts acknowledge {alert.number} --why '…'` ends its repeats."])
 
     def blocks(self, trouble: RootCause) -> str:

@@ -41,9 +41,9 @@ def broken_promises(
 def _refusal(table: Table, broken: CompatibilityViolation, version: SchemaVersion, code: str) -> WaterclockError:
     since = f"version {version.number} (since {label_of(version.label)})"
     who = (
-        f"rows of {since} are read with the columns of today"
+        f"rows of {since} are read with the current columns"
         if broken.reads_old
-        else f"who reads by {since} reads what is written from now on"
+        else f"readers that use {since} read the new rows"
     )
     before = version.columns.get(broken.misfit.path)
     return WaterclockError(
@@ -51,11 +51,11 @@ def _refusal(table: Table, broken: CompatibilityViolation, version: SchemaVersio
         f"{table.name} breaks COMPATIBLE {table.compatible}: {broken.misfit}",
         where=str(table.place),
         why=who,
-        fix=f"say {broken.misfit.path} {before.upper()}, as before" if before else _FIX,
+        fix=f"declare {broken.misfit.path} {before.upper()}, as before" if before else _FIX,
     )
 
 
-_FIX = "leave it as it was, let it be null, or make another table of the new columns beside this one"
+_FIX = "keep the former declaration, allow NULL, or declare another table with the new columns"
 
 
 def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
@@ -80,10 +80,10 @@ def retirement_in_the_past(
         return None
     return WaterclockError(
         "E452",
-        f"{table.name}.{column.name} would have ended on {ends.day}, in the past",
+        f"{table.name}.{column.name} cannot retire on {ends.day}, in the past",
         where=f"{table.name}.{column.name}",
-        why="no batch before that day has told that it ends, so nobody had time to move on",
-        fix=f"name a day to come: {column.name} … RETIRE 'YYYY-MM-DD'",
+        why="no batch before that day has announced it, so readers had no time to change",
+        fix=f"choose a future day: {column.name} … RETIRE 'YYYY-MM-DD'",
     )
 
 

@@ -41,7 +41,7 @@ class Rebuilding:
 
     def pause(self) -> Pause:
         """Return the rebuild as a pause of all tables, with a pause's texts."""
-        what = "is moving the new tables in" if self.is_moving else "makes every table anew"
+        what = "is moving the new tables in" if self.is_moving else "rebuilds every table"
         return Pause(self.at, self.who, f"`rebuild --all` {what} ({self.runner})", is_of_all=True)
 
     def to_json(self) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from waterclock.connectors.changed_rows import change_column_of
 from waterclock.connectors.delivering import Deliverer, Reachable
 from waterclock.connectors.interface import EachCollector
+from waterclock.connectors.sql.changed_rows import change_column_of
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections, connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
@@ -37,6 +37,11 @@ class Probe:
     said: str
     seconds: float
     error: WaterclockError | None = None
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the system can be used."""
+        return self.error is None
 
 
 def probes(project: Project) -> Iterator[Probe]:
@@ -76,16 +81,16 @@ def _ledger(project: Project) -> str:
     ledger = open_ledger(project)
     if ledger is None:
         place_of(ledger_url(project))
-        return "not there yet: the first run makes it"
+        return "does not exist yet: the first run creates it"
     with ledger:
-        return f"answers; it is {ledger.now():%Y-%m-%d %H:%M:%SZ} there"
+        return f"answers; its time is {ledger.now():%Y-%m-%d %H:%M:%SZ}"
 
 
 def _storage(project: Project) -> str:
     reach_storage(project)
     require_latch(project.storage)
     if is_remote(project.storage):
-        return "can be written, and knows conditional puts"
+        return "can be written, and supports conditional puts"
     return f"can be written, {shutil.disk_usage(project.storage).free / 1e9:.0f} GB free"
 
 
@@ -96,7 +101,7 @@ def _source(connections: Connections, table: Table) -> str:
     collector = connections.collector(unit.connection)
     if table.each is not None and isinstance(collector, EachCollector):
         collector.reach_each(unit)  # the source answers for single rows only
-        return f"{unit} answers, and is asked for each row of {table.each.table}"
+        return f"{unit} answers, and is queried for each row of {table.each.table}"
     clock = collector.clock(unit)
     columns = collector.schema(unit)
     changed = table.source.changed
@@ -115,7 +120,7 @@ def _destination(connections: Connections, project: Project, table: Table) -> st
         raise AssertionError(f"{table.name} has no destination")
     unit = connections.resolve_unit(table.destination)
     if not project.publish:
-        return f"{unit} is not asked: `publish = false` in env {project.env}"
+        return f"{unit} is not checked: `publish = false` in env {project.env}"
     deliverer: Deliverer = connections.deliverer(unit.connection)
     if isinstance(deliverer, Reachable):
         deliverer.reach(unit)

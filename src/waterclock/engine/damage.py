@@ -97,7 +97,7 @@ def slice_error(
     """Build the error for a batch whose sealed slice is damaged, with the command that fixes it."""
     return WaterclockError(
         "E752",
-        f"what {table.name}@{label_of(piece.label)} holds is damaged",
+        f"{table.name}@{label_of(piece.label)} is damaged",
         where=where,
         why=why,
         fix=_mend(work, table, piece, is_manifest=is_manifest),
@@ -203,9 +203,11 @@ def _older_log(work: Workplace, name: str, known: int, found: int) -> Waterclock
         f"the log of {name} is older than the ledger" if found >= 0 else f"the log of {name} is gone",
         where=f"{work.lake.location(name)}/_delta_log",
         why=f"the ledger has recorded its version {known}, "
-        + (f"and the log ends at {found}: an older copy was put back" if found >= 0 else "and no version is there"),
-        fix=f"put the newer copy back, or `waterclock rebuild {name}`: it makes the table again from its stage, and "
-        "asks for the batches whose slices are gone",
+        + (f"and the log ends at {found}: an older copy was restored" if found >= 0 else "and the log has no version"),
+        fix=(
+            f"restore the newer copy; or `waterclock rebuild {name}` makes the table again from its stage, and "
+            "requests the batches whose slices are gone"
+        ),
     )
 
 
@@ -214,38 +216,42 @@ def _older_ledger(work: Workplace, name: str, claims: frozenset[int]) -> Watercl
         "E758",
         f"the ledger is older than {name}",
         where=f"{work.lake.location(name)}/_delta_log",
-        why=f"the table has commits of claims that it does not know, the newest of claim {max(claims)}: "
-        "an older copy of the ledger was put back",
-        fix="put the newer ledger back, or `waterclock ledger rebuild --force`: it keeps this one beside, and makes "
-        "another of the newest export and of what was committed since",
+        why=(
+            f"the table has commits of claims that the ledger does not know, the newest of claim {max(claims)}: an "
+            "older copy of the ledger was restored"
+        ),
+        fix=(
+            "restore the newer ledger; or `waterclock ledger rebuild --force` moves this one aside, and makes a "
+            "new one from the newest export and the commits since"
+        ),
     )
 
 
 def _unfinished_log(work: Workplace, name: str, known: int) -> WaterclockError:
     return WaterclockError(
         "E754",
-        f"the log of {name} was made anew, and its rows are not back",
+        f"the log of {name} was recreated, but its rows are missing",
         where=f"{work.lake.location(name)}/_delta_log",
-        why=f"its version {known} only stands in for one that was lost: a rebuild was broken off",
-        fix=f"`waterclock rebuild {name}` once more",
+        why=f"its version {known} replaces one that was lost: a rebuild was interrupted",
+        fix=f"run `waterclock rebuild {name}` again",
     )
 
 
 def _mend(work: Workplace, table: Table, piece: Slice, *, is_manifest: bool) -> str:
     if is_manifest and table.kind is not Kind.PUBLISH:
         return (
-            f"`waterclock rebuild {table.name}` seals it again where its rows are whole, and asks for the batch again "
-            "where they are not"
+            f"`waterclock rebuild {table.name}` seals it again if its rows are intact, and requests the batch "
+            "again if not"
         )
     which = f"{table.name}@{label_of(piece.label)}"
     verb = verb_of(work, table, piece.label)
     without = f"`waterclock skip {table.name} {label_of(piece.label)} --why '…'`"
     if verb is None:
-        return f"{without}: its source holds that snapshot no more, so the one after it stands for its window"
+        return f"{without}: its source no longer has that snapshot, so the next snapshot is used for its window"
     if table.kind is not Kind.COLLECT:
         return f"`waterclock {verb} {which}` makes it again"
-    asks = "asks its source again" if verb == RECOLLECT else "reads its items in the archive again"
-    return f"`waterclock {verb} {which}` {asks}; where that has them no more, {without} goes on without its rows"
+    asks = "reads its source again" if verb == RECOLLECT else "reads its items in the archive again"
+    return f"`waterclock {verb} {which}` {asks}; if they are no longer there, {without} continues without its rows"
 
 
 def _why(work: Workplace, place: FilePlace) -> str:

@@ -210,11 +210,11 @@ def problems(links: Mapping[str, LinkFacts], batches: tuple[Batch, ...]) -> dict
 
 
 def _read_otherwise(table: Table, link: LinkFacts, *, is_of_slices: bool) -> WaterclockError:
-    why = "is kept by labels, which are read one by one" if is_of_slices else "is one state, and no rows by label"
+    why = "is stored by labels, which are read one by one" if is_of_slices else "is one state, without rows by label"
     return WaterclockError(
         "E834",
-        f"{link.upstream} cannot be read so",
+        f"{link.upstream} cannot be read in this way",
         where=str(table.place),
         why=f"it {why}",
-        fix="say BY DATA TIME timelabel" if is_of_slices else "leave BY DATA TIME timelabel out",
+        fix="declare BY DATA TIME timelabel" if is_of_slices else "leave BY DATA TIME timelabel out",
     )

@@ -17,8 +17,8 @@ def has_newer_flow(work: Workplace, *, is_told: bool = True) -> bool:
         return False
     if is_told:
         work.note_once(
-            f"another flow was applied at {applied.at:%Y-%m-%d %H:%MZ}: this runner has an older one and claims "
-            "nothing; update its files, and start it again"
+            f"another flow was applied at {applied.at:%Y-%m-%d %H:%MZ}: this runner has an older flow and "
+            "claims nothing; update its files and restart it"
         )
     return True
 

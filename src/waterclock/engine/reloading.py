@@ -46,12 +46,12 @@ class Reloading:
             first = errors.errors[0]
             more = f" (and {len(errors.errors) - 1} more)" if len(errors.errors) > 1 else ""
             said = f"{first.code} {first.what}, {first.where}{more}"
-            self._tell(f"the flow was changed and has errors; going on with the one before: {said}")
+            self._tell(f"the changed flow has errors, the runner keeps the previous one: {said}")
         except WaterclockError as error:
             if error.transient:  # a batch of another runner blocks the change: a later poll tries again
                 self._stamps = {}
             if error.what != self._refused_for:
-                self._tell(f"the flow was changed and cannot be taken up; going on with the one before: {error.what}")
+                self._tell(f"the changed flow cannot be applied, the runner keeps the previous one: {error.what}")
             self._refused_for = error.what
         self._refused_under = self._read_applied_flow()
         return False
@@ -67,7 +67,7 @@ class Reloading:
         old = self._work.project
         new = load_project(old.root, env=old.env, capabilities=capabilities())
         if any(getattr(new, part) != getattr(old, part) for part in _OF_A_START):
-            self._tell("storage, ledger, publish or spark changed: that is taken up by a restart of the runner")
+            self._tell("storage, ledger, publish or spark changed: restart the runner to apply it")
             return False
         if new.flow == old.flow:
             return False
@@ -81,7 +81,7 @@ class Reloading:
             raise
         self._refused_for = ""
         self._work.ledger.runners.see(self._work.settings.runner, flow=new.flow.fingerprint)
-        self._tell("the flow was changed and is taken up")
+        self._tell("the changed flow is applied")
         return True
 
 

@@ -6,12 +6,12 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.records import ClaimRequest
-from waterclock.engine.collect.source_clocks import HeldBack, SourceClocks
+from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.damage import older_logs
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.left_claims import left_claims
@@ -19,6 +19,7 @@ from waterclock.engine.links import problems
 from waterclock.engine.newer_flow import UNDER_NEWER_FLOW, has_newer_flow
 from waterclock.engine.offline_looks import measure_due
 from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.spark.errors import add_batch_place, lost_spark, to_error
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
@@ -36,52 +37,6 @@ from waterclock.timelabel.label import label_of
 # window read meanwhile, all tables recreated.
 _MAY_PASS = frozenset({"E407", "E410", "E411", "E427", "E429", "E644", "E750", "E828"})
 _LOOK_SECONDS = 0.5  # between two polls of the other runners' progress
-
-
-@dataclass(slots=True)
-class RunOutcome:
-    """The result of a run: batches done and failed, the plan after it, and the batches that wait for their source.
-
-    `unsettled` has the errors of abandoned claims that could not be settled: the outcome of their batches is unknown.
-    `away` is the error of a store that became unavailable while the run looked for more work. `unclaimed`: by table,
-    the error that prevents its batches from being claimed now, reported in this round or an earlier one. `is_outdated`:
-    another flow was applied, so the run claims nothing more.
-    """
-
-    done: int = 0
-    rows: int = 0
-    failed: list[GroupReport] = field(default_factory=list)
-    was_stopped: bool = False
-    plan: Plan | None = None
-    held_back: tuple[HeldBack, ...] = ()
-    unsettled: tuple[WaterclockError, ...] = ()
-    away: WaterclockError | None = None
-    unclaimed: dict[str, GroupReport] = field(default_factory=dict)
-    is_outdated: bool = False
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether anything failed in this run, could not be settled or could not be checked."""
-        return bool(self.failed or self.unsettled or self.away)
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing failed in this run, and no batch of its tables and labels is failed or held after it."""
-        left = () if self.plan is None else self.plan.batches
-        return not self.has_failed and not any(batch.status in {Status.FAILED, Status.HELD} for batch in left)
-
-    def add(self, later: RunOutcome) -> None:
-        """Add the outcome of a later round; the current state is taken from that round.
-
-        A batch that fails in every round for a transient reason counts as failed once: a watch polls for months.
-        """
-        self.done += later.done
-        self.rows += later.rows
-        again = {_about(report) for report in later.failed}
-        self.failed = [report for report in self.failed if _about(report) not in again] + later.failed
-        self.plan, self.was_stopped, self.held_back = later.plan, later.was_stopped, later.held_back
-        self.unsettled, self.away, self.unclaimed = later.unsettled, later.away, later.unclaimed
-        self.is_outdated = later.is_outdated
 
 
 class Runner:
@@ -210,7 +165,7 @@ class Runner:
             try:
                 self._work.shared.clear()
             except (OSError, WaterclockError) as error:
-                self._work.note_once(f"rows of SHARED views are left below {self._work.lake.root}: {error}")
+                self._work.note_once(f"rows of SHARED views could not be removed below {self._work.lake.root}: {error}")
 
     def _end_following(self) -> None:
         """Withdraw follow requests of batches whose inputs have not changed."""
@@ -225,7 +180,7 @@ class Runner:
         for name, labels in self._planner.beyond_release(ledger.reads.snapshot(self._work.flow), now).items():
             for label in labels:
                 who = self._work.settings.who
-                ledger.decisions.refuse_release(name, label, who=who, why="it is not due any more")
+                ledger.decisions.refuse_release(name, label, who=who, why="it is no longer due")
 
     def run_until(self, now: datetime, until: datetime) -> RunOutcome:
         """Step `now` through every instant at which a batch becomes due, up to and including `until`."""
@@ -252,7 +207,7 @@ class Runner:
     def _revive(self) -> None:
         ending, self._is_spark_lost = self._work.sessions.end_of_jvm(), False
         if self._work.sessions.revive():
-            self._work.listener.on_message("Spark had ended; it is started anew" + (f" ({ending})" if ending else ""))
+            self._work.listener.on_message("Spark has ended and is started again" + (f" ({ending})" if ending else ""))
 
     def _drain(self, now: datetime, threads: ThreadPoolExecutor, outcome: RunOutcome) -> None:
         running: dict[Future[tuple[GroupReport, ...]], Group] = {}
@@ -488,12 +443,6 @@ class Runner:
             return
         tried |= batches
         outcome.failed.append(report)
-
-
-def _about(report: GroupReport) -> tuple[str, datetime, int]:
-    """Return the key of a report: its table, its first label and the number of labels, which are consecutive."""
-    batches = report.group.batches
-    return report.group.table, batches[0].label, len(batches)
 
 
 def _first_of(errors: Mapping[str, WaterclockError], table: str, reads: Iterable[Read]) -> WaterclockError | None:

@@ -68,7 +68,7 @@ class Check:
     def broken_words(self) -> str:
         """The words that describe rows which fail the check."""
         if self.demand is Demand.KEY:
-            others = "of which another row stays" if self.text else "that occurs more than once"
+            others = "whose key another row has" if self.text else "that occurs more than once"
             return f"have no key, or one {others}"
         return {
             Demand.PARSED: "could not be read",

@@ -360,8 +360,8 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table(Keyed):
-    """Anything that has batches: a collect, a transform or a publish, with every default resolved.
+class TableDeclaration(Keyed):
+    """All that a statement declares of a table, with every default resolved.
 
     A publish has the name of its unit (`ops.delays`) and one plain read.
 
@@ -371,7 +371,6 @@ class Table(Keyed):
     - `deadline`: how long after a window its batch must be done, or its watermark must have passed the window's end
       (`is_by_watermark`). `runtime`: how long a batch may take at most.
     - `closes`: the condition that closes a window's books, up to which UNTIL reads; None: UNTIL reads its own span.
-    - `open_of`: for a derived table of open windows, the table that the windows are of.
     - `choices`: the queries between which windows choose. `reads` are those of all, `query` has all as its branches.
     - `compatible`: the guarantee for readers with older or newer versions of its columns.
     - `marks`: for a table that keeps a watermark, that watermark; it reads the windows of the watermark's table.
@@ -379,16 +378,12 @@ class Table(Keyed):
     - `rules`: checks on a batch's result. `input_rules`: checks on its inputs.
     - `measures`: values computed for each batch in the pass that writes it; `is_profiled`: for each column, too.
       `offline`: values that a separate job computes. The code is the same with and without them.
-    - `fingerprint`: identifies the code. It covers the syntax tree of the query, or of the function and its imports,
-      and the declarations of columns and rules, but no comments or spacing.
-    - `was`: its former name. `code_before`: the fingerprint under the tables' former names, if it differs.
     """
 
     name: str
     kind: Kind
     type: TableType
-    mode: Mode
-    cadence: Cadence
+    mode: Mode = Mode.REPLACE
     place: Place = field(compare=False)
     start: datetime | None = None
     columns: Columns = Columns()
@@ -406,7 +401,6 @@ class Table(Keyed):
     is_by_watermark: bool = False
     runtime: Duration | None = None
     closes: Closes | None = None
-    open_of: str | None = None
     compatible: Compatibility | None = None
     about: About = field(default_factory=About)
     reads: tuple[Read, ...] = ()
@@ -422,6 +416,20 @@ class Table(Keyed):
     measures: tuple[Measure, ...] = ()
     is_profiled: bool = False
     offline: Offline | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table(TableDeclaration):
+    """Anything that has batches: a collect, a transform or a publish, with all that is known once a flow is compiled.
+
+    - `open_of`: for a derived table of open windows, the table that the windows are of.
+    - `fingerprint`: identifies the code. It covers the syntax tree of the query, or of the function and its imports,
+      and the declarations of columns and rules, but no comments or spacing.
+    - `was`: its former name. `code_before`: the fingerprint under the tables' former names, if it differs.
+    """
+
+    cadence: Cadence
+    open_of: str | None = None
     was: str | None = None
     fingerprint: str = ""
     code_before: str = ""

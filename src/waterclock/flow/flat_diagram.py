@@ -56,7 +56,7 @@ def flat_diagram(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]])
             rows.append(_heading(each, each.join))
         rows += [_row(each, name, field) for name, field in each.columns]
         if each.is_open:
-            rows.append(quiet_row(f"{_INDENT * each.depth}and what else {each.table} has"))
+            rows.append(quiet_row(f"{_INDENT * each.depth}and other columns of {each.table}"))
     look = 'border="1" cellborder="0" cellspacing="0" cellpadding="4" color="#8a949e"'
     return f'{HEAD}  "{flat.read.table}" [label=<<table {look}>{"".join(rows)}</table>>];\n}}\n'
 

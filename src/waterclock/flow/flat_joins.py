@@ -49,8 +49,11 @@ def flat_of(
             WaterclockError(
                 "E237",
                 f"{name} refers to no other table",
-                why="FLAT brings in what REFERENCES name",
-                fix=f"say it of a column of {name}, as in customer REFERENCES dim.customer, or read {name} as it is",
+                why="FLAT joins the tables that REFERENCES name",
+                fix=(
+                    f"declare it for a column of {name}, as in customer REFERENCES dim.customer, or read {name} "
+                    "without FLAT"
+                ),
             )
         )
         return None
@@ -58,9 +61,9 @@ def flat_of(
         errors.append(
             WaterclockError(
                 "E237",
-                f"{name} keeps no versions that 'exact' could split",
-                why="each of its rows has one time, and comes out once",
-                fix=f"say FLAT({name})",
+                f"{name} has no versions that 'exact' could split",
+                why="each of its rows has one time, and is returned once",
+                fix=f"write FLAT({name})",
             )
         )
         return None
@@ -121,8 +124,8 @@ class _ParentFollower:
             self._refuse(
                 column,
                 f"{table.name} refers to " + ("itself" if parent is table else f"{parent.name} in a circle"),
-                why=f"FLAT would never come to an end: {way}",
-                fix=f"leave FLAT out and join {parent.name} in the query as often as is meant",
+                why=f"FLAT would never end: {way}",
+                fix=f"leave FLAT out and join {parent.name} in the query as often as needed",
             )
             return None
         if parent.type is TableType.PARTITIONED or parent.mode is Mode.APPEND:
@@ -162,7 +165,7 @@ class _ParentFollower:
             self._refuse(
                 column,
                 f"{what} in the role {role}" if role else what,
-                why=f"its key is {keys}, so they are {len(names)} parents, and would bring the same names",
+                why=f"its key is {keys}, so they are {len(names)} parents, and would add the same columns",
                 fix=f"give each a ROLE of its own, as in {column.name} REFERENCES {parent.name} ROLE {column.name}",
             )
             return
@@ -185,7 +188,7 @@ class _ParentFollower:
                 column,
                 f"one parent at two times, {names}",
                 why=f"its columns together are one key of {parent.name}",
-                fix="say the same AT, or another ROLE",
+                fix="use the same AT, or another ROLE",
             )
             return None
         column, at = next(iter(said.values()), (group[0][0], None))
@@ -195,17 +198,17 @@ class _ParentFollower:
         if at is None and parent.temporal is not None and table.temporal is None:
             self._refuse(
                 column,
-                f"{column.name} does not say at which time {parent.name} is meant",
+                f"{column.name} refers to {parent.name} without a time",
                 why=f"{parent.name} is TEMPORAL, and has a version for each time",
-                fix=f"say {column.name} REFERENCES {parent.name} AT the column of {table.name} that holds the time",
+                fix=f"declare {column.name} REFERENCES {parent.name} AT the column of {table.name} with the time",
             )
         time = next((each for each in table.columns.named if each.name.lower() == (at or "").lower()), None)
         if time is not None and time.type is not None and plain_type(time.type) != "TIMESTAMP":
             self._refuse(
                 column,
                 f"the time {at} of {table.name} is of type {time.type}",
-                why="versions hold from instant to instant; a date or a text is one only in a zone",
-                fix=f"say {at} TIMESTAMP, made where the zone is known",
+                why="versions are valid between instants; a date or a text is an instant only in a zone",
+                fix=f"declare {at} TIMESTAMP, and convert it where the zone is known",
             )
         return time.name if time else at
 
@@ -229,9 +232,9 @@ class _ParentFollower:
         if table.temporal is not None and column.name not in table.temporal.outputs((column.name,)):
             self._refuse(
                 column,
-                f"{column.name} is no attribute of {table.name}",
-                why="its time, and what orders or deletes rows, are of rows, and versions do not have them",
-                fix=f"list {column.name} in TRACK, if it is no time, or refer by another column",
+                f"{column.name} is not an attribute of {table.name}",
+                why="versions do not have the time column, nor columns that order or delete rows",
+                fix=f"list {column.name} in TRACK, if it is not the time, or refer by another column",
             )
         other = next((each for each in parent.columns.named if each.name.lower() == theirs.lower()), None)
         if column.type and other and other.type and plain_type(column.type) != plain_type(other.type):
@@ -245,9 +248,9 @@ class _ParentFollower:
     def _role_twice(self, table: Referring, column: Column, reference: Reference, first: str) -> None:
         self._refuse(
             column,
-            f"role {reference.role} of {table.name} is there twice",
-            why=f"it is the suffix of what {first} brings, and would be that of what {reference.table} brings",
-            fix="give one of them another ROLE",
+            f"role {reference.role} of {table.name} is used twice",
+            why=f"it is the suffix of the columns of {first}, and would be that of the columns of {reference.table}",
+            fix="give one of them a different ROLE",
         )
 
     def _refuse(self, column: Column, what: str, *, why: str, fix: str) -> None:

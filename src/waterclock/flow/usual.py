@@ -40,7 +40,7 @@ _WHOLE_WEEKS = timedelta(weeks=4)
 LONGER = timedelta(hours=36)  # than a day, which has 23 to 25 hours
 _DAILY = timedelta(hours=20)
 _MOST_LOG = 709.0  # the logarithm of about the largest DOUBLE
-_SATURDAY = 5
+SATURDAY = 5
 _MAD_TO_SIGMA = 1.4826
 _LEAST_SPREAD = 0.05  # of the ratio: deviations of less than 5 percent are not reported
 _WIDTH_OF_DAYS = 14
@@ -167,7 +167,7 @@ def _slots(step: timedelta, length: timedelta, zone: str) -> Callable[[datetime]
 
     def slot(label: datetime) -> Hashable:
         local = label.astimezone(rules)
-        day = local.weekday() if is_long else max(local.weekday(), _SATURDAY - 1)
+        day = local.weekday() if is_long else max(local.weekday(), SATURDAY - 1)
         return day if step >= _DAILY else (day, local.hour)
 
     return slot

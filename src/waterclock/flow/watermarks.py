@@ -8,8 +8,7 @@ ahead a clock is. A part without rows in `silent_after` slices is ignored until 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from waterclock.spark_sql import quote_name
@@ -30,38 +29,6 @@ class Watermark:
     lateness: timedelta
     per: tuple[str, ...] = ()
     silent_after: int = SILENT_AFTER
-
-
-@dataclass(frozen=True, slots=True)
-class PartState:
-    """The state of a part: its newest time, and for how many windows it has been silent."""
-
-    newest: datetime
-    quiet: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class WatermarkMark:
-    """The watermark after a window, None before the first row, and the state to compute the next one."""
-
-    at: datetime | None = None
-    parts: Mapping[str, PartState] = field(default_factory=dict)
-
-
-def advance(mark: WatermarkMark, newest: Mapping[str, datetime], end: datetime, said: Watermark) -> WatermarkMark:
-    """Return the mark after a window that ends at `end`, given the newest time of each part with rows in its slice."""
-    parts = {part: PartState(heard.newest, heard.quiet + 1) for part, heard in mark.parts.items()}
-    for part, at in newest.items():
-        before = parts.get(part)
-        parts[part] = PartState(at if before is None else max(at, before.newest))
-    speaking = [heard.newest for heard in parts.values() if heard.quiet < said.silent_after]
-    reached = [min(end, min(speaking) - said.lateness)] if speaking else []
-    return WatermarkMark(max([*reached, *([mark.at] if mark.at else [])], default=None), parts)
-
-
-def is_late(at: datetime, before: WatermarkMark) -> bool:
-    """Return whether a row is too late, given the mark before its slice."""
-    return before.at is not None and at < before.at
 
 
 def find_earliest_advance(cadence: Cadence, end: datetime, said: Watermark) -> datetime:

@@ -6,35 +6,17 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal, Self, TypeVar, overload
 
+from waterclock.ledger.decisions import Decisions
 from waterclock.ledger.maintenance import Keeping
+from waterclock.ledger.past import PastSection
 from waterclock.ledger.read import alerts as known_alerts
-from waterclock.ledger.read import (
-    changes_since,
-    clock,
-    current,
-    durations,
-    happenings,
-    linked,
-    notes,
-    provenance,
-    quality,
-    signatures,
-    source_notes,
-    status,
-    watching,
-)
-from waterclock.ledger.read import closings as past_closings
 from waterclock.ledger.read import code_lineage as known_lineage
-from waterclock.ledger.read import codes as past_codes
-from waterclock.ledger.read import inputs as inputs_read
-from waterclock.ledger.read import kept_at_sources as past_kept
-from waterclock.ledger.read import measures as past_measures
+from waterclock.ledger.read import (
+    happenings,
+    signatures,
+)
 from waterclock.ledger.read import offline as past_offline
-from waterclock.ledger.read import pauses as past_pauses
-from waterclock.ledger.read import runs as past_runs
-from waterclock.ledger.read import schemas as past_schemas
-from waterclock.ledger.read.closings import closings_in
-from waterclock.ledger.read.snapshot import snapshot
+from waterclock.ledger.reads import Reads
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store.database import Clock, LedgerDatabase, open_database
 from waterclock.ledger.store.read_only import look
@@ -43,17 +25,12 @@ from waterclock.ledger.write import (
     applying,
     claim_endings,
     claims,
-    closings,
     code_lineage,
     completion,
-    decisions,
     offline,
     openlineage,
-    pauses,
     renaming,
     runners,
-    runs,
-    upstream,
 )
 
 R = TypeVar("R")
@@ -90,68 +67,6 @@ class Runners(Section):
     see = on_its_database(runners.see)
     leave = on_its_database(runners.leave)
     all = on_its_database(runners.all_runners)
-
-
-class Decisions(Section):
-    """Requests and decisions of users."""
-
-    skip = on_its_database(decisions.record_skipped)
-    retry = on_its_database(decisions.retry)
-    request_backfill = on_its_database(decisions.request_backfill)
-    close_books = on_its_database(closings.close_books)
-    close_by_hand = on_its_database(closings.close_by_hand)
-    reopen = on_its_database(closings.reopen)
-    request_restate = on_its_database(decisions.request_restate)
-    request_release = on_its_database(decisions.request_release)
-    refuse_release = on_its_database(decisions.refuse_release)
-    withdraw = on_its_database(decisions.withdraw)
-    end_following = on_its_database(decisions.end_following)
-    note_rule = on_its_database(decisions.note_rule)
-    mark_restated = on_its_database(upstream.mark_restated)
-    pause_tables = on_its_database(pauses.pause_tables)
-    pause_all = on_its_database(pauses.pause_all)
-    resume_tables = on_its_database(pauses.resume_tables)
-    resume_all = on_its_database(pauses.resume_all)
-
-
-class Reads(Section):
-    """The data to which batches and queries are bound."""
-
-    snapshot = on_its_database(snapshot)
-    find_table = on_its_database(current.find_table)
-    table = on_its_database(current.table)
-    tables = on_its_database(current.all_tables)
-    unknown_claims = on_its_database(current.unknown_claims)
-    covered_windows = on_its_database(current.read_covered_windows)
-    slices = on_its_database(current.slices)
-    state = on_its_database(current.state)
-    newest = on_its_database(current.newest)
-    last_recorded = on_its_database(current.last_recorded)
-    clock_back = on_its_database(clock.clock_back)
-    inputs = on_its_database(current.inputs)
-    reads_starting_within = on_its_database(inputs_read.find_reads_starting_within)
-    version_at = on_its_database(current.version_at)
-    versions = on_its_database(current.versions_of)
-    committed_slices = on_its_database(current.list_committed_slices)
-    changed_slices = on_its_database(current.changed_slices)
-    history = on_its_database(changes_since.history)
-    content = on_its_database(current.content)
-    contents = on_its_database(current.contents)
-    pins = on_its_database(current.pins)
-    taken_items = on_its_database(current.taken_items)
-    owned_items = on_its_database(current.owned_items)
-    read_closed_since = on_its_database(past_closings.read_closed_since)
-    source_notes = on_its_database(source_notes.list_source_notes)
-    closings = on_its_database(closings_in)
-    held_labels = on_its_database(quality.list_held_labels)
-    held_claim = on_its_database(quality.find_held_claim)
-    set_aside = on_its_database(quality.set_aside)
-    slices_aside = on_its_database(quality.slices_aside)
-    schemas = on_its_database(past_schemas.schemas_of)
-    measures_before = on_its_database(past_measures.read_measures_before)
-    read_elsewhere = on_its_database(linked.read_elsewhere)
-    declarations = on_its_database(linked.read_declarations)
-    closed_ticks = on_its_database(past_closings.ticks_from)
 
 
 class Alerts(Section):
@@ -197,46 +112,6 @@ class OpenLineage(Section):
     note_left_out = on_its_database(openlineage.note_left_out)
     give_back = on_its_database(openlineage.give_back)
     begin_again = on_its_database(openlineage.begin_again)
-
-
-class PastSection(Section):
-    """The history of batches, runs and events."""
-
-    grid = on_its_database(status.grid)
-    newest = on_its_database(status.newest)
-    made_labels = on_its_database(status.list_made_labels)
-    oldest_label = on_its_database(status.oldest_label)
-    amount = on_its_database(status.amount)
-    settled_labels = on_its_database(status.read_settled_labels)
-    row_warnings = on_its_database(status.read_row_warnings)
-    durations = on_its_database(durations.durations)
-    at_work = on_its_database(watching.at_work)
-    began = on_its_database(watching.began)
-    began_by = on_its_database(watching.began_by)
-    newest_made = on_its_database(watching.newest_made)
-    newest_rows = on_its_database(watching.newest_rows)
-    empty_at_last = on_its_database(watching.empty_at_last)
-    rule_notes = on_its_database(notes.rule_notes)
-    audit = on_its_database(status.audit)
-    codes = on_its_database(past_codes.codes)
-    newest_counted = on_its_database(past_measures.newest_counted)
-    newest_schemas = on_its_database(past_schemas.newest_schemas)
-    pauses = on_its_database(past_pauses.pauses)
-    upstream = on_its_database(provenance.upstream)
-    downstream = on_its_database(provenance.downstream)
-    rows = on_its_database(status.status_rows)
-    columns = on_its_database(status.status_columns)
-    kept_at_sources = on_its_database(past_kept.kept_at_sources)
-    kept_for_tables = on_its_database(past_kept.read_kept_for_tables)
-    seen_at_sources = on_its_database(past_kept.seen_at_sources)
-    waits_for_sources = on_its_database(past_kept.waits_for_sources)
-    add_event = on_its_database(runs.add_event)
-    begin_run = on_its_database(runs.begin_run)
-    end_run = on_its_database(runs.end_run)
-    runs = on_its_database(past_runs.newest_runs)
-    find_run = on_its_database(past_runs.find_run)
-    spark_page = on_its_database(past_runs.spark_page)
-    claims_of_run = on_its_database(past_runs.claims_of_run)
 
 
 class Ledger:

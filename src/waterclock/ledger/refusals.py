@@ -20,9 +20,7 @@ REOPENED_SINCE = "E456"
 
 
 class ClaimRefused(WaterclockError):
-    """The right to commit was refused. `holder` is the claim in the way, if there is one."""
-
-    holder: OpenClaim | None = None
+    """The right to commit was refused."""
 
 
 class ClaimClosed(WaterclockError):
@@ -36,8 +34,8 @@ def more_than(most: int) -> WaterclockError:
     return WaterclockError(
         "E525",
         f"that is more than {most:,} batches",
-        why="a page looks at no more at once",
-        fix="name fewer tables or labels, or ask on a command line, which takes any number",
+        why="a page does not list more at once",
+        fix="name fewer tables or labels, or use the command line, which has no limit",
     )
 
 
@@ -58,21 +56,21 @@ def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
         "E401",
         f"{redact_url(url)} is not a ledger",
         why=detail,
-        fix="name another file for the ledger, or move this one away",
+        fix="set another file for the ledger, or move this one away",
     )
 
 
 def lost_ledger_error(url: str, tables: Sequence[str], others: Sequence[str] = ()) -> WaterclockError:
     """Build the error for a storage with tables but no ledger. `others` are schemas with a ledger of the project."""
     named = f"{', '.join(tables[:3])}{', …' if len(tables) > 3 else ''}"
-    there = f"{named} and no ledger" if tables else "its exports alone"
+    there = f"{named} and no ledger" if tables else "only its exports"
     return WaterclockError(
         "E421",
         "the ledger is gone",
         where=url,
-        why=f"the storage holds {there}: with an empty one, all that is done would be made again",
+        why=f"the storage has {there}: with an empty ledger, all batches would be made again",
         fix=_where_else(url, others)
-        + "`waterclock ledger rebuild` makes it again from its newest export and what was committed since",
+        + "`waterclock ledger rebuild` makes it again from its newest export and the commits since",
     )
 
 
@@ -81,8 +79,8 @@ def _where_else(url: str, others: Sequence[str]) -> str:
         return ""
     if others:
         held = ", ".join(others)
-        return f"set ?schema={others[0]} ({held} holds a ledger of the project); where that is another's, "
-    return "see that the URL names the right database and schema; where it does, "
+        return f"set ?schema={others[0]} ({held} has a ledger of the project); if that is another environment's, "
+    return "check that the URL has the right database and schema; if it has, "
 
 
 def damaged_ledger_error(url: sa.URL, error: Exception) -> WaterclockError:
@@ -91,8 +89,10 @@ def damaged_ledger_error(url: sa.URL, error: Exception) -> WaterclockError:
         "E422",
         f"the ledger {redact_url(url)} is damaged",
         why=cause_of(error, url),
-        fix="`waterclock ledger rebuild --force` moves it aside and makes it again; where the file is something else, "
-        "name another for the ledger in waterclock.toml",
+        fix=(
+            "`waterclock ledger rebuild --force` moves it aside and makes it again; if the file is not a ledger, "
+            "set another one in waterclock.toml"
+        ),
     )
 
 
@@ -103,6 +103,17 @@ def newer(url: sa.URL, found: str, known: str) -> WaterclockError:
         f"{redact_url(url)} was written by a newer version of waterclock",
         why=f"its schema is {found}, this version knows {known}",
         fix="install that version or a later one",
+    )
+
+
+def unreleased_ledger_error(url: sa.URL, found: str, first: str) -> WaterclockError:
+    """Build the error for a ledger of a development version before 0.1.0, whose schema cannot be upgraded."""
+    return WaterclockError(
+        "E402",
+        f"{redact_url(url)} was written by a development version of waterclock",
+        why=f"its schema is {found}, and upgrades begin at {first}, the schema of version 0.1.0",
+        fix="run `waterclock ledger export` with the version that wrote it, then `waterclock ledger rebuild --force` "
+        "with this one: it moves this ledger aside, and makes a new one from the export and the commits",
     )
 
 
@@ -122,8 +133,8 @@ def pool_full(table: str, label: datetime, pool: str, size: int) -> ClaimRefused
         "E427",
         f"the pool {pool} is full",
         where=f"{table}@{label_of(label)}",
-        why=f"it holds {size} {'batch' if size == 1 else 'batches'} at a time, of all runners together",
-        fix="it is taken up when one of them has ended; [pools] in waterclock.toml says how many a pool holds",
+        why=f"it allows {size} {'batch' if size == 1 else 'batches'} at a time, of all runners together",
+        fix="the batch starts when one of them has ended; [pools] in waterclock.toml sets the size of a pool",
         transient=True,
     )
 
@@ -132,10 +143,10 @@ def read_since(table: str, label: datetime, claim: int | None) -> ClaimRefused:
     """Build the error for collecting a past window that another runner has collected since its source was checked."""
     return ClaimRefused(
         "E828",
-        "another runner has collected a past window meanwhile",
+        "another runner has collected a past window in the meantime",
         where=f"{table}@{label_of(label)}",
-        why=f"claim {claim} made it after this runner had looked at its source",
-        fix="it looks once more, and takes what has changed since",
+        why=f"claim {claim} made it after this runner had checked its source",
+        fix="this runner checks again, and takes later changes",
         transient=True,
     )
 
@@ -144,10 +155,10 @@ def owned_by_another(table: str, label: datetime, other: datetime) -> ClaimRefus
     """Build the error for a log range that was assigned to another label since it was looked up."""
     return ClaimRefused(
         "E850",
-        "another runner has taken what comes next",
+        "another runner has taken the next range",
         where=f"{table}@{label_of(label)}",
-        why=f"since this runner looked, it belongs to {table}@{label_of(other)}",
-        fix="it looks once more, and takes what came behind that",
+        why=f"since this runner checked, the range belongs to {table}@{label_of(other)}",
+        fix="this runner checks again, and takes the range after it",
         transient=True,
     )
 
@@ -160,7 +171,7 @@ def is_paused(table: str, label: datetime, pause: Pause) -> ClaimRefused:
         "all is paused" if pause.is_of_all else f"{table} is paused",
         where=f"{table}@{label_of(label)}",
         why=pause.words("UTC"),
-        fix=f"it is taken up after `waterclock resume{which}`",
+        fix=f"`waterclock resume{which}` ends the pause",
         transient=True,
     )
 
@@ -175,8 +186,8 @@ def moved_ledger_error(url: sa.URL, to: str) -> WaterclockError:
     return WaterclockError(
         "E425",
         f"the ledger {redact_url(url)} was moved",
-        why=f"what is written goes to {to} since then",
-        fix=f'set ledger = "{to}" in waterclock.toml, and start the runner again',
+        why=f"new batches are recorded in {to}",
+        fix=f'set ledger = "{to}" in waterclock.toml, and restart the runner',
     )
 
 
@@ -187,7 +198,7 @@ def in_use(url: sa.URL, holders: Sequence[OpenClaim]) -> WaterclockError:
         "E426",
         f"the ledger {redact_url(url)} is in use",
         why=f"{len(holders)} {'claim is' if len(holders) == 1 else 'claims are'} open, of {', '.join(runners[:3])}",
-        fix="stop the runners; claims of one that is gone are settled by the next run",
+        fix="stop the runners; the next run resolves claims of runners that have ended",
     )
 
 
@@ -196,7 +207,7 @@ def concurrent_move_error(url: sa.URL) -> WaterclockError:
     return WaterclockError(
         "E426",
         f"the ledger {redact_url(url)} is in use",
-        why="another move of it ended meanwhile, and what was written since is not in this copy",
+        why="another move of it ended in the meantime, and later writes are not in this copy",
         fix="move it again, one at a time",
     )
 
@@ -211,10 +222,10 @@ def unknown_url(url: str) -> WaterclockError:
     is_server = is_kind and kind.startswith("postgres")
     return WaterclockError(
         "E403",
-        f"no ledger can be opened at {kind}://…" if is_kind else "what names the ledger is no URL of one",
+        f"no ledger can be opened at {kind}://…" if is_kind else "the URL of the ledger is malformed",
         why=f"its parts cannot be distinguished; {_ESCAPES}"
         if is_server
-        else "a ledger lives in a SQLite file or in a PostgreSQL database",
+        else "a ledger is a SQLite file or a schema of a PostgreSQL database",
         fix="write sqlite:///path/to/ledger.db, or postgresql://user@host/database",
     )
 
@@ -226,7 +237,7 @@ def unknown_option(url: sa.URL, name: str, known: Iterable[str]) -> WaterclockEr
         f"{redact_url(url)}: there is no option {name}"
         if nearest(name, known)
         else f"{redact_url(url)}: one of its options is unknown",
-        why="a ledger knows schema, and else what libpq knows of a connection",
+        why="a ledger's options are schema and the connection options of libpq",
         fix=did_you_mean(name, known, otherwise="leave it out"),
     )
 
@@ -236,7 +247,7 @@ def other_project(found: str, asked: str) -> WaterclockError:
     return WaterclockError(
         "E404",
         f"the ledger belongs to project {found}, not {asked}",
-        why="each project has a ledger of its own",
+        why="each project has its own ledger",
         fix="set another `ledger` or `storage` in waterclock.toml",
     )
 
@@ -246,14 +257,14 @@ def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: st
     differs = list(changes)
     told = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in differs)
     parts = {what for what, _, _ in differs}
-    which = "--all`, which makes every table anew" if parts & {"cadence", "zone"} else f"{table}`, which makes it"
+    which = "--all`, which makes every table again" if parts & {"cadence", "zone"} else f"{table}`, which makes it"
     rebuild = "" if "kind" in parts else f"`waterclock rebuild {which} from its stage, or "
     return WaterclockError(
         "E405",
-        f"{table} has batches and would change what they mean",
+        f"{table} has changed, and its batches follow the former declaration",
         where=where,
-        why=f"{told}; no batch of it, or of what reads it, is made until then",
-        fix=f"put the declaration back, or run {rebuild}`waterclock reset {table}`, which starts it over",
+        why=f"{told}; until this is resolved, no batch of it or of its readers is made",
+        fix=f"restore the declaration, or run {rebuild}`waterclock reset {table}`, which starts it over",
     )
 
 
@@ -262,25 +273,23 @@ def unapplied_flow_error(asked: str, applied: str | None) -> ClaimRefused:
     return ClaimRefused(
         "E406",
         "this runner's flow is not the applied one",
-        why=f"applied is {applied or 'none'}, the runner has {asked}",
-        fix="start the runner again, so that it reads the flow as it is now",
+        why=f"the applied flow is {applied or 'none'}, the runner has {asked}",
+        fix="restart the runner, so that it reads the current flow",
     )
 
 
 def already_claimed_error(table: str, label: datetime | None, holder: OpenClaim) -> ClaimRefused:
     """Build the error for a second open claim."""
     what = table if label is None else f"{table}@{label_of(label)}"
-    error = ClaimRefused(
+    return ClaimRefused(
         "E407",
         f"{what} is claimed by {holder.runner}",
         where=what,
         why=f"claim {holder.claim}{_of_labels(holder.labels)} is open, "
         f"its lease runs until {holder.lease_until:%Y-%m-%d %H:%M:%S} UTC",
-        fix="wait for it to end; a claim whose lease ran out is taken over by the next run",
+        fix="wait for it to end; the next run takes over a claim whose lease has expired",
         transient=True,
     )
-    error.holder = holder
-    return error
 
 
 def _of_labels(labels: Sequence[datetime]) -> str:
@@ -293,7 +302,7 @@ def already_done(table: str, label: datetime, claim: int) -> ClaimRefused:
         "E408",
         f"{table}@{label_of(label)} is done already",
         where=f"{table}@{label_of(label)}",
-        why=f"claim {claim} committed it, nothing it read has changed since, and nobody asked to restate it",
+        why=f"claim {claim} committed it, its inputs have not changed since, and no restatement is requested",
     )
 
 
@@ -311,9 +320,9 @@ def reopened_window_error(table: str, label: datetime) -> ClaimRefused:
     """Build the error for a claim on a window that late rows have reopened since it was planned."""
     return ClaimRefused(
         REOPENED_SINCE,
-        f"the books of {table}@{label_of(label)} were opened again while it was being claimed",
+        f"the books of {table}@{label_of(label)} were reopened while it was being claimed",
         where=f"{table}@{label_of(label)}",
-        why="rows came late for it after what it reads was looked up",
+        why="late rows arrived for it after its inputs were looked up",
         transient=True,
     )
 
@@ -334,7 +343,7 @@ def closed_claim_error(claim: int, status: str | None) -> ClaimClosed:
     error = ClaimClosed(
         "E411",
         f"claim {claim} is {'unknown' if status is None else f'no longer open: {status}'}",
-        why="it was recorded before, or its lease ran out and another runner took it over",
+        why="it was recorded before, or its lease expired and another runner took it over",
     )
     error.is_done = status == "done"
     return error
@@ -356,7 +365,7 @@ def unknown_batch(table: str, label: datetime) -> WaterclockError:
         "E412",
         f"the ledger knows no rows of {table}@{label_of(label)}",
         where=f"{table}@{label_of(label)}",
-        why="it was never done, or not by that claim",
+        why="the batch was never done, or not by that claim",
         fix=f"`waterclock status {table}` shows its labels",
     )
 
@@ -375,14 +384,14 @@ def closed_already(table: str, label: datetime, tick: datetime) -> WaterclockErr
         "E266",
         f"the books of {where} are closed",
         where=where,
-        why=f"they were at {tick:%Y-%m-%d %H:%MZ}, and stay so: what came later is late",
-        fix=f"nothing is to be done; `waterclock audit {where}` shows what they hold",
+        why=f"they closed at {tick:%Y-%m-%d %H:%MZ}, and stay closed: later rows are late rows",
+        fix=f"nothing to fix; `waterclock audit {where}` shows the batch",
     )
 
 
 def nothing_to_withdraw(where: str, *, why: str, fix: str | None) -> WaterclockError:
     """Build the error for withdrawing a request that does not exist, or that a runner has already started."""
-    return WaterclockError("E428", "there is nothing to take back", where=where, why=why, fix=fix)
+    return WaterclockError("E428", "there is nothing to withdraw", where=where, why=why, fix=fix)
 
 
 def taken_twice(table: str, label: datetime, item: str, other: datetime) -> WaterclockError:
@@ -391,8 +400,8 @@ def taken_twice(table: str, label: datetime, item: str, other: datetime) -> Wate
         "E414",
         f"{item} was taken by {table}@{label_of(other)} already",
         where=f"{table}@{label_of(label)}",
-        why="an item belongs to one batch of a table, so that no row comes twice",
-        fix="restate the batch: it will take what is still free",
+        why="an item belongs to one batch of a table, so that no row is duplicated",
+        fix="restate the batch: it takes the remaining items",
     )
 
 
@@ -400,10 +409,12 @@ def ledger_there(place: str, *, may_force: bool = True) -> WaterclockError:
     """Build the error for creating a ledger where one exists."""
     return WaterclockError(
         "E417",
-        "a ledger is there",
+        "a ledger already exists",
         where=place,
-        why="what it knows beyond commits and exports would be gone" if may_force else "two are not made one",
-        fix="give --force to move it aside first" if may_force else "name another place: another file or schema",
+        why="facts that are neither in commits nor in exports would be lost"
+        if may_force
+        else ("two ledgers cannot be merged"),
+        fix="use --force to move it aside first" if may_force else "choose another file or schema",
     )
 
 
@@ -411,10 +422,10 @@ def ledger_elsewhere(place: str, project: str, others: Sequence[str]) -> Watercl
     """Build the error for creating a second ledger of a project, for example after a misspelt schema name."""
     return WaterclockError(
         "E417",
-        f"a ledger of {project} is there, in another schema",
+        f"a ledger of {project} already exists, in another schema",
         where=place,
-        why=f"schema {', '.join(others)} of the same database; a second one would know nothing of its claims",
-        fix=f"set ?schema={others[0]} in the ledger's URL; where that is another environment's, give --force",
+        why=f"schema {', '.join(others)} of the same database; a second ledger would not know its claims",
+        fix=f"set ?schema={others[0]} in the ledger's URL; if that is another environment's, use --force",
     )
 
 
@@ -424,7 +435,7 @@ def unusable_export(what: str, why: str) -> WaterclockError:
         "E418",
         f"the export cannot be used: {what}",
         why=why,
-        fix="name an earlier one by --from: what this one held besides is found in the commit records",
+        fix="use an earlier one with --from: the later batches are restored from the commit records",
     )
 
 
@@ -434,7 +445,7 @@ def nothing_to_export(url: str) -> WaterclockError:
         "E419",
         "there is no ledger to export",
         where=url,
-        fix="run the flow first; a lost ledger is made again by `waterclock ledger rebuild`",
+        fix="run the flow first; `waterclock ledger rebuild` makes a lost ledger again",
     )
 
 

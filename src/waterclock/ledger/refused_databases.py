@@ -22,8 +22,8 @@ def busy(url: sa.URL, error: Exception) -> WaterclockError:
     return WaterclockError(
         "E415",
         f"the ledger {redact_url(url)} is busy",
-        why=f"another process has held its lock for a minute ({cause_of(error, url)})",
-        fix="end whatever holds the file open in a transaction",
+        why=f"another process has kept its lock for a minute ({cause_of(error, url)})",
+        fix="end the process that has the file open in a transaction",
         transient=True,
     )
 
@@ -35,9 +35,9 @@ def refused_operation_error(url: sa.URL, error: Exception) -> WaterclockError:
         "E416",
         f"the ledger {redact_url(url)} cannot be used",
         why=cause_of(error, url),
-        fix="see that its folder exists, may be written and has space left"
+        fix="check that its folder exists, is writable and has free space"
         if is_file
-        else "see that its user may create and write tables there, and that the server has space left",
+        else "check that its user may create and write tables there, and that the server has free space",
     )
 
 
@@ -45,10 +45,12 @@ def login_error(url: sa.URL, error: Exception) -> WaterclockError:
     """Build the error for a server that does not accept the login."""
     return WaterclockError(
         "E416",
-        f"the server of the ledger {redact_url(url)} does not let us in",
+        f"the server of the ledger {redact_url(url)} refuses the login",
         why=cause_of(error, url),
-        fix="correct user and password in `ledger` of the environment in waterclock.toml, or the secret that it names, "
-        "or have the server accept them",
+        fix=(
+            "correct user and password in `ledger` of the environment in waterclock.toml or in its secret, or "
+            "have the server accept them"
+        ),
     )
 
 
@@ -58,8 +60,10 @@ def no_database(url: sa.URL, error: Exception) -> WaterclockError:
         "E416",
         f"the database of the ledger {redact_url(url)} does not exist",
         why=cause_of(error, url),
-        fix="correct its name in `ledger` of the environment in waterclock.toml, or create the database: the ledger "
-        "itself is made there by the next run",
+        fix=(
+            "correct its name in `ledger` of the environment in waterclock.toml, or create the database: the next "
+            "run creates the ledger in it"
+        ),
     )
 
 
@@ -69,7 +73,7 @@ def away(url: sa.URL, error: Exception, *, may_repeat: bool) -> LedgerAway:
         "E423",
         f"the ledger {redact_url(url)} does not answer",
         why=cause_of(error, url),
-        fix="see that its server runs and may be reached, and that host and port in `ledger` are right",
+        fix="check that its server runs and is reachable, and that host and port in `ledger` are right",
         transient=True,
     )
     found.may_repeat = may_repeat

@@ -14,8 +14,8 @@ def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str
         "E420",
         f"{table} cannot be cut into other windows",
         where=where,
-        why=f"{told}; a rebuild of one table leaves the slices of its stage as they were cut",
-        fix="put the declaration back, or run `waterclock rebuild --all`, which makes every table anew",
+        why=f"{told}; a rebuild of one table does not cut its slices again",
+        fix="restore the declaration, or run `waterclock rebuild --all`, which makes every table again",
     )
 
 
@@ -23,10 +23,10 @@ def cannot_sort(table: str, changes: Iterable[tuple[str, str, str]], where: str,
     """Build the error for new windows of a collect where the window of its collected rows cannot be determined."""
     return WaterclockError(
         "E431",
-        f"what {table} has collected cannot be cut into these windows",
+        f"the collected rows of {table} cannot be cut into these windows",
         where=where,
         why=f"{_differences(changes)}; {why}",
-        fix="put the declaration back, or give the table another name: it is then collected from START on",
+        fix="restore the declaration, or give the table another name: it is then collected from START on",
     )
 
 
@@ -34,13 +34,17 @@ def cannot_follow(
     table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str, is_publish: bool = False
 ) -> WaterclockError:
     """Build the error for a declaration that no rebuild can follow."""
-    over = "give it another name and destination" if is_publish else f"start it over with `waterclock reset {table}`"
+    over = (
+        "give it another name and destination"
+        if is_publish
+        else (f"run `waterclock reset {table}`, which starts it over")
+    )
     return WaterclockError(
         "E432",
-        f"no rebuild can make {table} so",
+        f"a rebuild cannot change {table} in this way",
         where=where,
         why=f"{_differences(changes)}; {why}",
-        fix=f"put the declaration back, or {over}",
+        fix=f"restore the declaration, or {over}",
     )
 
 
@@ -48,10 +52,10 @@ def not_whole(where: str, why: str) -> WaterclockError:
     """Build the error for a new set that is missing data of the old one."""
     return WaterclockError(
         "E433",
-        "the new set is not whole: the old tables stand",
+        "the new tables are incomplete, the old ones stay in use",
         where=where,
         why=why,
-        fix="mend it, then run `waterclock rebuild --all` again: it begins anew",
+        fix="fix it, then run `waterclock rebuild --all` again: it starts over",
     )
 
 

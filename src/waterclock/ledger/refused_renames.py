@@ -15,7 +15,7 @@ def both_have_data(table: str, was: str, where: str) -> WaterclockError:
         f"{was} cannot become {table}: both have data",
         where=where,
         why=f"{table} has batches of its own, and a table has one history",
-        fix=f"leave WAS out and declare {was} as well; or name it otherwise",
+        fix=f"remove WAS and declare {was} as well; or choose another name",
     )
 
 
@@ -25,7 +25,7 @@ def both_were(table: str, other: str, was: str, where: str) -> WaterclockError:
         "E318",
         f"{table} and {other} both were {was}",
         where=where,
-        why=f"what either says after WAS is a name that {was} has or had, and one of them has its history",
+        why=f"both write a current or former name of {was} after WAS, and only one of them can have its history",
         fix="leave WAS out of one of both",
     )
 
@@ -37,9 +37,11 @@ def never_there(table: str, was: str, gone: Sequence[str], where: str) -> Waterc
         "E318",
         f"{table} was never called {was}",
         where=where,
-        why=f"the ledger knows no {was}; what it has and this flow does not declare: {', '.join(gone[:3])}"
-        f"{', …' if len(gone) > 3 else ''}",
-        fix=near or f"name what {table} was; or leave WAS out, and it begins anew",
+        why=(
+            f"the ledger knows no {was}; tables that it has and this flow does not declare: "
+            f"{', '.join(gone[:3])}{', …' if len(gone) > 3 else ''}"
+        ),
+        fix=near or f"write the former name of {table}; or remove WAS, and it starts without history",
     )
 
 
@@ -47,10 +49,10 @@ def renamed_table_error(table: str, now: str, where: str) -> WaterclockError:
     """Build the error for an older flow, which would make a renamed table from the start again."""
     return WaterclockError(
         "E318",
-        f"{table} was renamed to {now}, with all that it has",
+        f"{table} was renamed to {now}, with its history",
         where=where,
         why=f"this flow knows no {now}: it would make all of {table} again",
-        fix=f"work from the flow that declares {now}; to name it back, say {table} WAS {now}",
+        fix=f"use the flow that declares {now}; to rename it back, declare {table} WAS {now}",
     )
 
 
@@ -58,10 +60,10 @@ def renamed_at_work(table: str, holder: OpenClaim) -> WaterclockError:
     """Build the error for renaming a table, or its readers, while a batch runs."""
     return WaterclockError(
         "E407",
-        f"{table} is at work, and nothing is renamed meanwhile",
+        f"{table} cannot be renamed now: a batch of it is running",
         where=table,
         why=f"claim {holder.claim} of {holder.runner} is open, its lease runs until "
         f"{holder.lease_until:%Y-%m-%d %H:%M:%S} UTC",
-        fix="run again when it has ended; a claim whose lease ran out goes on under the new name",
+        fix="run again when it has ended; a claim whose lease has expired continues under the new name",
         transient=True,
     )

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.actions.plan import Planned, plan_selection
-from waterclock.cli.actions.run import Ran, RunOptions, execute_run
+from waterclock.cli.actions.run import RunOptions, execute_run
 from waterclock.cli.project_folder import project_above
 from waterclock.cli.views.check import Checked, check_project, print_checked
-from waterclock.cli.views.status import StatusInput, behind, print_behind_now, print_status, see, status_json
+from waterclock.cli.views.run import Ran
+from waterclock.cli.views.status import print_behind_now, print_status, status_answer
+from waterclock.cli.views.status_input import StatusInput, behind, see
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from waterclock.engine.runner import RunOutcome
+    from waterclock.engine.run_outcome import RunOutcome
     from waterclock.flow.declarations import Flow
     from waterclock.operations.lag import Lag
     from waterclock.planner.plan import Plan
@@ -74,7 +76,7 @@ class PlanResult(Shown):
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan with counts by status."""
-        return self.planned.to_json()
+        return self.planned.to_answer().to_json()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -96,7 +98,7 @@ class StatusResult(Shown):
 
     def to_json(self) -> dict[str, Any]:
         """Return the grid with the counts of the plan."""
-        return status_json(self.seen)
+        return status_answer(self.seen).to_json()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

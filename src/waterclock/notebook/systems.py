@@ -17,7 +17,7 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.interface import Collected, SnapshotCollector, do_nothing
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.resolve.connections import Systems
-from waterclock.dpl.syntax.clause_readers import parse_clause
+from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import ColumnsSaid, OptionsSaid, UnitSaid
 from waterclock.engine.connections import Connections, connections_of
@@ -222,9 +222,9 @@ def _columns(text: str) -> Columns:
         raise ProjectErrors([error]) from None
     return Columns(
         tuple(
-            Column(one.name, one.span.place, one.type)
+            Column(one.name, one.span.place, one.declared.type)
             if one.tells is None
-            else Column(IN_ROWS[one.tells.what], one.span.place, one.type, tells=one.tells.what)
+            else Column(IN_ROWS[one.tells.what], one.span.place, one.declared.type, tells=one.tells.what)
             for one in said.columns
         ),
         said.is_open,

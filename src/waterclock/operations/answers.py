@@ -35,18 +35,20 @@ class AnsweredQuestion:
 
     def to_json(self) -> dict[str, Any]:
         """Return columns with their types, and rows as lists in the columns' order."""
+        from waterclock.answers.tables import QueryAnswer
+
         moment = self.answer.moment
-        return {
-            "columns": [{"name": name, "type": kind} for name, kind in self.answer.columns],
-            "rows": [[plain_value(value) for value in row] for row in self.answer.rows],
-            "is_cut": self.answer.is_cut,
-            "as_of": None if moment is None else plain_value(moment.tick),
-            "known_at": None if moment is None or moment.known_at is None else plain_value(moment.known_at),
-            "is_rippling": moment is not None and moment.is_rippling,
-            "behind": [] if moment is None else _behind(moment),
-            "missing": [] if moment is None else [_gap(gap) for gap in moment.missing],
-            "awaited": [] if moment is None else [_gap(gap) for gap in moment.awaited],
-        }
+        return QueryAnswer.build(
+            columns=[{"name": name, "type": kind} for name, kind in self.answer.columns],
+            rows=[[plain_value(value) for value in row] for row in self.answer.rows],
+            is_cut=self.answer.is_cut,
+            as_of=None if moment is None else plain_value(moment.tick),
+            known_at=None if moment is None or moment.known_at is None else plain_value(moment.known_at),
+            is_rippling=moment is not None and moment.is_rippling,
+            behind=[] if moment is None else _behind(moment),
+            missing=[] if moment is None else moment.missing,
+            awaited=[] if moment is None else moment.awaited,
+        ).to_json()
 
 
 def answer_query(
@@ -85,11 +87,11 @@ def moment_lines(moment: Moment, zone: str, *, can_make: bool = False) -> list[s
     if moment.known_at is not None:
         lines[0] += f", as known at {instant_words(moment.known_at, zone)}"
     if moment.is_rippling:
-        said = "what it reads was restated since, and not all has followed: this is the answer known before"
+        said = "inputs were restated since, and not all batches were made again: this is the answer known before"
         lines += [said, *(f"  {_batches(each['table'], each['labels'])} not followed" for each in _behind(moment))]
-        lines += ["--make makes what has not followed, and then answers"] if can_make else []
+        lines += ["--make makes these batches again, and then answers"] if can_make else []
     lines += [f"without {_labels(gap)}: not there" for gap in moment.missing]
-    lines += [f"newer ticks wait for {_labels(gap)}; `waterclock plan` says why" for gap in moment.awaited]
+    lines += [f"newer ticks wait for {_labels(gap)}; `waterclock plan` shows why" for gap in moment.awaited]
     return lines
 
 
@@ -106,10 +108,6 @@ def _labels(gap: Gap) -> str:
 
 def _behind(moment: Moment) -> list[dict[str, Any]]:
     return [{"table": name, "labels": [label_of(at) for at in labels]} for name, labels in moment.behind.items()]
-
-
-def _gap(gap: Gap) -> dict[str, Any]:
-    return {"table": gap.table, "first": label_of(gap.first), "last": label_of(gap.last), "labels": gap.labels}
 
 
 def is_number_type(kind: str) -> bool:

@@ -74,7 +74,7 @@ def look_up(
             "E516",
             f"nothing was made of {name} yet",
             why="the ledger has no batch of it" if labels is None else f"the ledger has none in {labels}",
-            fix=f"waterclock plan {name} says what is due",
+            fix=f"`waterclock plan {name}` shows the due batches",
         )
     span = shown[0].label, table.cadence.next(shown[-1].label)
     states = label_states(at.planner, at.snapshot, at.now, shown, span, only=[name])[name]
@@ -101,7 +101,7 @@ def _one(at: OpenedProject, table: Table, label: datetime, depth: int | None) ->
             "E516",
             f"{table.name}@{label_of(label)} was not made",
             why=_how_it_stands(now),
-            fix=f"waterclock plan {table.name}@{label_of(label)} says more",
+            fix=f"`waterclock plan {table.name}@{label_of(label)}` shows more",
         )
     audit = at.ledger.past.audit(table.name, label)
     current = audit.current

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import Closing
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.json import instant_text
 from waterclock.operations.words import count_words, instant_words
 from waterclock.planner.closings import closed_words, part_words
 from waterclock.planner.plan import Batch, Plan
@@ -33,32 +32,25 @@ class OpenBooks:
         window = self.first.window
         return self.table.partial_after is None and self.now - window.end >= window.end - window.start
 
+    @property
+    def closing(self) -> Closing:
+        """How far the oldest window was checked."""
+        return self.first.closing or Closing()
+
     def lines(self) -> Iterator[str]:
         """Yield lines for people: the number of windows, what the oldest one waits for, and how to close it anyway."""
         where = f"{self.table.name}@{self.first.window.label}"
-        more = f", and {count_words(self.count - 1, 'window')} behind it" if self.count > 1 else ""
+        more = f", and {count_words(self.count - 1, 'window')} after it" if self.count > 1 else ""
         yield f"{where} {self.first.reason}{more}"
         if self.is_stuck:
             yield f"  {'; '.join(self._ways(where))}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the open books for scripts."""
-        closing = self.first.closing or Closing()
-        return {
-            "label": self.first.window.label,
-            "windows": self.count,
-            "reason": self.first.reason,
-            "looked": instant_text(closing.looked),
-            "behind": closing.behind or None,
-            "is_stuck": self.is_stuck,
-        }
-
     def _ways(self, where: str) -> Iterator[str]:
         closes = self.table.closes
         if closes is not None and closes.is_by_hand:
-            yield f"if that does not come, `waterclock close {where} --why ...` closes it"
+            yield f"if that does not happen, `waterclock close {where} --why ...` closes it"
         else:
-            yield "if that does not come, OR closed_by_hand() in CLOSE WHEN lets `waterclock close` close it"
+            yield "if that does not happen, add OR closed_by_hand() to CLOSE WHEN, and `waterclock close` closes it"
         yield "PARTIAL AFTER 1 DAY closes each window a day after its end at the latest"
 
 
@@ -87,5 +79,5 @@ def books_words(closing: Closing, zone: str) -> str:
     """Describe when and why books closed, or how far an open window was checked."""
     if closing.tick is not None:
         return closed_words(closing, zone, instant_words).removeprefix("books ")
-    looked = "" if closing.looked is None else f", looked at up to {instant_words(closing.looked, zone)}"
+    looked = "" if closing.looked is None else f", checked up to {instant_words(closing.looked, zone)}"
     return f"open{looked}{f'; furthest behind: {part_words(closing.behind)}' if closing.behind else ''}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from waterclock.engine.damage import require_log
 from waterclock.engine.query.query import require_table
@@ -53,15 +52,6 @@ class DataFiles:
     labels: tuple[str, ...] = ()
     moment: Moment | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the table, the tick and the files for scripts."""
-        return {
-            "table": self.table.name,
-            "as_of": None if self.moment is None else self.moment.tick,
-            "known_at": None if self.moment is None else self.moment.known_at,
-            "files": [{"path": file.path, "label": file.label, "bytes": file.bytes} for file in self.files],
-        }
-
 
 def data_files(work: Workplace, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:
     """List the files of a table as it is now, or as of a tick.
@@ -93,7 +83,7 @@ def partitions(found: DataFiles, folder: str) -> dict[str, str]:
             "E434",
             f"{found.table.name} has no partitions",
             where=found.table.name,
-            why="only the labels of a PARTITIONED table lie in folders of their own",
+            why="only the labels of a PARTITIONED table have their own folders",
             fix=f"`waterclock files {found.table.name}` lists its files",
         )
     by_label: dict[str, list[ListedFile]] = {}
@@ -171,7 +161,7 @@ def _of_state(work: Workplace, table: Table, found: Resolved) -> tuple[ListedFil
         return _list_files(folder, live_files(kept))
     made = find_cached_state(work.lake, table, found.steps)
     if made is None:
-        raise _files_gone_error(found, "no version that is kept holds the state, and nobody had it made again")
+        raise _files_gone_error(found, "no kept version has the state, and no query has made it again")
     written = (file for file in files_below(made) if file.path.endswith(".parquet"))
     return tuple(ListedFile(str(made / file.path), str(made), file.size, None) for file in written)
 
@@ -188,9 +178,9 @@ def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFi
             return absolute(folder, only)
     raise WaterclockError(
         "E434",
-        f"{table.name}@{label} has no folder of its own",
+        f"{table.name}@{label} does not have its own folder",
         where=f"{table.name}@{label}",
-        why="its files were joined or rewritten since it was sealed, and lie among replaced ones",
+        why="its files were joined or rewritten since it was sealed, and share a folder with replaced ones",
         fix=f"list its files (`waterclock files {table.name}`), or declare OPTIONS (manifest 'symlink')",
     )
 

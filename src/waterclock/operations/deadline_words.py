@@ -15,7 +15,7 @@ _MATTERS = {
     Status.FAILED: "failed",
     Status.EXPIRED: "can never be made",
     Status.WAITING: "waits",
-    Status.READY: "is ready and not begun",
+    Status.READY: "is ready and not started",
     Status.RUNNING: "runs",
 }
 
@@ -47,7 +47,7 @@ def stand_words(alike: Sequence[Due], flow: Flow, left: str = "") -> str:
     oldest = "the oldest " if len(alike) > 1 else ""
     if table.is_by_watermark:
         passed = oldest.strip() or "it"
-        return f"the watermark is to be past {passed} by {due.by:%Y-%m-%d %H:%MZ}{left}; {_cause_words(due, flow)}"
+        return f"the watermark must pass {passed} by {due.by:%Y-%m-%d %H:%MZ}{left}; {_cause_words(due, flow)}"
     return f"{oldest}to be done by {due.by:%Y-%m-%d %H:%MZ}{left}; {_cause_words(due, flow)}"
 
 
@@ -74,4 +74,4 @@ def left_words(due: Due) -> str:
         return f": {seconds_words(due.left.total_seconds())}"
     if due.left < _WORTH_SAYING or not due.root.is_proceeding:
         return ""
-    return f", what is left usually takes {seconds_words(due.left.total_seconds())}"
+    return f", the remaining work usually takes {seconds_words(due.left.total_seconds())}"

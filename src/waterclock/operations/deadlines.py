@@ -17,7 +17,6 @@ from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import find_earliest_advance, mark_of
 from waterclock.operations.freshness import fresh_to
-from waterclock.operations.json import instant_text
 from waterclock.operations.watermarks import Reached, needed_end, reached_words, read_watermarks
 from waterclock.operations.ways import Root, Ways, with_upstream
 from waterclock.planner.plan import Plan, Status
@@ -26,7 +25,7 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
-    from waterclock.ledger.ledger import PastSection
+    from waterclock.ledger.past import PastSection
     from waterclock.operations.opening import OpenedProject
 
 _NOTHING = timedelta(0)
@@ -63,23 +62,9 @@ class Due:
 
     def to_json(self) -> dict[str, Any]:
         """Return the window for scripts."""
-        return {
-            "table": self.table,
-            "label": self.window.label,
-            "end": instant_text(self.window.end),
-            "by": instant_text(self.by),
-            "stands": str(self.stand),
-            "status": str(self.status),
-            "seconds": round(self.left.total_seconds(), 3),
-            "fresh_to": instant_text(self.fresh_to),
-            "by_watermark": None if self.reached is None else self.reached.to_json(),
-            "cause": {
-                "table": self.root.table,
-                "label": self.root.window.label,
-                "status": str(self.root.status),
-                "detail": self.root.detail,
-            },
-        }
+        from waterclock.answers.watching import WindowDeadline
+
+        return WindowDeadline.model_validate(self).to_json()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +73,6 @@ class Deadlines:
 
     flow: Flow
     found: tuple[Due, ...] = ()
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the windows for scripts."""
-        return [due.to_json() for due in self.found]
 
 
 NO_DEADLINES = Deadlines(Flow(project="", tables={}))

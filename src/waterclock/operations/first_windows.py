@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from waterclock.operations.json import instant_text
 from waterclock.operations.words import instant_words, local_label
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
@@ -28,20 +27,16 @@ class FirstWindow:
         """When its batch may run: the cadence's delay after its end."""
         return self.cadence.due_at(self.window)
 
+    @property
+    def local(self) -> str:
+        """The date or time of the label in the table's zone."""
+        return local_label(self.window.start, self.cadence)
+
     def words(self) -> str:
         """Return `2026-11-20, closes 2026-11-21 00:00Z`, plus the due instant if that is later."""
         zone = self.cadence.zone
-        said = f"{local_label(self.window.start, self.cadence)}, closes {instant_words(self.window.end, zone)}"
+        said = f"{self.local}, closes {instant_words(self.window.end, zone)}"
         return said if self.due == self.window.end else f"{said}, due {instant_words(self.due, zone)}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the window for scripts."""
-        return {
-            "label": self.window.label,
-            "local": local_label(self.window.start, self.cadence),
-            "end": instant_text(self.window.end),
-            "due": instant_text(self.due),
-        }
 
 
 def first_windows(at: OpenedProject, names: Collection[str]) -> dict[str, FirstWindow]:
@@ -61,4 +56,4 @@ def not_begun_lines(firsts: Mapping[str, FirstWindow]) -> list[str]:
     together: dict[str, list[str]] = {}
     for name, first in firsts.items():
         together.setdefault(first.words(), []).append(name)
-    return [f"not begun: {', '.join(names)}; first window {words}" for words, names in together.items()]
+    return [f"not started: {', '.join(names)}; first window {words}" for words, names in together.items()]

@@ -35,8 +35,8 @@ def held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...
             "E440",
             f"nothing of {which} is held",
             where=name,
-            why=f"held are {others}" if held else "no batch of it is held back by a rule",
-            fix="`waterclock status` tells what is held and what failed",
+            why=f"the held labels are {others}" if held else "no batch of it is held by a rule",
+            fix="`waterclock status` shows held and failed batches",
         )
     return name, meant
 
@@ -47,7 +47,7 @@ def ways_on(table: str, first: str, last: str, *, is_outdated: bool) -> str:
     Outdated batches cannot be released. They must be made again.
     """
     which = first if first == last else f"{first}..{last}"
-    looked_at = f"waterclock audit {table}@{first} says what it holds, `SELECT * FROM {table}_held` of query its rows"
+    looked_at = f"waterclock audit {table}@{first} shows why, `SELECT * FROM {table}_held` in a query its rows"
     if is_outdated:
         return f"{looked_at}; waterclock retry {table}@{which} makes it again"
     return f"{looked_at}; waterclock release {table}@{which} --because '…' shows it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.batches.kept_logs import RetainedLog, Stands, is_followed, limit_of, parse_retained_log
 from waterclock.flow.declarations import Flow
@@ -13,7 +13,7 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.words import bytes_words, count_words
 
 if TYPE_CHECKING:
-    from waterclock.ledger.ledger import PastSection
+    from waterclock.ledger.past import PastSection
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,11 @@ class HeldLog:
         return self.kept.stands
 
     @property
+    def seen_condition(self) -> str | None:
+        """The condition of the log, or None if no run has checked it yet."""
+        return None if self.at is None else self.condition.value
+
+    @property
     def is_troubled(self) -> bool:
         """Whether the log needs attention: it is too large, lost, or at risk. An unneeded log may be lost."""
         is_too_much = self.held_bytes > self.limit
@@ -56,7 +61,7 @@ class HeldLog:
         if self.condition is Stands.LOST:
             return f"{whose} has lost its log"
         said = f"{whose} holds back {bytes_words(self.held_bytes)} of the log"
-        said += f", {bytes_words(self.kept.behind)} not collected" if self.is_needed else ", for nobody"
+        said += f", {bytes_words(self.kept.behind)} not collected" if self.is_needed else ", and no table needs it"
         if self.condition is Stands.LOSING:
             said += ", and the server may remove it at any time"
         elif self.held_bytes > self.limit:
@@ -68,24 +73,8 @@ class HeldLog:
         if not self.is_needed:
             return "`waterclock maintain` drops it"
         if self.condition in {Stands.GONE, Stands.LOST}:
-            return "take the table whole once more: give OPTIONS (snapshot '…') a value that it did not have"
-        return f"see why {self.table} is not collected (`waterclock plan {self.table}`), or raise its log_limit"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the log for scripts, with sizes in bytes."""
-        return {
-            "table": self.table,
-            "connection": self.connection,
-            "name": self.name,
-            "at": instant_text(self.at),
-            "stands": None if self.at is None else self.condition.value,
-            "held": self.held_bytes,
-            "behind": self.kept.behind,
-            "most": self.kept.most,
-            "limit": self.limit,
-            "is_needed": self.is_needed,
-            "is_troubled": self.is_troubled,
-        }
+            return "take a new snapshot of the table: give OPTIONS (snapshot '…') a new value"
+        return f"check why {self.table} is not collected (`waterclock plan {self.table}`), or raise its log_limit"
 
 
 def held_logs(flow: Flow, past: PastSection, names: Collection[str], gone: Collection[str] = ()) -> list[HeldLog]:

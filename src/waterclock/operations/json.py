@@ -8,7 +8,7 @@ from dataclasses import asdict, is_dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
-JSON_VERSION = 1  # raised if a key is removed or changes its meaning; a new key does not raise it
+from waterclock.answers.version import JSON_VERSION
 
 
 def json_text(value: Mapping[str, Any], *, indent: int | None = 2) -> str:

@@ -14,7 +14,6 @@ from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import mark_of
 from waterclock.operations.freshness import fresh_to, freshness
-from waterclock.operations.json import instant_text
 from waterclock.operations.watermarks import Reached, parts_of, reached_words, read_watermarks, says_watermark
 from waterclock.planner.request import PlanRequest
 
@@ -35,15 +34,6 @@ class Delays:
     p95: timedelta
     most: timedelta
     late: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the delays for scripts, in seconds."""
-        spans = {"p50": self.p50, "p95": self.p95, "max": self.most}
-        return {
-            "labels": self.labels,
-            **{name: span.total_seconds() for name, span in spans.items()},
-            "late": self.late,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +68,9 @@ class Lag:
 
     def to_json(self) -> dict[str, Any]:
         """Return the lag for scripts, with spans in seconds."""
-        return {
-            "table": self.table,
-            "labels": self.labels,
-            "fresh_to": instant_text(self.fresh_to),
-            "behind": None if self.behind is None else self.behind.total_seconds(),
-            "inputs_to": instant_text(self.inputs_to),
-            "behind_inputs": None if self.ahead is None else self.ahead.total_seconds(),
-            "rows": self.rows,
-            "rows_are_more": self.is_more,
-            "done_after": None if self.delays is None else self.delays.to_json(),
-            "by_watermark": None if self.reached is None else self.reached.to_json(),
-        }
+        from waterclock.answers.watching import LagOfTable
+
+        return LagOfTable.model_validate(self).to_json()
 
 
 def lags(at: OpenedProject, names: Collection[str]) -> list[Lag]:

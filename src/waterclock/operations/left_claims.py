@@ -34,7 +34,9 @@ def with_left_claims(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
 
 def _describe_claim(claim: OpenClaim, now: datetime) -> str:
     if claim.lease_until < now:
-        return "held by a runner that is gone; the next run takes it over"
+        return "claimed by a runner that has ended; the next run takes it over"
     if has_ended(claim.runner):  # another machine cannot know that, and waits for the lease
-        return f"held by a runner that is gone; a run here takes it over, one elsewhere at {claim.lease_until:%H:%MZ}"
+        return (
+            f"claimed by a runner that has ended; a run here takes it over, one elsewhere at {claim.lease_until:%H:%MZ}"
+        )
     return ""

@@ -57,26 +57,33 @@ class TableLineage:
 
     def to_json(self) -> dict[str, Any]:
         """Return the upstream and downstream tables, nearest first, and the arrows between them."""
-        return {
-            "table": self.table,
-            "made_from": self.up.names(),
-            "went_into": self.down.names(),
-            "arrows": [
-                {"from": read.table, "to": name, "read": str(read), **_by_choice(self.flow.tables[name], read)}
+        from waterclock.answers.lineage import LineageAnswer
+
+        return LineageAnswer.build(
+            table=self.table,
+            made_from=self.up.names(),
+            went_into=self.down.names(),
+            arrows=[
+                {
+                    "from": read.table,
+                    "to": name,
+                    "read": str(read),
+                    "choices": _choices_of(self.flow.tables[name], read),
+                }
                 for name in [*self.up.names(), self.table, *self.down.names()]
                 for read in self.flow.tables[name].reads
             ],
-            "shared": {
-                view: list(readers)
+            shared={
+                view: readers
                 for view, readers in readers_of_shared(self.flow).items()
                 if not {*self.up.names(), self.table}.isdisjoint(readers)
             },
-            "collected": {
+            collected={
                 name: upstream
                 for name in (*self.up.names(), self.table)
                 if (upstream := upstream_of(self.flow.tables[name])) is not None
             },
-        }
+        ).to_json()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,9 @@ class ColumnTrees:
 
     def to_json(self) -> dict[str, Any]:
         """Return both trees. Each node has its table and column, expression, note, and the nodes in `beyond`."""
-        return {"column": self.column, "made_from": branch_json(self.up), "went_into": branch_json(self.down)}
+        from waterclock.answers.lineage import ColumnLineageAnswer
+
+        return ColumnLineageAnswer.build(column=self.column, made_from=self.up, went_into=self.down).to_json()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +111,9 @@ class ColumnImpact:
 
     def to_json(self) -> dict[str, Any]:
         """Return each table with its uses of the column, its owner, and the destination of a publish."""
-        return {"column": self.column, "impact": [self._one(each) for each in self.found]}
+        from waterclock.answers.lineage import ImpactAnswer
+
+        return ImpactAnswer.build(column=self.column, impact=[self._one(each) for each in self.found]).to_json()
 
     def _one(self, each: Impact) -> dict[str, Any]:
         table = self.flow.tables[each.table]
@@ -220,10 +231,6 @@ def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
     return select(flow, which).tables[0], None
 
 
-def _choices(flow: Flow, name: str, read: Read) -> list[str]:
-    return [str(choice) for choice in flow.tables[name].choices if read in choice.reads]
-
-
 def how_read(table: Table, read: Read) -> str:
     """Describe how a table is read, and by which of its reader's queries if not by all of them."""
     by = [str(choice) for choice in table.choices if read in choice.reads]
@@ -233,8 +240,8 @@ def how_read(table: Table, read: Read) -> str:
     return said if read.kind is ReadKind.PLAIN else f"{read} {said}"
 
 
-def _by_choice(table: Table, read: Read) -> dict[str, list[str]]:
-    return {"choices": [str(it) for it in table.choices if read in it.reads]} if table.choices else {}
+def _choices_of(table: Table, read: Read) -> list[str] | None:
+    return [str(it) for it in table.choices if read in it.reads] if table.choices else None
 
 
 def map_inputs(flow: Flow) -> Arrows:
@@ -269,19 +276,6 @@ def between(arrows: Arrows, one: str, other: str) -> set[str]:
     back = reverse_arrows(arrows)
     ways = (within(arrows, [low]) & within(back, [high]) for low, high in ((one, other), (other, one)))
     return set().union(*ways)
-
-
-def branch_json(branch: Branch) -> dict[str, Any]:
-    """Return a tree of columns for scripts."""
-    return {
-        "table": branch.column.table,
-        "column": branch.column.column,
-        "expression": branch.made.expression,
-        "note": branch.made.note,
-        "is_seen": branch.is_seen,
-        "is_unknown": branch.is_unknown,
-        "beyond": [branch_json(each) for each in branch.beyond],
-    }
 
 
 def _reach(

@@ -34,7 +34,9 @@ def last_looks(at: OpenedProject, names: Collection[str]) -> dict[str, Mapping[s
 
 def looks_json(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return look-backs for scripts: when they ran, and by label why each past window had changed."""
-    return {name: {"at": look["at"], "changed": look["past"]["changed"]} for name, look in looks.items()}
+    from waterclock.answers.watching import LookBack
+
+    return {name: LookBack(at=look["at"], changed=look["past"]["changed"]).to_json() for name, look in looks.items()}
 
 
 def looks_lines(looks: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -49,9 +51,9 @@ def look_lines(note: Mapping[str, Any]) -> list[str]:
     changed = past.get("changed", {})
     at = datetime.fromisoformat(str(note["at"]))
     if not spans:
-        return [f"looked at {at:%Y-%m-%d %H:%M:%SZ}; no window before it was done"]
+        return [f"checked at {at:%Y-%m-%d %H:%M:%SZ}; no earlier window was done"]
     reach = f"back to {datetime.fromisoformat(spans[0][0]):%Y-%m-%d %H:%MZ}"
     found = f"{len(changed)} changed" if changed else "none had changed"
-    lines = [f"looked {reach} at {at:%Y-%m-%d %H:%M:%SZ}: {found}"]
+    lines = [f"checked {reach} at {at:%Y-%m-%d %H:%M:%SZ}: {found}"]
     lines += [f"{label}: {why}" for label, why in list(changed.items())[:_MOST]]
     return [*lines, f"and {len(changed) - _MOST} more"] if len(changed) > _MOST else lines

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.batches.offline import NEVER, OfflineRun, SpanFound, is_due, next_look, to_measure
 from waterclock.flow.declarations import Table
 from waterclock.flow.measures import OFFLINE
-from waterclock.operations.json import instant_text
 from waterclock.operations.measured import measured_lines
 from waterclock.operations.words import count_words, instant_words, local_range
-from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
+    from waterclock.answers.watching import OfflineStatus
     from waterclock.operations.opening import OpenedProject
 
 _MOST_WAITING = 100_000
@@ -42,29 +41,23 @@ class OfflineStand:
         """The error of the newest attempt, if it failed."""
         return None if self.look is None else self.look.error
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the status for scripts."""
+    def to_answer(self) -> OfflineStatus:
+        """Return the status for scripts and pages."""
+        from waterclock.answers.watching import OfflineStatus
+
         looked = None if self.look is None or self.look.looked_at == NEVER else self.look
-        return {
-            "table": self.table.name,
-            "every": None if self.table.offline is None else str(self.table.offline.period),
-            "looked_at": instant_text(looked.looked_at) if looked else None,
-            "labels": looked.labels if looked else 0,
-            "seconds": looked.seconds if looked else None,
-            "error": self.error,
-            "next": instant_text(self.next_at),
-            "is_due": self.is_due,
-            "waiting": self.waiting,
-            "spans": [
-                {
-                    "first": label_of(span.low),
-                    "until": label_of(span.high),
-                    "labels": span.labels,
-                    "measured": {name: value.as_json() for name, value in span.found.items()},
-                }
-                for span in self.spans
-            ],
-        }
+        return OfflineStatus.build(
+            table=self.table.name,
+            every=None if self.table.offline is None else str(self.table.offline.period),
+            looked_at=looked.looked_at if looked else None,
+            labels=looked.labels if looked else 0,
+            seconds=looked.seconds if looked else None,
+            error=self.error,
+            next=self.next_at,
+            is_due=self.is_due,
+            waiting=self.waiting,
+            spans=self.spans,
+        )
 
     def due_words(self) -> str:
         """Describe what the next run measures. Empty if it measures nothing."""
@@ -78,7 +71,7 @@ class OfflineStand:
         if not self.error:
             return ""
         again = "by the next run" if self.next_at is None else f"from {self._instant(self.next_at)} on"
-        return f"what is measured offline failed: {self.error}; tried again {again}"
+        return f"measuring offline failed: {self.error}; tried again {again}"
 
     def words(self) -> str:
         """Describe the newest attempt and when the next will be."""
@@ -87,7 +80,7 @@ class OfflineStand:
             return f"{every}, not measured yet"
         came = "failed" if self.error else f"{count_words(self.look.labels, 'label')} in {self.look.seconds:.1f} s"
         again = "again by the next run" if self.next_at is None else f"again from {self._instant(self.next_at)} on"
-        return f"{every}; looked {self._instant(self.look.looked_at)}: {came}; {again}"
+        return f"{every}; checked {self._instant(self.look.looked_at)}: {came}; {again}"
 
     def span_lines(self) -> list[str]:
         """Format the measures of the newest span, a line for each."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.flow.open_windows import open_beside, view_of
-from waterclock.operations.json import instant_text
 from waterclock.operations.words import count_words, instant_words
 from waterclock.timelabel.label import label_of
 
@@ -31,15 +30,11 @@ class OpenWindows:
     first: datetime
     shown: datetime | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the open windows for scripts."""
-        return {"windows": self.windows, "first": label_of(self.first), "shown": instant_text(self.shown)}
-
     def words(self) -> str:
         """Describe the open windows in a line."""
         begun = f"{count_words(self.windows, 'window')} open from {label_of(self.first)} on"
         if self.shown is None:
-            return f"{begun}; {view_of(self.table)} shows none of them yet"
+            return f"{begun}; {view_of(self.table)} does not show them yet"
         return f"{begun}; {view_of(self.table)} shows them as of {instant_words(self.shown, self.zone)}"
 
 

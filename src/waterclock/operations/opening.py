@@ -213,7 +213,7 @@ def zone_of(flow: Flow) -> str:
 def nothing_ran() -> WaterclockError:
     """Build the error for an operation that needs a ledger where none exists yet."""
     return WaterclockError(
-        "E412", "there is no ledger yet", why="nothing has run", fix="`waterclock run` makes what is due"
+        "E412", "there is no ledger yet", why="nothing has run", fix="`waterclock run` makes the due batches"
     )
 
 
@@ -233,9 +233,11 @@ def select_tables(
             raise WaterclockError(
                 error.code,
                 error.what,
-                why="it is a table, where labels of the tables before it are written",
-                fix=f"write several tables as one argument, in quotes: '{both}'; labels stand behind all of them, or "
-                f"behind a table's @: {found.tables[-1]}@2013-01-05",
+                why="it is a table, at the place of the labels of the tables before it",
+                fix=(
+                    f"write several tables as one argument, in quotes: '{both}'; write labels after all of them, "
+                    f"or after a table's @: {found.tables[-1]}@2013-01-05"
+                ),
             ) from None
         raise
     if common is None:
@@ -270,7 +272,7 @@ def one_table(flow: Flow, text: str) -> tuple[str, Labels | None]:
     if len(found.tables) != 1:
         raise WaterclockError(
             "E515",
-            f"{text} means {len(found.tables)} tables, and one is asked for",
+            f"{text} matches {len(found.tables)} tables, and the command takes one",
             why=f"they are {', '.join(found.tables[:5])}{', …' if len(found.tables) > 5 else ''}",
             fix=f"name one of them, such as {found.tables[0]}",
         )

@@ -24,8 +24,8 @@ def tables_meant(flow: Flow, texts: list[str] | None, labels: str | None = None)
         name, said = next(iter(found.labels.items()), (found.tables[0], labels)) if found else ("TABLE", labels)
         raise no_pause(
             "a pause is of whole tables",
-            why=f"labels are named: {said}",
-            fix=f"name the table alone; `waterclock skip {name} LABELS` leaves labels out",
+            why=f"labels are given: {said}",
+            fix=f"give only the table; `waterclock skip {name} LABELS` leaves labels out",
         )
     return None if found is None else found.tables
 
@@ -40,7 +40,7 @@ def kept_lines(snapshot: LedgerSnapshot, names: Iterable[str], zone: str) -> lis
     """Return lines noting that requests for paused tables wait until they are resumed. Empty if none is paused."""
     of_all = [] if snapshot.paused is None else [snapshot.paused.words(zone)]
     lines = [*of_all, *paused_by_name(snapshot, names, zone)]
-    return [*lines, "what is asked for is kept, and carried out after `waterclock resume`"] if lines else []
+    return [*lines, "requests are kept, and carried out after `waterclock resume`"] if lines else []
 
 
 def paused_by_name(snapshot: LedgerSnapshot, names: Iterable[str], zone: str) -> list[str]:

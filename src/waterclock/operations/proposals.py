@@ -126,7 +126,7 @@ def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, mo
         wanted = Verb(verb)
     except ValueError:
         raise WaterclockError(
-            "E910", f"{verb!r} is nothing that can be done with batches", fix=did_you_mean(verb, list(Verb))
+            "E910", f"{verb!r} is not an action on batches", fix=did_you_mean(verb, list(Verb))
         ) from None
     asked, following, asking, of_tables = _FOUND[wanted](at, selection, labels, most)
     made = {} if wanted in _MAKES_NOTHING else asked
@@ -263,7 +263,7 @@ def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | Non
             "E413",
             f"{name}@{label_of(done[0].label)} cannot be skipped",
             where=f"{name}@{label_of(done[0].label)}",
-            why="it is done, and its rows are read by others",
+            why="it is done, and other tables may have read its rows",
             fix="recompute makes it again",
         )
     freed = find_blocked_batches(plan_of_readers(at, [name]), {name: [window.start for window in windows]})

@@ -115,7 +115,7 @@ class QueryProcess:
                 "E731",
                 "the query was stopped",
                 why=f"the process that answers queries ended ({how})",
-                fix="ask again: another one is started",
+                fix="query again: a new process is started",
                 transient=True,
             ) from error
 
@@ -189,7 +189,7 @@ class _Answering:
                     "E731",
                     "the query was stopped",
                     why=f"its answer takes {len(data) // 1024**2} MiB, and the pages take {_MOST_SENT // 1024**2}",
-                    fix="ask for less, or use `waterclock query`",
+                    fix="query fewer rows, or use `waterclock query`",
                 )
             )
         self._connection.send_bytes(data)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import Sealing, Setting, Waiting
 from waterclock.connectors.registry import connector
 from waterclock.flow.declarations import Secret
-from waterclock.operations.json import instant_text
 from waterclock.operations.words import bytes_words, count_words
 
 if TYPE_CHECKING:
@@ -36,14 +35,6 @@ def find_waiting_files(at: OpenedProject, names: Collection[str]) -> dict[str, W
             if waiting.files:
                 found[name] = waiting
     return found
-
-
-def received_json(found: Mapping[str, Waiting]) -> dict[str, Any]:
-    """Return the waiting files for scripts."""
-    return {
-        name: {"files": it.files, "bytes": it.size, "since": instant_text(it.since), "is_open": it.is_open}
-        for name, it in found.items()
-    }
 
 
 def received_lines(found: Mapping[str, Waiting]) -> list[str]:

@@ -25,10 +25,10 @@ def labels_set_aside(at: OpenedProject, selection: str, labels: str | None) -> F
         name = next(iter(by_table))
         raise WaterclockError(
             "E441",
-            f"no rows of {name} are set aside there",
+            f"no rows of {name} are quarantined there",
             where=name,
             why=_where_there_are(aside.get(name, {})),
-            fix=f"waterclock query 'SELECT * FROM {name}_quarantine' shows what is",
+            fix=f"waterclock query 'SELECT * FROM {name}_quarantine' shows the quarantined rows",
         )
     return {
         name: tuple(
@@ -42,6 +42,6 @@ def labels_set_aside(at: OpenedProject, selection: str, labels: str | None) -> F
 
 def _where_there_are(aside: dict[datetime, tuple[int, str]]) -> str:
     if not aside:
-        return "no row of it was set aside"
+        return "no row of it was quarantined"
     labels = ", ".join(label_of(label) for label in [*aside][:3])
     return f"there are rows of {labels}{' and others' if len(aside) > 3 else ''}"

@@ -41,8 +41,8 @@ def hidden_lines(at: OpenedProject, found: Found) -> list[str]:
         shown = table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
         if hidden := sum(label < shown for label in labels):
             count = count_words(hidden, "label")
-            said = f"RETAIN {table.retain} of {name} shows nobody what is before {label_of(shown)}"
-            lines.append(f"{said}: {count} of these, which batches alone may still read")
+            said = f"RETAIN {table.retain} of {name} hides labels before {label_of(shown)}"
+            lines.append(f"{said}: {count} of these, which only batches may still read")
     return lines
 
 
@@ -104,8 +104,8 @@ def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, mos
         raise WaterclockError(
             "E519",
             f"nothing of {selection} is collected",
-            why="recollect asks a source again, and these tables are made from others",
-            fix="recompute makes them again from what they read",
+            why="recollect reads a source again, and these tables are made from other tables",
+            fix="`waterclock recompute` makes them again from their inputs",
         )
     for name, of_table in sources.items():
         _refuse_unaskable(at, at.flow.tables[name], of_table)
@@ -147,8 +147,8 @@ def _span(at: OpenedProject, table: Table, labels: Labels | None, start: datetim
             "E518",
             f"{table.name}@{label_of(low)} cannot be made again",
             where=f"{table.name}@{label_of(low)}",
-            why=f"RETAIN has dropped what it holds before {label_of(dropped)}",
-            fix=f"begin at {label_of(dropped)}",
+            why=f"RETAIN has dropped its labels before {label_of(dropped)}",
+            fix=f"start at {label_of(dropped)}",
         )
     return low, high
 
@@ -163,7 +163,7 @@ def _refuse_unaskable(at: OpenedProject, table: Table, labels: tuple[datetime, .
             "E519",
             f"{table.name} cannot be collected again",
             where=where,
-            why="it takes what arrives, and what has arrived does not arrive again",
+            why="it takes arriving items, and an item does not arrive again",
             fix=f"recompute reads its archived items once more; or leave it out: … except {table.name}",
         )
     if batching is Batching.CHANGES:
@@ -171,9 +171,11 @@ def _refuse_unaskable(at: OpenedProject, table: Table, labels: tuple[datetime, .
             "E519",
             f"{table.name} cannot be collected again",
             where=where,
-            why="it takes changes, and its source keeps none that was taken",
-            fix="recompute goes by the changes that were kept; OPTIONS (snapshot '…') with a new text takes the table "
-            f"whole with the next batch; or leave it out: … except {table.name}",
+            why="it takes changes, and its source does not keep changes that were taken",
+            fix=(
+                "recompute uses the stored changes; OPTIONS (snapshot '…') with a new text takes a new snapshot "
+                f"with the next batch; or leave it out: … except {table.name}"
+            ),
         )
     newest = table.cadence.previous(table.cadence.last_due(at.now))
     if labels != (newest,):
@@ -181,6 +183,6 @@ def _refuse_unaskable(at: OpenedProject, table: Table, labels: tuple[datetime, .
             "E519",
             f"{table.name} cannot be collected again for the past",
             where=where,
-            why="its source can only say what it holds now, which is the snapshot of the newest label",
+            why="its source has only its current rows, which are the snapshot of the newest label",
             fix=f"recollect {table.name}@{label_of(newest)}; or leave it out: … except {table.name}",
         )

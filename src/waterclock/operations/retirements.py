@@ -58,7 +58,7 @@ def _of(
     if readers:
         yield WaterclockError(
             "E451",
-            f"{column.name} of {table.name} cannot end on {ends.day}: it is read",
-            why=f"by {', '.join(map(str, readers))}; until none reads it, it lives on",
-            fix=f"have them read {ends.made_as or 'something else'}, or move the day",
+            f"{column.name} of {table.name} cannot retire on {ends.day}: it is read",
+            why=f"by {', '.join(map(str, readers))}; it stays until no query reads it",
+            fix=f"change them to read {ends.made_as or 'another column'}, or move the day",
         )

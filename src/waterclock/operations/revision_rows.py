@@ -137,7 +137,7 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
             "the rows of a revision cannot be read",
             where=f"{manifest.table}@{label_of(manifest.label)}",
             why=f"a file of claim {manifest.claim} is gone or damaged: {error}",
-            fix="`waterclock audit` tells of its other revisions",
+            fix="`waterclock audit` lists its other revisions",
         ) from error
     if not parts:
         return (), []

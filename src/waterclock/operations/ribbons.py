@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 
-from waterclock.batches.audit_trail import Settled
 from waterclock.flow.declarations import Table
 from waterclock.operations.grid import GridCell, bounds, by_schema, cell_of
 from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_grid import states_in_spans
 from waterclock.operations.states import State
-from waterclock.planner.label_states import StatesIn, count_states
+from waterclock.planner.label_states import StatesIn
 from waterclock.planner.plan import Batch, Status
 from waterclock.timelabel.cadence import Cadence
 
@@ -80,17 +80,7 @@ def ribbons(at: OpenedProject, tables: Sequence[Table], axis: Axis, batches: Seq
         return ()
     spans = {cadence: _Spans.of(axis, cadence) for cadence in {table.cadence for table in tables}}
     edges = {table.name: spans[table.cadence].edges for table in tables}
-    settled, warned = Settled(), {}
-    if at.ledger is not None:
-        wide = min(each[0] for each in edges.values()), max(each[-1] for each in edges.values())
-        settled, warned = (
-            at.ledger.past.settled_labels(list(edges), *wide),
-            at.ledger.past.row_warnings(list(edges), *wide),
-        )
-    apart: dict[str, list[datetime]] = {}
-    for name, label in warned:
-        apart.setdefault(name, []).append(label)
-    states = count_states(at.planner, at.snapshot, at.now, settled, edges, apart=apart)
+    states, warned = states_in_spans(at, edges)
     causes = causes_of(batches)
     return tuple(
         Ribbon(

@@ -7,9 +7,7 @@ from typing import Any
 
 from waterclock.batches.schemas import SchemaVersion, Side, changes_of
 from waterclock.flow.schema_changes import SchemaChange
-from waterclock.operations.json import instant_text
 from waterclock.operations.words import count_words
-from waterclock.timelabel.label import label_of
 
 OF_SIDE = {Side.SOURCE: "its source's columns", Side.TABLE: "its own columns"}
 
@@ -49,18 +47,20 @@ def batch_words(versions: Sequence[SchemaVersion], claim: int) -> list[str]:
 
 def versions_json(versions: Sequence[SchemaVersion]) -> list[dict[str, Any]]:
     """Return all versions for scripts, those of the source first, oldest first."""
+    from waterclock.answers.tables import ColumnsVersion
+
     return [
-        {
-            "of": str(side),
-            "version": version.number,
-            "label": label_of(version.label),
-            "claim": version.claim,
-            "at": instant_text(version.at),
-            "columns": dict(version.columns),
-            "new": dict(change.new) if change else {},
-            "gone": dict(change.gone) if change else {},
-            "changed": {name: list(kinds) for name, kinds in change.changed.items()} if change else {},
-        }
+        ColumnsVersion.build(
+            of=str(side),
+            version=version.number,
+            label=version.label,
+            claim=version.claim,
+            at=version.at,
+            columns=version.columns,
+            new=change.new if change else {},
+            gone=change.gone if change else {},
+            changed=change.changed if change else {},
+        ).to_json()
         for side in Side
         for version, change in list_schema_changes(versions, side)
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -18,23 +18,21 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.watching import LabelRows
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.usual import LEAST_SEASONS, SATURDAY
 from waterclock.operations.words import count_words, local_range
 from waterclock.timelabel.cadence import Cadence
-from waterclock.timelabel.label import label_of
 from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
-    from waterclock.ledger.ledger import PastSection
+    from waterclock.ledger.past import PastSection
     from waterclock.operations.opening import OpenedProject
 
 MOST = 1500
 """The number of a table's newest labels in its history: two weeks of quarters of an hour, two months of hours."""
 LEAST = 10  # the minimum of labels with rows in a history
 _SEASONS = 3  # the minimum of days in each slot
-_SEASON = timedelta(days=14)
 _OUTAGE = 3  # labels in a row, from which a past silence may be an outage
-_SATURDAY = 5
 _SURPRISE = 0.02  # the highest probability of an empty stretch by chance that is reported
 
 Slot = Callable[[datetime], Hashable]
@@ -57,13 +55,9 @@ class Silence:
 
     def to_json(self) -> dict[str, Any]:
         """Return the silence for scripts."""
-        return {
-            "table": self.table,
-            "since": label_of(self.since),
-            "labels": self.labels,
-            "expected": self.expected,
-            "rows_to": label_of(self.rows_to),
-        }
+        from waterclock.answers.watching import CollectSilence
+
+        return CollectSilence.model_validate(self).to_json()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +66,6 @@ class Silent:
 
     flow: Flow
     found: tuple[Silence, ...] = ()
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the silences for scripts."""
-        return [silence.to_json() for silence in self.found]
 
 
 NO_SILENCE = Silent(Flow(project="", tables={}))
@@ -126,7 +116,7 @@ def _is_enough(cadence: Cadence, history: Sequence[LabelRows]) -> bool:
     if not history or sum(1 for each in history if each.rows) < LEAST:
         return False
     has_weeks = cadence.period.unit in {TimeUnit.MINUTE, TimeUnit.DAY}
-    return not has_weeks or history[-1].label - history[0].label >= _SEASON
+    return not has_weeks or history[-1].label - history[0].label >= LEAST_SEASONS
 
 
 def _usual_run(known: Sequence[bool]) -> int:
@@ -165,7 +155,7 @@ def _slots(cadence: Cadence) -> tuple[Slot, ...]:
         return ()
     return (
         lambda at: (at.weekday(), at.hour),
-        lambda at: (at.weekday() >= _SATURDAY, at.hour),
+        lambda at: (at.weekday() >= SATURDAY, at.hour),
         lambda at: at.hour,
     )
 
@@ -175,4 +165,7 @@ def silence_words(silence: Silence, flow: Flow) -> str:
     table = flow.tables[silence.table]
     source = "" if table.source is None else f" from {table.source.unit.connection}"
     spans = local_range(silence.since, silence.last, table.cadence)
-    return f"nothing came{source} for {spans} ({count_words(silence.labels, 'label')}), where something usually does"
+    return (
+        f"no rows arrived{source} for {spans} ({count_words(silence.labels, 'label')}), although rows usually "
+        "arrive then"
+    )

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
-from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.planner.plan import Batch, Plan, Status
 from waterclock.timelabel.label import label_of
@@ -24,10 +22,6 @@ class SourceWait:
     def words(self) -> str:
         """Return a line for people."""
         return f"{self.table}@{self.label} waits for its source, as a run found at {self.at:%Y-%m-%d %H:%MZ}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the wait for scripts."""
-        return {"table": self.table, "label": self.label, "at": instant_text(self.at)}
 
 
 def source_waits(at: OpenedProject, plan: Plan) -> list[SourceWait]:

@@ -61,7 +61,7 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
         waits = (
             f"{count_words(due, 'batch', 'batches')} {'is' if due == 1 else 'are'} due" if due else "nothing is due yet"
         )
-        next_step = (VerdictPart("`waterclock run` makes what is due."),) if due else ()
+        next_step = (VerdictPart("`waterclock run` makes the due batches."),) if due else ()
         return Verdict((VerdictPart(f"Nothing was made yet: {waits}."),), (*next_step, *pauses))
     late = [name for name in names if found[name].late is not None or found[name].gaps]
     if late:

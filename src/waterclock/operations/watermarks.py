@@ -12,12 +12,11 @@ from waterclock.batches.audit_trail import Counted
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.measures import Measured, read_measured_values
 from waterclock.flow.watermarks import REACHED, SLOWEST, SLOWEST_AT, mark_of
-from waterclock.operations.json import instant_text
 from waterclock.operations.words import instant_words, span_words
 from waterclock.timelabel.cadence import Cadence
 
 if TYPE_CHECKING:
-    from waterclock.ledger.ledger import PastSection
+    from waterclock.ledger.past import PastSection
 
 MOST = 10
 """The number of a mark's newest labels from which the pace of the watermark is computed."""
@@ -50,21 +49,19 @@ class Reached:
 
     def to_json(self) -> dict[str, Any]:
         """Return the values for scripts, the span in seconds."""
-        return {
-            "watermark": instant_text(self.watermark),
-            "slowest": json.loads(self.slowest) if self.slowest else None,
-            "behind": None if self.behind is None else self.behind.total_seconds(),
-        }
+        from waterclock.answers.watching import WatermarkProgress
+
+        return WatermarkProgress.model_validate(self).to_json()
 
 
 def reached_words(table: Table, found: Reached, per: Sequence[str]) -> str:
     """Describe how far a table has come: `has come to 2026-11-20 08:00Z by at, device 7 is 3 h behind`."""
     if found.watermark is None or found.behind is None:
-        return "has brought no row with a time yet"
+        return "has no row with a time yet"
     said = json.loads(found.slowest) if found.slowest else {}
     part = ", ".join(f"{name} {said.get(name, 'NULL')}" for name in per)
     slow = f": {part} is {span_words(found.behind)} behind" if part else f", {span_words(found.behind)} behind"
-    return f"has come to {instant_words(found.watermark, table.cadence.zone)}{slow}"
+    return f"has reached {instant_words(found.watermark, table.cadence.zone)}{slow}"
 
 
 def parse_watermarks(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached, ...]:

@@ -34,13 +34,13 @@ def no_request_error(at: OpenedProject, selection: str, labels: str | None) -> W
     found, _ = select_tables(at.flow, [selection], labels)
     everything = {name: find_withdrawable_labels(at.snapshot.of(name)) for name in at.flow.order}
     there = [f"{name}@{label_of(label)}" for name, of_table in everything.items() for label in sorted(of_table)]
-    why = "nobody asked for a batch there, or it is made already"
+    why = "no batch is requested there, or it is made already"
     if any(_list_claimed_labels(at.snapshot.of(name)) & _list_requests(at.snapshot.of(name)) for name in found.tables):
-        why = "a runner makes what was asked for there"
+        why = "a runner is making the requested batch"
     elif not there:
-        why = "no batch of the project is asked for"
+        why = "no batch of the project is requested"
     more = f" and {count_words(len(there) - _MOST_NAMED, 'other')}" if len(there) > _MOST_NAMED else ""
-    fix = f"asked for: {', '.join(there[:_MOST_NAMED])}{more}" if there else None
+    fix = f"requested: {', '.join(there[:_MOST_NAMED])}{more}" if there else None
     where = f"{selection} {labels}" if labels else selection
     return refusals.nothing_to_withdraw(where, why=why, fix=fix)
 

@@ -58,7 +58,7 @@ def unknown_windows_error(
         f"{name} had no state as of {label_of(tick)} that was known by {local_text(known_at, zone)}",
         where=f"{name}@{window.label}",
         why=f"that batch was not made by then; {made}",
-        fix="ask as known at a later time, or as of an earlier tick",
+        fix="query as known at a later time, or as of an earlier tick",
     )
 
 
@@ -74,12 +74,16 @@ def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, 
     batch = f"{first.table}@{label_of(first.label)}"
     return WaterclockError(
         "E523",
-        f"what is asked as of {label_of(tick)} never agreed",
+        f"the queried tables never agreed as of {label_of(tick)}",
         where=batch,
-        why=f"{batch} was made of what {first.read.table} held before it was restated; "
-        f"before that, {name}@{window.label} was not made",
-        fix=f"`waterclock recompute {first.table} {label_of(first.label)}` makes it again, --make before it answers; "
-        f"`waterclock audit {batch}` shows what keeps it from following",
+        why=(
+            f"{batch} was made from {first.read.table} before its restatement; before that, {name}@{window.label} "
+            "was not made"
+        ),
+        fix=(
+            f"`waterclock recompute {first.table} {label_of(first.label)}` makes it again, --make before it "
+            f"answers; `waterclock audit {batch}` shows why it was not made again"
+        ),
     )
 
 
@@ -92,7 +96,7 @@ def _dropped_windows_error(
         f"{node.table.name} has no state as of {label_of(tick)} any more",
         where=f"{node.table.name}@{window.label}",
         why=f"RETAIN has dropped all labels before {label_of(dropped)}",
-        fix="ask as of a later tick" + _or_partial(node, is_partial=is_partial),
+        fix="query as of a later tick" + _or_partial(node, is_partial=is_partial),
     )
 
 
@@ -101,19 +105,19 @@ def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tup
     name, cadence, label = node.table.name, node.table.cadence, label_of(window.start)
     due, trouble = window.end + cadence.delay, facts.troubles.get(window.start)
     if due > now:
-        return f"that batch is not due before {local_text(due, cadence.zone)}", "ask as of an earlier tick"
+        return f"that batch is not due before {local_text(due, cadence.zone)}", "query as of an earlier tick"
     if any(window.start in claim.labels for claim in facts.open_claims):
-        return "that batch is being made", "ask again when it is done, or as of another tick"
+        return "that batch is being made", "query again when it is done, or as of another tick"
     if trouble is not None:
-        how = "was held back by a rule" if trouble.status is BatchStatus.HELD else "failed"
+        how = "was held by a rule" if trouble.status is BatchStatus.HELD else "failed"
         return (
             f"that batch {how}: {next(iter(trouble.error.splitlines()), '')}",
-            f"`waterclock retry {name} {label}` tries it again, `waterclock audit {name}@{label}` tells more",
+            f"`waterclock retry {name} {label}` tries it again, `waterclock audit {name}@{label}` shows more",
         )
-    nobody = "; a state that nobody reads is not needed" if node.is_made_if_needed else ""
+    nobody = "; a state without readers is not needed" if node.is_made_if_needed else ""
     return (
         f"that batch is not made{nobody}",
-        f"`waterclock backfill {name} {label}` makes it, --make before it answers; or ask as of another tick",
+        f"`waterclock backfill {name} {label}` makes it, --make before it answers; or query as of another tick",
     )
 
 

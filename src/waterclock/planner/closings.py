@@ -225,7 +225,7 @@ def open_words(books: Books, window: Window) -> str:
     if closes is None:
         raise AssertionError(f"{books.table.name} closes no books")
     zone, last = books.table.cadence.zone, books.last(window)
-    looked = "not looked at yet" if closing.looked is None else f"looked at up to {local_text(closing.looked, zone)}"
+    looked = "not checked yet" if closing.looked is None else f"checked up to {local_text(closing.looked, zone)}"
     behind = f"; furthest behind: {part_words(closing.behind)}" if closing.behind else ""
     at_last = "" if last is None else f"; closes at {local_text(last, zone)} at the latest"
     return f"open, {looked}: waits for {closes.text}{behind}{at_last}"
@@ -284,12 +284,12 @@ def by_hand(books: Books, window: Window) -> datetime:
     closing = books.past.closings.get(window.start)
     if books.past.covered.covers_instant(window.start) or (closing is not None and closing.tick is not None):
         has_late = bool(late_tables(books.flow, table.name))
-        fix = f"`waterclock recompute {where}` takes in what came too late for it" if has_late else None
+        fix = f"`waterclock recompute {where}` adds the rows that arrived too late for it" if has_late else None
         raise _not_by_hand(where, f"the books of {where} are closed", "a window is closed once", fix)
     begin, zone = books.starts[table.name], table.cadence.zone
     if window.start < begin:
         first_label = f"{table.name}@{table.cadence.window_of(begin).label}"
-        raise _not_by_hand(where, f"{where} lies before START", f"its first window is {first_label}")
+        raise _not_by_hand(where, f"{where} is before START", f"its first window is {first_label}")
     if window.end > books.now or first is None:
         raise _not_by_hand(where, f"{where} has not ended", f"it can be closed from {local_text(window.end, zone)} on")
     if first.start < window.start:
@@ -300,9 +300,9 @@ def by_hand(books: Books, window: Window) -> datetime:
     if tick is None or tick < books.cadence.ceil(window.end):
         raise _not_by_hand(
             where,
-            f"not all that {where} reads is settled",
-            f"it is closed at a boundary from {local_text(window.end, zone)} on, before which all is",
-            f"`waterclock plan {', '.join(read.table for read in books.open_ended_reads)}` says what is missing",
+            f"not all inputs of {where} are settled",
+            f"it can close at a boundary from {local_text(window.end, zone)} on, once all earlier inputs are settled",
+            f"`waterclock plan {', '.join(read.table for read in books.open_ended_reads)}` shows what is missing",
         )
     before = books.before(window)
     return tick if before is None else max(tick, before)

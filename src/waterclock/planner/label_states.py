@@ -235,10 +235,10 @@ class _Told:
             status = Status.STALE if is_again else batch.status
             return LabelState(label, status, batch.reason, cell, batch.is_outdated)
         if label in self.reported:
-            return LabelState(label, Status.STALE, "what it read has changed; ON RESTATE REPORT", cell)
+            return LabelState(label, Status.STALE, "its inputs have changed; ON RESTATE REPORT", cell)
         if label in self.behind:
             again = f"waterclock recompute {self.table} {label_of(label)}"
-            why = f"what it read was restated since; `{again}` makes it again"
+            why = f"its inputs were restated since; `{again}` makes it again"
             return LabelState(label, Status.BEHIND, why, cell)
         if label in self.partial or (cell is not None and cell.status is not None and not self._is_given_up(cell)):
             return self._as_stored(label, cell)
@@ -256,8 +256,8 @@ class _Told:
         if status not in _TROUBLE:
             return LabelState(cell.label, _STORED[status], "", cell)
         if cell.current_claim is None:
-            return LabelState(cell.label, Status.NOT_NEEDED, f"{cell.status}, and not needed any more", cell)
-        why = "an attempt to make it again failed, and is not needed any more: its rows stand"
+            return LabelState(cell.label, Status.NOT_NEEDED, f"{cell.status}, and no longer needed", cell)
+        why = "an attempt to make it again failed, and is no longer needed: its rows are valid"
         return LabelState(cell.label, Status.DONE, why, cell)
 
     def _is_given_up(self, cell: Cell) -> bool:

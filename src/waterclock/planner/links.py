@@ -91,14 +91,14 @@ def _gap(link: LinkFacts, window: Window) -> Cause:
     if past.paused is not None and link.cadence is not None:
         return Cause(link.upstream, window, Status.PAUSED, _describe_pause(past.paused, link.cadence.zone))
     if link.is_dropped:
-        return Cause(link.upstream, window, Status.WAITING, "which its project declares no more")
+        return Cause(link.upstream, window, Status.WAITING, "which its project no longer declares")
     if any(window.start in claim.labels for claim in past.open_claims):
         detail = "which is being made there"
     elif past.covered.covers_instant(window.start):
         detail = "which is to be made again there"
     elif link.mode is Mode.REPLACE and any(low > window.start for low, _ in past.covered):
         name = link.upstream.partition(".")[2]
-        detail = f"which nobody there needed: `waterclock backfill {name}@{window.label}` in its project makes it"
+        detail = f"which no table there needed: `waterclock backfill {name}@{window.label}` in its project makes it"
     else:
         detail = "which is not made there yet"
     return Cause(link.upstream, window, Status.WAITING, f"{detail}{_circle(link)}")
@@ -112,8 +112,8 @@ def _circle(link: LinkFacts) -> str:
     if not link.circle:
         return ""
     return (
-        f"; it waits for {link.circle} in turn: the two projects wait for each other until one of both is"
-        " declared without the other"
+        f"; it waits for {link.circle} in turn: the two projects wait for each other until one of them stops "
+        "reading the other"
     )
 
 
@@ -141,5 +141,5 @@ def misfit(table: Table, link: LinkFacts) -> tuple[str, str] | None:
     if link.cadence is None or not is_by_label(table) or fits(table.cadence, link.cadence):
         return None
     nearest = nearest_fitting_cadence(table.cadence, link.cadence)
-    why = f"{table.name} is cut {table.cadence}, {link.upstream} {link.cadence}: a slice cannot be cut into parts"
+    why = f"{table.name} is cut {table.cadence}, {link.upstream} {link.cadence}: a slice cannot be split"
     return why, f"say {nearest}"

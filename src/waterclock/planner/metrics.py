@@ -41,7 +41,7 @@ def metrics_of(flow: Flow, snapshot: LedgerSnapshot, plan: Plan, now: datetime) 
     due.update((batch.table, str(batch.status)) for batch in plan.batches if (batch.table, str(batch.status)) in due)
     yield Metric("waterclock_due_labels", "Labels that are due and not done, by status", ("table", "status"), due)
     yield Metric(
-        "waterclock_left_out_labels", "Due labels beyond those that one look takes up", ("table",),
+        "waterclock_left_out_labels", "Due labels beyond the limit of one plan", ("table",),
         {(name,): float(plan.left_out.get(name, 0)) for name in flow.tables},
     )  # fmt: skip
     yield Metric(

@@ -71,7 +71,7 @@ def explain_unknown_windows(books: Books, boundary: datetime) -> str | None:
         return None
     begins = books.find_first_boundary(first, is_first=True)
     zone = books.table.cadence.zone
-    return f"waits for a look at the books of {books.table.name}@{first.label} at {local_text(begins, zone)}"
+    return f"waits for a check of the books of {books.table.name}@{first.label} at {local_text(begins, zone)}"
 
 
 def is_forgotten(books: Books, boundary: datetime) -> bool:

@@ -16,7 +16,8 @@ from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.links import within_link
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
-from waterclock.planner.readiness import Facts, Judge
+from waterclock.planner.plan_facts import Facts
+from waterclock.planner.readiness import Judge
 from waterclock.planner.readiness_bounds import no_longer_waiting, within_reach
 from waterclock.planner.request import ALL, PlanRequest
 from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, settle

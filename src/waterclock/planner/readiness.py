@@ -13,16 +13,15 @@ from waterclock.batches.facts import (
     BatchStatus,
     Closing,
     FailedBatch,
-    LedgerSnapshot,
     Missing,
     OpenClaim,
     TableFacts,
     describe_missing_inputs,
 )
 from waterclock.flow.choices import ReadKind
-from waterclock.flow.declarations import Flow, Read
-from waterclock.planner.closings import Books, closed_words, open_words
-from waterclock.planner.graph import FlowGraph, Node, is_circular
+from waterclock.flow.declarations import Read
+from waterclock.planner.closings import closed_words, open_words
+from waterclock.planner.graph import Node, is_circular
 from waterclock.planner.links import is_expired, waits_for
 from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
@@ -36,10 +35,11 @@ from waterclock.planner.plan import (
     OpenWindow,
     Status,
 )
+from waterclock.planner.plan_facts import Facts
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.reads import bind
-from waterclock.planner.settlement import Settlement, find_awaited_inputs, is_dropped
-from waterclock.planner.to_do import ToDo, find_snapshot_start
+from waterclock.planner.settlement import find_awaited_inputs, is_dropped
+from waterclock.planner.to_do import find_snapshot_start
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
@@ -49,36 +49,6 @@ from waterclock.timelabel.zone import local_text
 _FAR = 50
 # How many windows back to search for an older state that can be made while the newest is blocked.
 _MOST_BACK = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """All data that one plan is made from.
-
-    `clock` is the ledger's real clock, which decides when retries are due. `absent` has labels whose data is not yet at
-    their sources.
-    """
-
-    flow: Flow
-    graph: FlowGraph
-    snapshot: LedgerSnapshot
-    now: datetime
-    clock: datetime
-    starts: Mapping[str, datetime]
-    settlement: Settlement
-    to_do: Mapping[str, ToDo]
-    selected: frozenset[str]
-    absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
-
-    def books(self, node: Node) -> Books:
-        """Return the closing state of a table's windows."""
-        name = node.table.name
-        past, missing = self.snapshot.of(name), self.to_do[name].missing
-        return Books(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
-
-    def books_beside(self, node: Node) -> Books:
-        """Return the closing state of the table whose open windows this table has."""
-        return self.books(self.graph.nodes[node.table.open_of or node.table.name])
 
 
 @dataclass(slots=True)
@@ -121,7 +91,7 @@ class Judge:
         reads, causes = self._bind_reads(node, window, past)
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), self.facts.snapshot)
         if dropped is not None:
-            reason = f"RETAIN of {dropped} has dropped what it reads"
+            reason = f"RETAIN of {dropped} has dropped its inputs"
             return self._build_batch(node, window, past, Status.EXPIRED, reason, reads)
         missing: tuple[Missing, ...] = ()
         if causes:
@@ -179,9 +149,7 @@ class Judge:
         reads = bind(node.table, window, facts.flow, facts.starts, reads=books.open_ended_reads, closing=ahead)
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), facts.snapshot)
         if dropped is not None:
-            return self._build_batch(
-                node, window, past, Status.EXPIRED, f"RETAIN of {dropped} has dropped what it reads"
-            )
+            return self._build_batch(node, window, past, Status.EXPIRED, f"RETAIN of {dropped} has dropped its inputs")
         causes = tuple(cause for read in reads if (cause := self._gap(read)))
         if any(cause.status in STOPS for cause in causes):
             return self._build_stopped_batch(node, window, past, reads, causes)
@@ -270,7 +238,7 @@ class Judge:
             is_closed = node.table.closes is not None and closing is not None and closing.tick is not None
             return f"{due}, {closed_words(closing, node.table.cadence.zone)}" if closing and is_closed else due
         if label not in past.requested and (lacks := find_awaited_inputs(node, self.facts.snapshot).get(label)):
-            return f"what it was made {describe_missing_inputs(lacks)}, has come"
+            return f"made {describe_missing_inputs(lacks)}, which has arrived"
         changed = {fact.table for fact in past.suspects.get(label, ()) if fact.recorded != fact.current}
         return (
             f"stale: {', '.join(sorted(changed))} changed since"
@@ -284,7 +252,7 @@ class Judge:
         if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP, RELEASE}:
             return None
         if is_expired(node.table, link, window):
-            reason = f"RETAIN of {link.upstream} has dropped what it reads"
+            reason = f"RETAIN of {link.upstream} has dropped its inputs"
             return self._build_batch(node, window, past, Status.EXPIRED, reason)
         cause = waits_for(node.table, link, window)
         return None if cause is None else self._build_stopped_batch(node, window, past, (), (cause,))
@@ -298,7 +266,7 @@ class Judge:
         trouble = past.troubles.get(window.start)
         if trouble is not None and not _is_due_again(trouble, self.facts.clock):
             status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
-            since = "; what it had read has changed since" if trouble.is_outdated else ""
+            since = "; its inputs have changed since" if trouble.is_outdated else ""
             return status, _first_line(trouble.error) + since
         if pause := self.facts.snapshot.pause_of(node.table.name):
             return Status.PAUSED, pause.words(node.table.cadence.zone)

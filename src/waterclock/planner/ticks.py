@@ -82,8 +82,8 @@ class Ticks:
             "E523",
             "there is no tick at which all of it is settled",
             where=f"{name}@{label_of(self.graph.nodes[name].table.cadence.floor(first))}" if name else None,
-            why=f"asked of {', '.join(sorted(tables))}",
-            fix="`waterclock status` shows what is not done; --as-of TICK asks for a tick of your own",
+            why=f"queried: {', '.join(sorted(tables))}",
+            fix="`waterclock status` shows the missing batches; --as-of TICK chooses another tick",
         )
 
     def latest_known(
@@ -126,9 +126,9 @@ class Ticks:
         if tick > self.now:
             raise WaterclockError(
                 "E521",
-                f"{label_of(tick)} lies in the future",
+                f"{label_of(tick)} is in the future",
                 why=f"it is {self.now:%Y-%m-%d %H:%MZ}",
-                fix="--as-of latest gives the newest tick that is settled",
+                fix="--as-of latest uses the newest settled tick",
             )
         found = {name: self._find_missing_of_table(self.graph.nodes[name], tick) for name in tables}
         return {name: gaps for name, gaps in found.items() if gaps}
@@ -144,7 +144,7 @@ class Ticks:
                 f"{table.name} begins after {label_of(tick)}",
                 where=f"{table.name}@{label_of(tick)}",
                 why=f"its first window starts {local_text(start, zone)}",
-                fix=f"ask as of {label_of(table.cadence.next(start))} or later",
+                fix=f"query as of {label_of(table.cadence.next(start))} or later",
             )
         return self.find_dropped_windows(table.name, low, high) | self.snapshot.of(table.name).covered.gaps(low, high)
 

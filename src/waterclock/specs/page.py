@@ -33,7 +33,7 @@ def page_of(outcome: SpecOutcome, *, made: datetime | None = None) -> str:
     """Return the living document of an outcome. `made` is its time, by default now."""
     at = made or datetime.now(UTC)
     style = files("waterclock.specs").joinpath("page.css").read_text(encoding="utf-8")
-    title = f"{outcome.project}: what it must do"
+    title = f"{outcome.project}: specification"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -229,7 +229,7 @@ def _code(code: tuple[DeclaredRule, ...]) -> str:
         f'<p class="quiet">{escape(each.place)}</p>\n<pre><code>{escape(each.text)}</code></pre>'
         for each in code
     ]
-    intro = "<p>The declarations that the examples ran, as they stand in the project.</p>"
+    intro = "<p>The declarations that the examples ran, as they are in the project.</p>"
     inner = "\n".join(parts)
     return f'<section aria-labelledby="code">\n<h2 id="code">The code</h2>\n{intro}\n{inner}\n</section>\n'
 

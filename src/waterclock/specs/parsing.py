@@ -107,14 +107,14 @@ class _Written:
                     node, "no examples", "write Examples: and a table below it, its names in <these>"
                 )
             elif fix := suggest_keyword(lines):
-                yield self._empty_scenario_error(node, "a line above its steps that looks like one", fix)
+                yield self._empty_scenario_error(node, "a line above its steps that resembles a step", fix)
 
     def _empty_scenario_error(self, node: Mapping[str, Any], what: str, fix: str) -> WaterclockError:
         return WaterclockError(
             "E350",
             f"this scenario has {what}",
             where=str(self._place(node["location"])),
-            why=f"it is {node['name']!r}; what stands above its first step describes it and is not run",
+            why=f"it is {node['name']!r}; text above the first step is a description and is not run",
             fix=fix,
         )
 

@@ -89,7 +89,7 @@ class _StepReader:
                 f"{name} is a destination, not a table",
                 where=where,
                 why="a specification publishes nothing",
-                fix=f"name {tables[name].reads[0].table}, which is what is published there",
+                fix=f"name {tables[name].reads[0].table}, which is published there",
             )
         return tables[name]
 
@@ -124,8 +124,8 @@ class _StepReader:
         if action.table.kind is Kind.TRANSFORM and name in {run.table.name for run in self.runs} and name in ran:
             self._refuse(
                 action.meaning.step,
-                f"{name} has run, so what it holds is not to be given any more",
-                f"give what {name} reads; what it held before stands above its first run",
+                f"{name} has run, so its rows cannot be given any more",
+                f"give the inputs of {name}; give its earlier rows above its first run",
             )
 
     def _check_run(self, action: ScriptRun, given: set[str]) -> None:

@@ -23,13 +23,13 @@ def unreadable(error: Any, text: str, file: str) -> WaterclockError:
     lines = text.splitlines()
     words = lines[line - 1].split() if 0 < line <= len(lines) else []
     if "inconsistent cell count" in said:
-        what, fix = "the lines of this table have not the same number of cells", "write NULL where there is no value"
+        what, fix = "the lines of this table have different numbers of cells", "write NULL where there is no value"
     elif "unexpected end of file" in said:
         what, fix = "the file ends too early", "a feature has scenarios, and a scenario steps"
     else:
         what = f"{' '.join(words)[:60]!r} is not expected here"
         near = did_you_mean(words[0], _KEYWORDS) if words else None
-        fix = near or "a line begins with Given, When, Then, And, a | of a table, or Scenario:"
+        fix = near or "a line starts with Given, When, Then, And, a | of a table, or Scenario:"
     return WaterclockError(
         "E350",
         what,

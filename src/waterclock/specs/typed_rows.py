@@ -111,7 +111,7 @@ def _said_types(grid: ExampleTable, table: Table, errors: list[WaterclockError])
             )
         elif said and not (is_plain(type_name) or _NESTED.fullmatch(type_name)):
             near = did_you_mean(said["type"].upper(), _TYPES, otherwise=f"types are {', '.join(_TYPES)}")
-            errors.append(WaterclockError("E359", f"{said['type']} is no type", where=str(cell.place), fix=near))
+            errors.append(WaterclockError("E359", f"{said['type']} is not a type", where=str(cell.place), fix=near))
         elif known is None or known.type is None:
             yield (known.name if known else name), type_name
 
@@ -150,7 +150,7 @@ class _ValueReader:
             said = _SAID_TYPE.fullmatch(cell.text)
             name = said["name"] if said else cell.text
             if name.lower() in seen:
-                self._refuse(cell, f"{name} stands twice", "name each column once")
+                self._refuse(cell, f"{name} occurs twice", "name each column once")
             elif name.lower() not in known and not self._may_be_new(name):
                 listed = ", ".join(self.types)
                 self._refuse(

@@ -57,10 +57,10 @@ def value_of(cell: TableCell, column_name: str, type_name: str) -> Any:
         example = _EXAMPLES.get(type_name, "" if is_plain(type_name) else 'JSON, such as [1, 2] or {"a": 1}')
         raise WaterclockError(
             "E355",
-            f"{cell.text!r} is no {type_name.upper()}",
+            f"{cell.text!r} is not a valid {type_name.upper()}",
             where=str(cell.place),
             why=f"the column {column_name} is {type_name.upper()}",
-            fix=(f"write it like {example}; " if example else "") + "no value is an empty cell or NULL",
+            fix=(f"write it like {example}; " if example else "") + "a missing value is empty or NULL",
         ) from None
 
 

@@ -68,11 +68,15 @@ def require_latch(root: str) -> None:
             pass
     except OSError as error:
         raise WaterclockError(
-            "E603", "the storage cannot be written", where=root, why=str(error), fix="permit or free the place"
+            "E603",
+            "the storage cannot be written",
+            where=root,
+            why=str(error),
+            fix=("allow writing there, or free space"),
         ) from error
     try:
         if not put_if_absent(probe, "first") or put_if_absent(probe, "second"):
-            raise _no_latch(root, "a file that exists was created a second time")
+            raise _no_latch(root, "an existing file was created a second time")
     except OSError as error:
         raise _no_latch(root, str(error)) from error
     finally:
@@ -83,8 +87,8 @@ def require_latch(root: str) -> None:
 def _no_latch(root: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E602",
-        "the storage cannot create a file only where it is absent",
+        "the storage cannot create a file only if it does not exist",
         where=root,
         why=f"{why}; without it two runners could both commit one claim",
-        fix="keep the storage on a file system of this machine, or in a store that knows conditional puts",
+        fix="put the storage on a file system of this machine, or in an object store that supports conditional puts",
     )

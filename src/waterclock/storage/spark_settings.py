@@ -69,8 +69,9 @@ def require_log_store(spark: SparkSession, folder: str) -> None:
         "E633",
         "this Spark cannot commit to S3",
         where=folder,
-        why="it was started with a log store of Delta's that looks whether a version is free and writes then: of two "
-        "commits at once one would be lost",
+        why=(
+            "its Delta log store checks for a free version and then writes: of two concurrent commits one would be lost"
+        ),
         fix=f"start it with --conf {LOG_STORE_OF_S3}={LOG_STORE} and the jars that "
         "`python -m waterclock.engine.spark.jars s3` prints",
     )

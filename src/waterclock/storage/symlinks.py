@@ -94,9 +94,9 @@ def require_plain(table: OpenTable) -> None:
         return
     raise WaterclockError(
         "E434",
-        "a list of files cannot tell what the table holds",
+        "a list of files cannot describe the rows of the table",
         where=table.folder,
-        why="it has deletion vectors or mapped columns, which somebody else turned on: its files hold other rows",
+        why="it has deletion vectors or mapped columns, turned on by another writer, so its files contain other rows",
         fix="rewrite it without them (REORG TABLE … APPLY (PURGE), then `waterclock rebuild`), or read it as Delta",
     )
 

@@ -47,7 +47,9 @@ def require_distinct(names: Iterable[str], *, where: str) -> None:
     """Raise E308 for names that are equal or differ only by case."""
     twice = sorted(name for name, times in Counter(name.lower() for name in names).items() if times > 1)
     if twice:
-        raise WaterclockError("E308", f"more than one column {', '.join(twice)}", where=where, fix="rename all but one")
+        raise WaterclockError(
+            "E308", f"more than one column {', '.join(twice)}", where=where, fix=("rename all except one")
+        )
 
 
 def require_comparable(df: DataFrame, names: Iterable[str], *, where: str) -> None:
@@ -108,7 +110,7 @@ def require_choice(said: str, choices: Sequence[str], *, where: str) -> None:
     if said not in choices:
         raise WaterclockError(
             "E310",
-            f"unknown choice {said!r}",
+            f"unknown value {said!r}",
             where=where,
             fix=did_you_mean(said, choices, otherwise=f"one of {', '.join(choices)}"),
         )

@@ -42,8 +42,8 @@ def instant(df: DataFrame, name: str, zone: str | None, *, where: str) -> Column
             "E302",
             f"{name} is of type {kind.simpleString()}, which is no instant",
             where=where,
-            why="times are compared as instants, and the session's zone is nobody's decision",
-            fix=f"make {name} a TIMESTAMP before, or say zone='Europe/Berlin', or whichever is meant"
+            why="times are compared as instants, and must not depend on the zone of the Spark session",
+            fix=f"convert {name} to TIMESTAMP before, or pass its zone, such as zone='Europe/Berlin'"
             if isinstance(kind, _WITHOUT_ZONE)
             else f"make {name} a TIMESTAMP before",
         )

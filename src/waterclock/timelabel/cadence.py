@@ -150,10 +150,6 @@ class Cadence:
         except OverflowError:
             raise beyond(f"{self.delay} before {now.isoformat()}") from None
 
-    def due_windows(self, start: datetime, now: datetime) -> Iterator[Window]:
-        """Yield the windows from `start` on that are due at `now`, oldest first."""
-        return self.windows(start, self.last_due(now))
-
     def _grid(self) -> tuple[timedelta, datetime] | None:
         """Return step and anchor if all windows are equally long in UTC, else None."""
         unit = self.period.unit

@@ -52,7 +52,7 @@ class _CronCompiler:
             return self._weekly()
         if fields.days is Days.BY_DATE:
             return self._monthly()
-        raise self._refusal("it asks for days of the month and days of the week at once", "EVERY DAY or EVERY WEEK")
+        raise self._refusal("it combines days of the month and days of the week", "EVERY DAY or EVERY WEEK")
 
     def _within_day(self) -> tuple[Period, timedelta]:
         minutes = self.fields.minutes
@@ -65,8 +65,8 @@ class _CronCompiler:
             common = gcd(*(offset - min(shifts) for offset in shifts))
             finer = max(count for count in MINUTE_COUNTS if common % count == 0 and step % count == 0)
             raise self._refusal(
-                f"windows of {Period(TimeUnit.MINUTE, step)} lie on the UTC grid, and the offset of {self.zone} "
-                f"changes by {common} minutes: two of them a year would be shorter or longer",
+                f"windows of {Period(TimeUnit.MINUTE, step)} follow the UTC grid, and the offset of "
+                f"{self.zone} changes by {common} minutes: two of them a year would be shorter or longer",
                 f"EVERY {Period(TimeUnit.MINUTE, finer)}, EVERY DAY, or the same schedule with ZONE 'UTC'",
             )
         return Period(TimeUnit.MINUTE, step), timedelta(minutes=delays.pop())
@@ -96,10 +96,12 @@ class _CronCompiler:
         if months == {2}:
             return self._constant(TimeUnit.YEAR, day, last=28, lead=31)
         if len(months) == 1:
-            raise self._refusal("the year before it has 365 or 366 days, so its delay is no fixed time", "EVERY YEAR")
+            raise self._refusal(
+                "the year before it has 365 or 366 days, so its delay is not a fixed time", "EVERY YEAR"
+            )
         if len(months) == 4:
-            raise self._refusal("it fires in months that do not all begin a quarter", "EVERY QUARTER: '… 1 1,4,7,10 *'")
-        raise self._refusal("the months it fires in are no whole quarters", "EVERY MONTH or EVERY QUARTER")
+            raise self._refusal("it fires in months that do not all start a quarter", "EVERY QUARTER: '… 1 1,4,7,10 *'")
+        raise self._refusal("the months it fires in are not whole quarters", "EVERY MONTH or EVERY QUARTER")
 
     def _constant(self, unit: TimeUnit, day: int, *, last: int, lead: int) -> tuple[Period, timedelta]:
         if day > last:

@@ -129,5 +129,5 @@ def _unreadable(text: str, why: str, expected: str) -> WaterclockError:
         "E104",
         f"cannot read {text!r} as a cron schedule",
         why=why,
-        fix=f"expected {expected}; or say it with EVERY and DELAY",
+        fix=f"expected {expected}; or use EVERY and DELAY",
     )

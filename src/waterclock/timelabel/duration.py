@@ -56,9 +56,9 @@ class Duration:
         if self.unit in _MONTHS:
             raise WaterclockError(
                 "E107",
-                f"{self} has no one length",
-                why="elapsed time is meant here, and months differ in length",
-                fix=f"count days: {self.amount * _MONTHS[self.unit] * 30} DAYS",
+                f"{self} has no fixed length",
+                why="this place needs elapsed time, and months differ in length",
+                fix=f"use days: {self.amount * _MONTHS[self.unit] * 30} DAYS",
             )
         try:
             return timedelta(seconds=self.amount * _SECONDS[self.unit])

@@ -34,7 +34,7 @@ def beyond(what: str) -> WaterclockError:
     """Build the error for an instant outside of years 1 to 9999."""
     return WaterclockError(
         "E106",
-        f"{what} leads beyond the years 1 to 9999",
+        f"{what} is outside the years 1 to 9999",
         why="labels have four digits for the year",
         fix="use an instant nearer to now",
     )

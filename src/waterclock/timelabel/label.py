@@ -36,9 +36,9 @@ def label_of(instant: datetime) -> str:
         whole = t.replace(second=0, microsecond=0)
         raise WaterclockError(
             "E101",
-            f"{t.isoformat()} is no whole minute",
+            f"{t.isoformat()} is not a whole minute",
             why="a label is the UTC start of a window, YYYYMMDDHHmm00, and windows start at whole minutes",
-            fix=f"the minute that holds it is {label_of(whole)}",
+            fix=f"the minute that contains it is {label_of(whole)}",
         )
     return f"{t.year:04d}{t.month:02d}{t.day:02d}{t.hour:02d}{t.minute:02d}00"
 

@@ -161,7 +161,7 @@ def _illegal(text: str, count: int, word: str) -> WaterclockError:
     minutes = count / 60 if word == "SECOND" else count * _MINUTES[word]
     return WaterclockError(
         "E102",
-        f"{text!r} is no window length",
+        f"{text!r} is not a window length",
         why=_RULE,
         fix=f"the nearest: {' or '.join(nearest_periods(minutes, word))}",
     )

@@ -23,7 +23,7 @@ class Window:
                 "E108",
                 f"a window from {self.start.isoformat()} to {self.end.isoformat()} is empty",
                 why="a window is half-open: it ends after it starts",
-                fix="give an end that lies after the start",
+                fix="use an end after the start",
             )
 
     @property

@@ -76,7 +76,7 @@ def date_start(zone: str, ordinal: int) -> datetime:
     if instant.second:
         raise WaterclockError(
             "E105",
-            f"{date.fromordinal(ordinal)} began in {zone} at {instant:%H:%M:%S} UTC: no label can name that instant",
+            f"{date.fromordinal(ordinal)} started in {zone} at {instant:%H:%M:%S} UTC: no label can name that instant",
             why="the zone was off UTC by seconds, and labels are whole minutes",
             fix="start later, when the zone kept whole minutes, or use ZONE 'UTC'",
         )
@@ -139,7 +139,7 @@ def _unknown(name: str) -> WaterclockError:
     near = [by_place] if by_place else abbreviated or nearest(name, zone_names())
     why = "a zone is a name of the tz database, so that its changes of offset are known"
     if abbreviated:
-        why = f"{name} is what clocks show in several places, for part of the year in some; {why}"
+        why = f"{name} is the time on clocks of several places, in some for part of the year; {why}"
     return WaterclockError(
         "E105",
         f"unknown zone {name!r}",

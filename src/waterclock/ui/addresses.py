@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from waterclock.answers import pages as answers
+from waterclock.answers import quality_pages, table_pages
 from waterclock.operations.opening import OpenedProject
-from waterclock.ui import answers, answers_of_quality, answers_of_tables
 from waterclock.ui.page_query import PageQuery, Told
 from waterclock.ui.pages.batch import batch
 from waterclock.ui.pages.batches import batches
@@ -51,9 +52,9 @@ def pages(asker: Asker) -> tuple[At, ...]:
     return (
         At("grid", ("/", "/grid"), grid, "Grid", answers.Grid),
         At("today", ("/today",), today, "Today", answers.Today, ("t",)),
-        At("catalog", ("/catalog",), catalog, "Catalog", answers_of_tables.Catalog, ("t", *_FACETS)),
+        At("catalog", ("/catalog",), catalog, "Catalog", table_pages.Catalog, ("t", *_FACETS)),
         At(
-            "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", answers_of_tables.Table,
+            "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", table_pages.Table,
             ("at", "known", "against", "beside", "differing"),
         ),
         At("batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, ()),
@@ -61,8 +62,8 @@ def pages(asker: Asker) -> tuple[At, ...]:
         At("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, _LINEAGE),
         At("runs", ("/runs",), runs, "Runs", answers.Runs, (), is_of_ledger=False),
         At("run", ("/runs/{run}",), run, "Runs", answers.OneRun, ("against",), is_of_ledger=False),
-        At("quality", ("/quality",), quality, "Quality", answers_of_quality.Quality, ("t",)),
-        At("lag", ("/lag",), lag, "Quality", answers_of_quality.Lag, ("t",)),
+        At("quality", ("/quality",), quality, "Quality", quality_pages.Quality, ("t",)),
+        At("lag", ("/lag",), lag, "Quality", quality_pages.Lag, ("t",)),
         At("errors", ("/errors",), errors, "Errors", answers.AllErrors, ("t",)),
         At("plan", ("/plan",), plan, "Grid", answers.Plan, ("verb", "t", "l"), is_of_ledger=False),
         At(

@@ -157,7 +157,8 @@ def _is_own(request: Request) -> bool:
     if origin is None:
         return request.headers.get("sec-fetch-site") == "same-origin"
     try:
-        return urlsplit(origin).netloc == request.headers.get("host", "") != ""
+        scheme, netloc = urlsplit(origin)[:2]
+        return scheme in {"http", "https"} and netloc == request.headers.get("host", "") != ""
     except ValueError:
         return False
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from waterclock.operations.json import JSON_VERSION
+from waterclock.answers import page_parts, table_pages
+from waterclock.answers import pages as answers
+from waterclock.answers.version import JSON_VERSION
 from waterclock.operations.proposals import Verb
-from waterclock.ui import answers, answers_common, answers_of_tables
 from waterclock.ui.addresses import pages
 from waterclock.ui.pages.table import TABS
 from waterclock.ui.query_queue import Asker
@@ -74,7 +75,7 @@ def describe_api() -> Described:
     """Return the OpenAPI description as a JSON-compatible object."""
     every = pages(Asker())
     (*of_pages, of_tables, of_errors), parts = _schemas(
-        [*(at.tells for at in every), answers_of_tables.Tables, answers_common.Errors]
+        [*(at.tells for at in every), table_pages.Tables, page_parts.Errors]
     )
     wrong, foreign = _describe_responses(_WRONG, _JSON, of_errors), _describe_responses(_FOREIGN, _JSON, of_errors)
     paths = {"/tables.json": {"get": _describe_request("/tables.json", (), _describe_answer(of_tables, parts) | wrong)}}
@@ -93,9 +94,9 @@ def describe_api() -> Described:
 
 def _schemas(tells: Sequence[Any]) -> tuple[list[Described], Described]:
     """Return the schema of each answer, and the shared parts."""
-    asked = [(index, "validation", TypeAdapter(each)) for index, each in enumerate(tells)]
+    asked = [(index, "serialization", TypeAdapter(each)) for index, each in enumerate(tells)]
     made, parts = TypeAdapter.json_schemas(asked, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
-    return [made[index, "validation"] for index in range(len(tells))], parts["$defs"]
+    return [made[index, "serialization"] for index in range(len(tells))], parts["$defs"]
 
 
 def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:

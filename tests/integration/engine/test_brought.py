@@ -86,7 +86,7 @@ def test_where_spark_takes_no_sql_function_the_mend_is_said(session: SparkSessio
     ):
         with pytest.raises(Exception, match="UNSUPPORTED") as raised:
             session.sql(sql)
-        assert "in a SELECT below" in (to_error(raised.value, where="here").fix or "")
+        assert "in an inner SELECT" in (to_error(raised.value, where="here").fix or "")
 
 
 def test_a_format_that_a_row_says_and_that_there_is_not_stops_the_query(session: SparkSession) -> None:

@@ -55,7 +55,7 @@ def test_windows_close_in_order_by_what_has_come(tmp_path: Path, spark: SparkSes
     assert first.plan is not None
     [open_] = [batch for batch in first.plan.batches if batch.table == "web.daily"]
     assert str(open_.status) == "waiting"
-    assert open_.reason.startswith("open, looked at up to 2020-01-02 12:00")
+    assert open_.reason.startswith("open, checked up to 2020-01-02 12:00")
     assert "furthest behind: device b" in open_.reason
     assert tiny.rows("SELECT id, is_partial FROM web.capped ORDER BY id") == [(1, True), (2, True), (4, True)]
 

@@ -67,7 +67,7 @@ def test_late_rows_are_kept_or_open_their_window_again(
         assert warned is not None
         assert warned.revision is not None
         assert warned.revision.measures["warnings"] == [
-            "2 rows of web.readings came too late for web.daily, or too early"
+            "2 rows of web.readings arrived too late for web.daily, or too early"
         ]
     # within 30 hours the window was opened again, behind that it was not
     assert tiny.rows("SELECT id FROM web.patient ORDER BY id") == [(1,), (2,), (3,)]

@@ -120,7 +120,7 @@ def test_a_range_that_leaves_something_out_is_refused_with_its_numbers(tiny: Tin
     log.append("1", "x")
     outcome = tiny.run(day(3))
     assert [report.error.code for report in outcome.failed if report.error] == ["E851"]
-    assert "part 0 was read up to 3, and is not there any more" in described(outcome)
+    assert "part 0 was read up to 3, and no longer exists" in described(outcome)
     log.append("0", "a", "b", "c", "d")
     with tiny.ledger() as ledger:
         ledger.decisions.retry("raw.events", [day(2)], who="ann")

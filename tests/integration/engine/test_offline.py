@@ -146,7 +146,7 @@ def test_a_look_that_fails_fails_no_batch_and_is_told(tmp_path: Path, spark: Spa
     assert not outcome.has_failed
     assert tiny.done("shop.sent") == labels(1)
     [said] = [text for text in tiny.heard.said_ if "offline" in text]
-    assert said.startswith("shop.sent: what is measured offline failed: ")
+    assert said.startswith("shop.sent: measuring offline failed: ")
     with tiny.ledger() as ledger:
         look = ledger.offline.newest_runs()["shop.sent"]
         assert look.error is not None

@@ -98,7 +98,7 @@ def test_what_was_staged_is_needed_and_comes_back_by_recompute(tmp_path: Path, s
         remove_folder(at(work.folder(work.flow.tables["out.sent"]), first.slice_path))
     [report] = tiny.run(day(4)).failed
     assert report.error is not None
-    assert (report.error.code, report.error.what) == ("E387", f"what out.sent holds of {labels(1)[0]} is not known")
+    assert (report.error.code, report.error.what) == ("E387", f"the rows of {labels(1)[0]} in out.sent are not known")
     with tiny.ledger() as ledger:
         ledger.decisions.request_restate("out.sent", [day(1), day(2)], "recompute", who="ann")
         ledger.decisions.retry("out.sent", [day(3)], who="ann")

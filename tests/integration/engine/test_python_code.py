@@ -10,7 +10,7 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl.project import Project, load_project
-from waterclock.engine.batch.transform import _python_rows, _Window
+from waterclock.engine.batch.window_rows import _python_rows, _Window
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind

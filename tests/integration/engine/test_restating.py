@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.data_commits import records_in_log
 from tests.tiny import Tiny, day, described
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.faults import inject_faults
-from waterclock.storage.log.delta_log import records_in_log
 from waterclock.storage.log.resolving import resolve
 
 if TYPE_CHECKING:

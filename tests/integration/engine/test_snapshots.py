@@ -41,4 +41,4 @@ def test_nothing_was_known_before_the_first_snapshot(tmp_path: Path, spark: Spar
     for tick in ("2020-01-02", "2020-01-04"):
         with pytest.raises(WaterclockError) as refused:
             held("shop.prices", tick)
-        assert (refused.value.code, refused.value.fix) == ("E521", "ask as of 20200105000000 or later")
+        assert (refused.value.code, refused.value.fix) == ("E521", "query as of 20200105000000 or later")

@@ -96,8 +96,8 @@ def test_a_rule_that_gives_something_else_is_told_with_its_columns(tmp_path: Pat
     failed = {report.group.table: report.error for report in tiny.run(day(2, 1)).failed}
     told_of = {name: (error.code, error.what) for name, error in failed.items() if error}
     assert told_of["web.keyless"] == ("E716", "the state of web.keyless has no column user")
-    assert told_of["web.total"] == ("E716", "web.total got a value of another type")
-    assert told_of["web.wrong"] == ("E716", "web.wrong got rows with number")
+    assert told_of["web.total"] == ("E716", "web.total returned a value of another type")
+    assert told_of["web.wrong"] == ("E716", "web.wrong returned rows with number")
     error = failed["web.wrong"]
     assert error
     assert error.why == "its columns are n"

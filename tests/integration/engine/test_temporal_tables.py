@@ -119,8 +119,8 @@ def test_rows_without_key_or_time_are_set_aside_and_told(tmp_path: Path, spark: 
     assert not outcome.failed, described(outcome)
     assert tiny.rows("SELECT customer, city FROM shop.visits") == [("c1", "Paris")]
     assert tiny.heard.finished_[-1].warnings == (
-        "set aside, without a key: 1 of 4",
-        "set aside, without a time: 2 of 4",
+        "left out, without a key: 1 of 4",
+        "left out, without a time: 2 of 4",
     )
     tiny.source("visits", "customer TEXT, city TEXT, seen TEXT, at TEXT", SENTINELS)
     outcome = tiny.run(day(3))
@@ -129,7 +129,7 @@ def test_rows_without_key_or_time_are_set_aside_and_told(tmp_path: Path, spark: 
         ("c1", "Paris", False),
         ("c1", "Rome", True),
     ]
-    assert tiny.heard.finished_[-1].warnings == ("set aside, at or after the open end, or before the year 1: 2 of 3",)
+    assert tiny.heard.finished_[-1].warnings == ("left out, at or after the open end, or before year 1: 2 of 3",)
 
 
 SENTINELS = [
@@ -244,9 +244,9 @@ def test_a_date_of_a_query_becomes_no_instant_in_a_zone_that_nobody_said(tmp_pat
     (failed, *_) = tiny.run(day(2)).failed
     assert failed.error is not None
     assert failed.error.render() == (
-        "E302 since is of type date, which is no instant\n"
+        "E302 since is of type date, which is not an instant\n"
         "  dim.a (dim.a@20200101000000)\n"
-        "why  declared a TIMESTAMP it would become one in UTC, and a zone that nobody said is nobody's decision\n"
+        "why  as a TIMESTAMP it would be read in UTC, and the zone of these values is not declared\n"
         "fix  declare it where it is collected, or convert it in the query in the zone it is meant in"
     )
 

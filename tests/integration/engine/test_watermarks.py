@@ -147,7 +147,7 @@ def test_a_deadline_by_watermark_is_missed_by_batches_that_are_done_and_whose_ro
             (day(5), Stand.NEAR),
         ]
         assert stand_words(found[:1], at.flow) == (
-            "the watermark is to be past it by 2020-01-04 06:00Z; "
-            "it has come to 2020-01-02 08:00Z: device 7 is 3 d 4 h behind"
+            "the watermark must pass it by 2020-01-04 06:00Z; "
+            "it has reached 2020-01-02 08:00Z: device 7 is 3 d 4 h behind"
         )
         assert lag.to_json()["by_watermark"]["slowest"] == {"device": 7}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.life.books import Unexpected
 from tests.life.lives import lived, met_before
-from tests.life.oracle import Unexpected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -56,8 +56,8 @@ def refused(work: Callable[[], Any]) -> WaterclockError:
         ({"track": ["cty"]}, "E301", "unknown column cty"),
         ({"delete_when": "gon"}, "E301", "unknown column gon"),
         ({"nulls": {"cty": "value"}}, "E301", "unknown column cty"),
-        ({"nulls": "values"}, "E310", "unknown choice 'values'"),
-        ({"nulls": {"city": "empty"}}, "E310", "unknown choice 'empty'"),
+        ({"nulls": "values"}, "E310", "unknown value 'values'"),
+        ({"nulls": {"city": "empty"}}, "E310", "unknown value 'empty'"),
     ],
 )
 def test_raw_rows_are_refused_before_anything_runs(

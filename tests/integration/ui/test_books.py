@@ -24,8 +24,8 @@ def test_the_drawer_tells_of_open_books_and_of_closed_ones(tmp_path: Path, serve
     books = Books(shop)
     books.found("web.daily", (day(1), Closing(looked=day(4, 6), behind='{"device":"b"}')))
     told = page.get(f"{ADDRESS}.json").json()
-    assert fact(told) == "open, looked at up to 2026-11-04 06:00Z; furthest behind: device b"
-    assert told["reason"].startswith("open, looked at up to")
+    assert fact(told) == "open, checked up to 2026-11-04 06:00Z; furthest behind: device b"
+    assert told["reason"].startswith("open, checked up to")
     assert "furthest behind: device b" in page.get(ADDRESS).text
     books.ask("close", "web.daily@2026-11-01", "--why", "b is broken")
     told = page.get(f"{ADDRESS}.json").json()

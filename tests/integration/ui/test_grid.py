@@ -103,7 +103,7 @@ def test_what_a_killed_runner_held_is_not_told_as_running(tmp_path: Path, served
     shop.fill(until=stocks.FIRST + timedelta(days=2), stop=lambda group: group.table == "raw.sites")
     page = served(shop.folder, now="2026-09-24")
     told = page.get("/batches/raw.sites/2026-09-22.json").json()
-    says = "held by a runner that is gone; the next run takes it over"
+    says = "claimed by a runner that has ended; the next run takes it over"
     assert (told["state"], told["reason"], told["actions"]) == ("due", says, [])
     reader = page.get("/batches/core.calendar/2026-09-22.json").json()
     assert reader["reason"] == f"waits for raw.sites@20260922000000, {says}"

@@ -105,11 +105,11 @@ def test_a_plan_of_what_is_paused_says_that_it_is_kept(page: TestClient) -> None
     decided(page, "pause", "core.returns_daily", who="bo", why="the source lies")
     asked = {"verb": "recompute", "t": "core.returns_daily", "l": "2026-11-10..2026-11-12"}
     told = page.get("/plan.json", params=asked).json()
-    assert told["kept"][-1] == "what is asked for is kept, and carried out after `waterclock resume`"
+    assert told["kept"][-1] == "requests are kept, and carried out after `waterclock resume`"
     assert "paused by bo" in told["kept"][0]
     assert "the source lies" in page.get("/plan", params=asked).text
     answer = page.post("/plan", data={**asked, "digest": told["digest"]}, headers=HERE | {"HX-Request": "true"})
-    assert "is kept, and carried out after" in answer.text
+    assert "are kept, and carried out after" in answer.text
     assert page.get("/grid.json", params={"t": "core.returns_daily"}).json()["counts"] == {"stale": 3}
 
 

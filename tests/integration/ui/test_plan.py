@@ -158,7 +158,7 @@ def test_a_state_that_failed_and_that_nobody_needs_now_can_be_tried_again(
     with served(shop.folder) as page:
         told = page.get("/batches/core.totals/2026-11-18.json").json()
         assert (told["state"], [each["words"] for each in told["actions"]]) == ("not needed", ["Retry…"])
-        assert told["reason"] == "failed, and not needed any more"
+        assert told["reason"] == "failed, and no longer needed"
         assert told["error"]["what"] == "E731 no"
         assert "failed" not in page.get("/grid.json", params={"t": "core.totals"}).json()["counts"]
         block = page.get("/batches.json", params={"t": "core.totals", "l": "2026-11-17..2026-11-18"}).json()
@@ -248,7 +248,7 @@ def test_nothing_is_asked_for_where_there_is_no_ledger_yet(tmp_path: Path, serve
         told = page.get("/plan.json", params=asked).json()
         assert told["count"] == 1
         answer = page.post("/plan", data={**asked, "digest": told["digest"]}, headers=HERE)
-        assert "`waterclock run` makes what is due" in answer.text.replace("<code>", "`").replace("</code>", "`")
+        assert "`waterclock run` makes the due batches" in answer.text.replace("<code>", "`").replace("</code>", "`")
         assert answer.status_code == 422
 
 

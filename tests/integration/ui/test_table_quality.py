@@ -102,7 +102,7 @@ def test_deadlines_lag_and_silence_stand_on_one_page_the_worst_first(measured: T
     assert delays["late"] is None
     page = measured.get("/lag").text
     assert "To the cause: raw.sales 20 Nov" in page
-    assert "nothing came from erp" in page
+    assert "no rows arrived from erp" in page
     assert measured.get("/lag.json", params={"t": "raw.*"}).json()["with_deadline"] == 1
     of_table = measured.get("/tables/marts.revenue/quality.json").json()["quality"]["in_time"]
     assert [each["stands"] for each in of_table["deadlines"]] == ["missed"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import py_compile
 import shutil
 import subprocess
@@ -101,6 +102,19 @@ def test_the_private_group_of_the_owner_may_write(place: Path) -> None:
     root = made(place)  # root's group is root, which has no other member
     (root / "flows").chmod(0o775)
     assert codes(root) == []
+
+
+@needs_root
+def test_a_group_that_is_another_user_s_primary_group_is_not_private(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = made(place)
+    (root / "flows").chmod(0o775)
+    users = pwd.getpwall()
+    bob = pwd.struct_passwd(("bob", "x", MALLORY, 0, "", "/nonexistent", "/bin/sh"))  # in root's group, not in its list
+    monkeypatch.setattr(pwd, "getpwall", lambda: [*users, bob])
+    assert codes(root) == ["E930"]
+    assert not (place / "trace").exists()
 
 
 @needs_root

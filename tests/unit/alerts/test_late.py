@@ -85,10 +85,10 @@ def test_one_alert_is_told_once_near_once_missed_and_once_over() -> None:
     done = {name: facts(21) for name in of.tables}
     near, missed = (f"mart.c @ 2026-11-20 {verb} the deadline: to be done by 2026-11-21 04:00Z" for verb in VERBS)
     steps = [(slow, 1), (slow, 2.1), (slow, 2.5), (half, 3.2), (half, 4), (half, 5), (done, 6)]
-    ready = "it is ready and not begun"
+    ready = "it is ready and not started"
     assert followed(of, steps) == [
         (),
-        (f"{near}; raw.a @ 2026-11-20 is ready and not begun",),
+        (f"{near}; raw.a @ 2026-11-20 is ready and not started",),
         (),
         (),
         (f"{missed}; {ready}", f"resolved: {near}; {ready}"),
@@ -119,8 +119,8 @@ def test_collects_of_one_source_that_brings_nothing_are_one_warning() -> None:
         {"raw.a": frozenset({day(18)})},
     )
     assert Words("shop", "prod", of).line(trouble) == (
-        "raw.a @ 2026-11-18 is empty: nothing came for 2026-11-18 .. 2026-11-20 (3 labels), "
-        "where something usually does"
+        "raw.a @ 2026-11-18 is empty: no rows arrived for 2026-11-18 .. 2026-11-20 (3 labels), "
+        "although rows usually arrive then"
     )
     assert build_alert_input(replace(seen, empty=())).troubles == []
 
@@ -151,4 +151,4 @@ def test_old_rows_are_told_once_near_once_missed_and_once_over_of_the_table_that
         "resolved: web.clicks @ 2026-11-20 03:00 .. 2026-11-20 04:00 (2 batches) missed",
         "resolved: web.clicks @ 2026-11-20 05:00 .. 2026-11-20 07:00 (3 batches) near",
     ]
-    assert said[1].endswith("it has come to 2026-11-20 03:40Z: device 7 is 3 h 10 min behind")
+    assert said[1].endswith("it has reached 2026-11-20 03:40Z: device 7 is 3 h 10 min behind")

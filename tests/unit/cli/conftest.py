@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.json_answers import check_answer
+from waterclock.answers.version import JSON_VERSION
 from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.cli.actions import backfill, make, restate, retry
 from waterclock.cli.actions.init import start_project
@@ -25,7 +27,6 @@ from waterclock.cli.app import app
 from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.json import JSON_VERSION
 from waterclock.operations.opening import open_project
 from waterclock.planner.plan import Batch
 from waterclock.planner.planning import Planner
@@ -130,8 +131,11 @@ _TIMED = {"plan", "status", "run", "backfill", "retry", "skip", "recompute", "re
 
 
 def ask(*arguments: str, width: int = 100, **environment: str) -> Result:
-    """Run one command line in this process."""
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": str(width), "TERM": "dumb"} | environment)
+    """Run one command line in this process. JSON is checked against the command's models."""
+    done = CliRunner().invoke(app, list(arguments), env={"COLUMNS": str(width), "TERM": "dumb"} | environment)
+    if "--json" in arguments and done.stdout.startswith("{"):
+        check_answer(arguments[0], json.loads(done.stdout))
+    return done
 
 
 def cpu_seconds(*arguments: str) -> float:

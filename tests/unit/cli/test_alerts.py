@@ -13,7 +13,8 @@ from waterclock.batches.alerts import TroubleKind
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
+from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import open_project
@@ -259,7 +260,7 @@ def test_an_address_that_apprise_does_not_know_is_told_with_its_place(telling: T
     said = telling.shop.ask("alerts", "test")
     assert said.exit_code == 1
     assert "E914 apprise does not know the address of target ops" in said.output
-    assert "it knows no such kind of address" in said.output
+    assert "it does not know this kind of address" in said.output
     assert "of slack:// something is missing or misspelt" in said.output
     assert "waterclock.toml:" in said.output
     assert "B0" not in said.output

@@ -96,7 +96,7 @@ def test_skip_wants_a_reason_and_a_label(busy_shop: Shop) -> None:
     assert busy_shop.ask("skip", "shop.orders", "2024-11-19", "--yes").exit_code == 2
     refused = busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", " ", "--yes").stderr
     assert "E903" in refused
-    assert "say why they are left out; on a command line: --why '…'" in refused
+    assert "state why the rows are left out; on a command line: --why '…'" in refused
     assert "E513" in busy_shop.ask("skip", "shop.orders", "2024-12-24", "--why", "x", "--yes").stderr
 
 

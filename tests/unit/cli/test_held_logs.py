@@ -160,7 +160,10 @@ def test_what_is_kept_for_a_table_that_went_is_named_with_what_drops_it(followed
     (told,) = followed.told()
     assert (told["name"], told["is_needed"]) == ("waterclock_one", False)
     said = followed.shop.ask("status", width=300).stdout
-    assert "ops_copy.orders: ops: waterclock_one holds back 0 B of the log, for nobody; `waterclock maintain`" in said
+    assert (
+        "ops_copy.orders: ops: waterclock_one holds back 0 B of the log, and no table needs it; `waterclock maintain`"
+        in said
+    )
     assert followed.shop.json("status", "shop.*")["kept_at_sources"] == []
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 from tests.unit.cli.conftest import Shop
 
 
@@ -22,6 +25,19 @@ def test_a_rebuilt_ledger_shows_what_the_lost_one_showed(busy_shop: Shop) -> Non
     found = busy_shop.json("ledger", "rebuild", "--force")
     assert found["aside"]
     assert (busy_shop.json("status"), busy_shop.json("plan")) == before
+
+
+def test_a_ledger_of_a_development_version_is_made_again_from_its_export(busy_shop: Shop) -> None:
+    busy_shop.json("ledger", "export")
+    before = busy_shop.json("status")
+    with closing(sqlite3.connect(busy_shop.ledger_file)) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = '0012'")
+    refused = busy_shop.ask("status")
+    assert refused.exit_code == 1
+    assert "E402" in refused.output
+    assert "waterclock ledger rebuild --force" in " ".join(refused.output.split())
+    assert busy_shop.json("ledger", "rebuild", "--force")["aside"]
+    assert busy_shop.json("status") == before
 
 
 def test_without_a_ledger_there_is_nothing_to_export_and_nothing_to_tidy(shop: Shop) -> None:
@@ -64,7 +80,7 @@ def test_a_rebuild_is_of_some_tables_or_of_all(busy_shop: Shop) -> None:
 
 def test_while_all_is_made_anew_plan_says_so_and_nobody_else_begins(busy_shop: Shop) -> None:
     busy_shop.ledger.keeping.begin_rebuilding("t", runner="host:1:x", who="ann", lease_seconds=600)
-    assert "`rebuild --all` makes every table anew" in " ".join(busy_shop.ask("plan").output.split())
+    assert "`rebuild --all` makes every table again" in " ".join(busy_shop.ask("plan").output.split())
     for asked in (("rebuild", "--all", "--yes"), ("rebuild", "shop.orders", "--yes")):
         refused = busy_shop.ask(*asked)
         assert refused.exit_code == 1

@@ -120,7 +120,7 @@ def test_what_is_asked_of_a_paused_table_is_kept_and_said_to_wait(busy_shop: Sho
         ("backfill", "web.per_order", "2024-11-17..2024-11-18", "--yes"),
     ):
         told = shop.ask(*asked, width=200).stdout
-        assert "what is asked for is kept, and carried out after `waterclock resume`" in told, asked
+        assert "requests are kept, and carried out after `waterclock resume`" in told, asked
         assert LIES in told
     facts = shop.ledger.reads.snapshot(shop.project.flow)
     assert facts.of("shop.orders").requested == {day(17): "recompute"}

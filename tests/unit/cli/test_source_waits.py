@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.cli.conftest import Shop, day
 from waterclock.engine.collect.source_clocks import HeldBack
-from waterclock.engine.runner import RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.upkeep.source_waits import note_source_waits
 from waterclock.timelabel.window import Window
 

@@ -48,8 +48,8 @@ def test_what_is_asked_to_be_made_is_withdrawn_though_start_has_moved_past_it(bu
 def test_where_nothing_is_asked_for_it_is_said_what_is(busy_shop: Shop) -> None:
     refused = busy_shop.ask("withdraw", "shop.orders")
     assert refused.exit_code == 1
-    assert "E428 there is nothing to take back" in refused.stderr
-    assert "no batch of the project is asked for" in refused.stderr
+    assert "E428 there is nothing to withdraw" in refused.stderr
+    assert "no batch of the project is requested" in refused.stderr
     busy_shop.ledger.decisions.request_backfill("web.per_order", [day(17)], who="ann")
     assert "asked for: web.per_order@20241117000000" in busy_shop.ask("withdraw", "shop.orders").stderr
     assert "E511" in busy_shop.ask("withdraw", "shop.ordres").stderr
@@ -59,5 +59,5 @@ def test_what_a_runner_makes_is_not_taken_back(busy_shop: Shop) -> None:
     busy_shop.ledger.decisions.request_restate("shop.orders", [day(18)], "recompute", who="ann")
     busy_shop.ledger.claims.take(busy_shop._request(busy_shop._batch("shop.orders", 18)))
     refused = busy_shop.ask("withdraw", "shop.orders")
-    assert "a runner makes what was asked for there" in refused.stderr
+    assert "a runner is making the requested batch" in refused.stderr
     assert asked(busy_shop) == {"shop.orders": {day(18)}}

@@ -131,7 +131,7 @@ class FakeSessions:
         return True
 
     def end_of_jvm(self) -> str:
-        return "it was ended by SIGKILL"
+        return "it was killed by SIGKILL"
 
 
 @dataclass

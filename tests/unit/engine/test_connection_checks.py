@@ -52,7 +52,7 @@ def test_each_thing_is_tried_whatever_is_wrong_with_others(tmp_path: Path, monke
         ledger, f"storage {tmp_path / 'lake'}", "source shop.orders", "source shop.lost", "destination out.orders",
         "spark Spark",
     ]  # fmt: skip
-    assert found[ledger].said == "not there yet: the first run makes it"
+    assert found[ledger].said == "does not exist yet: the first run creates it"
     assert not (tmp_path / "lake" / "ledger.db").exists()
     assert found["source shop.orders"].said == "shop.orders answers, 1 column"
     lost = found["source shop.lost"].error

@@ -56,7 +56,7 @@ def test_a_rebuild_that_was_broken_off_is_refused_and_its_claims_can_be_settled(
     for _ in range(2):
         with pytest.raises(WaterclockError, match="E754") as refused:
             require_log(work, TABLE)
-        assert refused.value.what == "the log of web.clicks was made anew, and its rows are not back"
+        assert refused.value.what == "the log of web.clicks was recreated, but its rows are missing"
         require_versions(work, TABLE)
         kill(folder, 7)
 

@@ -82,7 +82,7 @@ def test_a_changed_flow_is_applied_and_worked_from(site: Site) -> None:
     assert applied is not None
     assert applied.fingerprint == site.work.flow.fingerprint
     assert not reloading.is_new()
-    assert site.said == ["the flow was changed and is taken up"]
+    assert site.said == ["the changed flow is applied"]
 
 
 def test_a_new_file_is_a_change(site: Site) -> None:
@@ -95,8 +95,8 @@ def test_a_new_file_is_a_change(site: Site) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("flows/flow.dpl", "TRANSFORM web.counts AS SELECT 1 FROM nowhere.at;", "going on with the one before"),
-        ("flows/code.py", "import nowhere\n", "going on with the one before"),
+        ("flows/flow.dpl", "TRANSFORM web.counts AS SELECT 1 FROM nowhere.at;", "the runner keeps the previous one"),
+        ("flows/code.py", "import nowhere\n", "the runner keeps the previous one"),
         ("waterclock.toml", TOML.replace('".waterclock"', '"elsewhere"'), "storage, ledger, publish or spark changed"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_flow_is_taken_up_though_only_a_rebuild_can_follow_one_of_its_tables(s
     moved = Moved("web.clicks", signature, "", None, ledger.keeping.draw_claim(), 0, None, is_recut=True)
     ledger.keeping.record_set("t", [moved], who="ann", flow=new.fingerprint)
     assert ledger.declared.refused_tables(new) == {}
-    assert site.said == ["the flow was changed and is taken up"]
+    assert site.said == ["the changed flow is applied"]
 
 
 CODE = """
@@ -231,4 +231,4 @@ def test_a_rename_beside_a_runner_of_the_old_flow_fails_nothing_and_is_told_once
         assert (outcome.done, outcome.failed, outcome.is_outdated) == (0, [], True)
     assert all(report.is_repeat for report in heard.finished_)
     assert len(heard.said_) == 1
-    assert "this runner has an older one and claims nothing" in heard.said_[0]
+    assert "this runner has an older flow and claims nothing" in heard.said_[0]

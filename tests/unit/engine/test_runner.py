@@ -19,7 +19,8 @@ from tests.unit.engine.fakes import FakeConnections, FakeSessions, collect, grou
 from waterclock.engine.batch import retry
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
+from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Read, Table
@@ -268,7 +269,7 @@ def test_what_lost_its_spark_is_made_once_more(monkeypatch: pytest.MonkeyPatch, 
         del now
         if of.table == "a.b" and len(lost) < times:
             lost.append(of)
-            return (GroupReport(of, 1, error=WaterclockError("E712", "Spark's JVM is gone", transient=True)),)
+            return (GroupReport(of, 1, error=WaterclockError("E712", "Spark's JVM has ended", transient=True)),)
         runner.groups.remove(of)
         return (GroupReport(of, 1),)
 
@@ -280,7 +281,7 @@ def test_what_lost_its_spark_is_made_once_more(monkeypatch: pytest.MonkeyPatch, 
     assert runner._work.sessions.revived == times  # type: ignore[attr-defined]
     for report in outcome.failed:
         assert report.error is not None
-        assert report.error.why == "it was ended by SIGKILL"
+        assert report.error.why == "it was killed by SIGKILL"
 
 
 LOST = "lease of a.b@20130101000000 not renewed: claim 7 is no longer open: lost"

@@ -130,7 +130,8 @@ def test_a_claim_that_cannot_be_settled_is_no_good_end_of_a_run_until_it_is(
             (error,) = outcome.unsettled
             assert outcome.has_failed
             assert (
-                error.what == f"claim {taken.number} of shop.orders cannot be settled yet: the folder cannot be written"
+                error.what
+                == f"claim {taken.number} of shop.orders cannot be resolved yet: the folder cannot be written"
             )
             assert (error.where, error.why) == ("shop.orders@20200101000000", "/outbox: it is gone")
     assert not Runner(work).run_once(day(1)).has_failed

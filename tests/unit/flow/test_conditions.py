@@ -14,7 +14,7 @@ import pytest
 
 from tests.model.flows import cadence, condition
 from waterclock.dpl.resolve.conditions import condition_of
-from waterclock.dpl.syntax.clause_readers import parse_clause
+from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 from waterclock.flow.conditions import Condition

@@ -73,8 +73,8 @@ def test_the_names_are_those_that_the_read_has(flow: Flow) -> None:
 
 
 def test_columns_that_nobody_knows_yet_are_said_to_come(flow: Flow) -> None:
-    assert "and what else dim.client has" in flat_diagram(sale(flow), flow, {})
-    assert "and what else" not in flat_diagram(sale(flow), flow, KNOWN)
+    assert "and other columns of dim.client" in flat_diagram(sale(flow), flow, {})
+    assert "and other columns" not in flat_diagram(sale(flow), flow, KNOWN)
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")

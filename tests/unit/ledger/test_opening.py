@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
-from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -15,13 +14,13 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from tests.ledgers import day, desk, require_sums, result, table
+from tests.ledgers import add_fictitious_migration, desk, result, table
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.status import STATUS_TABLES
 from waterclock.ledger.store import schema
 from waterclock.ledger.store.database import NEWEST_SCHEMA, open_database
+from waterclock.ledger.store.read_only import OlderSchema
 
 
 def url_of(path: Path) -> str:
@@ -77,35 +76,47 @@ def test_the_newest_revision_is_the_one_that_opening_looks_for() -> None:
     assert max(path.name for path in versions.glob("[0-9]*.py")).startswith(NEWEST_SCHEMA)
 
 
-def test_a_ledger_that_kept_no_sums_has_them_once_it_is_opened(tmp_path: Path) -> None:
-    opened = desk(tmp_path)
-    opened.apply(table("mart.m", mode=Mode.MERGE, keys=("id",)), table("raw.a", partitioned=True))
-    with opened.ledger:
-        opened.done("mart.m", 0)
-        opened.done("mart.m", 1)
-        wanted = opened.read("mart.m", 0, 2)
-    with closing(sqlite3.connect(tmp_path / "ledger.db")) as database, database:
-        database.execute("ALTER TABLE tables DROP COLUMN sum_high")
-        database.execute("ALTER TABLE tables DROP COLUMN sum_low")
-        for column in ("rebuilding", "last_recorded"):
-            database.execute(f"ALTER TABLE ledger DROP COLUMN {column}")
-        for name, column in product(("tables", "ledger"), ("paused_at", "paused_by", "paused_why")):
-            database.execute(f"ALTER TABLE {name} DROP COLUMN {column}")
-        for view in ("measures", "measured_spans"):
-            database.execute(f"DROP VIEW waterclock_{view}")
-        offline = ("offline_looks", "offline_measures", "offline_spans")
-        told = ("alerts", "messages", "alerts_look", "lineage_sent", "code_lineage")
-        for later in ("closings", "schemas", "former_names", *told, *offline):
-            database.execute(f"DROP TABLE {later}")
-        database.execute("DROP INDEX batches_partial")
-        database.execute("DROP INDEX batches_aside")
-        database.execute("ALTER TABLE batches DROP COLUMN aside")
-        database.execute("ALTER TABLE batches DROP COLUMN missing")
-        database.execute("UPDATE alembic_version SET version_num = '0004'")
-    with desk(tmp_path).ledger as again:
-        require_sums(again)
-        [pin] = again.reads.pins([("mart.m", day(0), day(2))])
-        assert pin.content == wanted.content
+def test_a_later_migration_upgrades_a_ledger_and_keeps_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = url_of(tmp_path / "ledger.db")
+    with Ledger.open(url) as ledger:
+        ledger.past.begin_run(who="ann", command="run", now=ledger.now())
+    add_fictitious_migration(tmp_path / "scripts", monkeypatch)
+    with Ledger.open(url) as again:
+        assert [run.command for run in again.past.runs()] == ["run"]
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:
+        assert database.execute("SELECT run IS NOT NULL, note FROM runs").fetchall() == [(1, "none")]
+        assert database.execute("SELECT version_num FROM alembic_version").fetchall() == [("0020",)]
+
+
+def test_only_a_project_itself_upgrades_its_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = url_of(tmp_path / "ledger.db")
+    Ledger.open(url).close()
+    add_fictitious_migration(tmp_path / "scripts", monkeypatch)
+    with pytest.raises(OlderSchema) as older:
+        Ledger.look(url, Ledger.sequence)
+    assert older.value.found == "0019"
+
+
+@pytest.mark.parametrize("version", ["0001", "0018"])
+def test_a_ledger_of_a_development_version_is_refused_and_left_alone(tmp_path: Path, version: str) -> None:
+    path = tmp_path / "ledger.db"
+    Ledger.open(url_of(path)).close()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = ?", [version])
+    before = dump(path)
+    with pytest.raises(WaterclockError, match="was written by a development version") as refused:
+        Ledger.open(url_of(path))
+    assert refused.value.code == "E402"
+    assert f"its schema is {version}, and upgrades begin at 0019" in str(refused.value.why)
+    assert "`waterclock ledger rebuild --force`" in str(refused.value.fix)
+    assert dump(path) == before
+
+
+def dump(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as database:
+        return list(database.iterdump())
 
 
 def test_views_for_outside_readers_have_the_public_columns(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from tests.ledgers import day
 from waterclock.batches.facts import OpenClaim, Pause
-from waterclock.codes import LEDGER
+from waterclock.codes.catalog import LEDGER
 from waterclock.errors import WaterclockError
 from waterclock.ledger import refusals, refused_databases, refused_rebuilds
 
@@ -88,5 +88,5 @@ def test_a_holder_is_told_with_its_labels_and_lease() -> None:
         "E407 a.x@20130102000000 is claimed by host-1\n"
         "  a.x@20130102000000\n"
         "why  claim 7 of 20130101000000, 20130102000000 is open, its lease runs until 2026-01-01 12:30:00 UTC\n"
-        "fix  wait for it to end; a claim whose lease ran out is taken over by the next run"
+        "fix  wait for it to end; the next run takes over a claim whose lease has expired"
     )

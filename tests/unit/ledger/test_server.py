@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from tests.ledgers import Desk, day, flow, result, table
+from tests.ledgers import Desk, add_fictitious_migration, day, flow, result, table
 from tests.postgres import Server, server, wait_until
 from waterclock.batches.audit_trail import Cell
 from waterclock.engine.ledger_opening import refuse_lost
@@ -124,6 +124,30 @@ def test_migrations_make_exactly_the_declared_tables(url: str) -> None:
     assert [tuple(row) for row in collations] == [("C",)]
 
 
+def test_a_later_migration_upgrades_a_ledger_and_makes_a_new_one(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger.open(url) as ledger:
+        ledger.past.begin_run(who="ann", command="run", now=ledger.now())
+    add_fictitious_migration(tmp_path / "scripts", monkeypatch)
+    with Ledger.open(url) as again:
+        assert [run.command for run in again.past.runs()] == ["run"]
+    fresh = server().ledger_url()
+    Ledger.open(fresh).close()
+    for place, notes in ((url, [("none",)]), (fresh, [])):
+        name = sa.make_url(place).query["schema"]
+        assert server().run(f"SELECT note FROM {name}.runs") == notes
+        assert server().run(f"SELECT version_num FROM {name}.alembic_version") == [("0020",)]
+
+
+def test_a_ledger_of_a_development_version_is_refused(url: str) -> None:
+    Ledger.open(url).close()
+    server().run(f"UPDATE {sa.make_url(url).query['schema']}.alembic_version SET version_num = '0018'")
+    with pytest.raises(WaterclockError, match="was written by a development version") as refused:
+        Ledger.open(url)
+    assert refused.value.code == "E402"
+
+
 def _open_once(url: str) -> int:
     with Ledger.open(url) as ledger:
         return ledger.sequence()
@@ -168,9 +192,9 @@ def test_a_server_that_is_not_there_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("path", "what", "why"),
     [
-        ("nobody@127.0.0.1:{port}/postgres", "does not let us in", "nobody"),
-        ("keeper:wrong@127.0.0.1:{port}/postgres", "does not let us in", "password"),
-        ("keeper@127.0.0.1:{port}/postgres", "does not let us in", "password"),
+        ("nobody@127.0.0.1:{port}/postgres", "refuses the login", "nobody"),
+        ("keeper:wrong@127.0.0.1:{port}/postgres", "refuses the login", "password"),
+        ("keeper@127.0.0.1:{port}/postgres", "refuses the login", "password"),
         ("postgres@127.0.0.1:{port}/nowhere", "does not exist", "nowhere"),
     ],
 )
@@ -197,12 +221,12 @@ def test_a_ledger_whose_password_changes_in_a_run_is_waited_for(url: str) -> Non
             assert not asked.done()
             server().run("ALTER ROLE moving LOGIN")
             assert asked.result(timeout=30) == first
-        assert any(line.startswith("the ledger does not let us in; waiting for it") for line in said)
+        assert any(line.startswith("the ledger refuses the login; waiting for it") for line in said)
         assert said[-1] == "the ledger answers again"
         ledger._database.patience = 0.3
         server().run("ALTER ROLE moving NOLOGIN")
         server().run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'moving'")
-        with pytest.raises(WaterclockError, match="does not let us in") as refused:
+        with pytest.raises(WaterclockError, match="refuses the login") as refused:
             ledger.sequence()
         assert refused.value.code == "E416"
 

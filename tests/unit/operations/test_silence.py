@@ -106,7 +106,7 @@ def test_a_silence_says_since_when_and_from_where() -> None:
     assert found is not None
     assert (found.labels, found.expected) == (3, 3)
     assert silence_words(found, flow(collected)) == (
-        "nothing came for 2026-10-21 .. 2026-10-23 (3 labels), where something usually does"
+        "no rows arrived for 2026-10-21 .. 2026-10-23 (3 labels), although rows usually arrive then"
     )
     assert found.to_json()["since"] == "20261021000000"
 

@@ -92,8 +92,7 @@ def test_batches_in_time_with_old_rows_miss_it() -> None:
     )
     assert where_words(missed, CLICKS) == "web.clicks @ 2026-11-20 03:00 .. 2026-11-20 05:00 (3 windows)"
     assert stand_words(missed, CLICKS, left_words(first)) == (
-        "the watermark is to be past the oldest by 2026-11-20 07:00Z; "
-        "it has come to 2026-11-20 03:40Z, 5 h 10 min behind"
+        "the watermark must pass the oldest by 2026-11-20 07:00Z; it has reached 2026-11-20 03:40Z, 5 h 10 min behind"
     )
 
 
@@ -107,7 +106,7 @@ def test_it_is_over_once_the_watermark_has_come_to_the_windows_end() -> None:
 def test_the_slowest_part_is_named() -> None:
     slow = steady(9, stops=4, slowest='{"device":7}')
     [due, *_] = told(PARTS, slow, 9)
-    assert due.root.detail == "has come to 2026-11-20 03:40Z: device 7, land NULL is 5 h 10 min behind"
+    assert due.root.detail == "has reached 2026-11-20 03:40Z: device 7, land NULL is 5 h 10 min behind"
     assert due.to_json()["by_watermark"] == {
         "watermark": "2026-11-20T03:40:00Z",
         "slowest": {"device": 7},
@@ -119,7 +118,7 @@ def test_before_the_first_row_it_is_near_at_half_its_time_and_then_missed() -> N
     nothing = [Reached(at(end)) for end in (1, 2, 3, 4)]
     assert told(CLICKS, nothing[:2], 2.9) == []
     [near] = told(CLICKS, nothing[:3], 3)  # the first rows that could do it are due at 2, of three hours until 4
-    assert (near.stand, near.window.end, near.root.detail) == (Stand.NEAR, at(1), "has brought no row with a time yet")
+    assert (near.stand, near.window.end, near.root.detail) == (Stand.NEAR, at(1), "has no row with a time yet")
     assert [due.stand for due in told(CLICKS, nothing, 4)] == [Stand.MISSED, Stand.NEAR]
 
 
@@ -163,7 +162,7 @@ def test_a_batch_that_is_not_done_is_blamed_before_the_rows() -> None:
     ]
     assert (found[0].late_rows, found[0].status) == (None, Status.DONE)
     assert stand_words(found[:1], of) == (
-        "the watermark is to be past it by 2026-11-20 07:00Z; ops.log @ 2026-11-20 04:00 failed: E700 no disk"
+        "the watermark must pass it by 2026-11-20 07:00Z; ops.log @ 2026-11-20 04:00 failed: E700 no disk"
     )
 
 
@@ -173,7 +172,7 @@ def test_the_table_most_upstream_whose_rows_are_old_is_blamed() -> None:
     found = told(of, {"web.clicks": slow, "made.kept": slow}, 9)
     assert {due.table for due in found} == {"made.kept"}
     assert stand_words(found[:1], of).endswith(
-        "web.clicks has come to 2026-11-20 03:40Z: device 7 is 5 h 10 min behind"
+        "web.clicks has reached 2026-11-20 03:40Z: device 7 is 5 h 10 min behind"
     )
     fine = told(of, {"web.clicks": steady(9), "made.kept": slow}, 9)
     assert {due.root.table for due in fine} == {"made.kept"}
@@ -212,7 +211,7 @@ def test_what_the_ledger_keeps_of_a_mark_is_read() -> None:
     assert (empty, empty.behind, empty.is_past(DAY)) == (Reached(at(2)), None, False)
     assert some == Reached(at(3), at(4 / 3) + timedelta(seconds=0.5), '{"device":7}', at(1.5) + timedelta(seconds=0.5))
     assert old.watermark == datetime.min.replace(tzinfo=UTC)
-    assert reached_words(CLICKS.tables["web.clicks"], empty, ()) == "has brought no row with a time yet"
+    assert reached_words(CLICKS.tables["web.clicks"], empty, ()) == "has no row with a time yet"
 
 
 @given(

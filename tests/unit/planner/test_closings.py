@@ -94,7 +94,7 @@ def test_a_window_whose_slices_are_gone_can_never_be_closed() -> None:
     snapshot = past()
     gone = replace(snapshot.tables["u"], dropped_before=at("2013-01-02"))
     plan = Planner(books()).plan(replace(snapshot, tables={**snapshot.tables, "u": gone}), NOW)
-    assert by_label(plan, "t")["20130101"] == (Status.EXPIRED, "RETAIN of u has dropped what it reads")
+    assert by_label(plan, "t")["20130101"] == (Status.EXPIRED, "RETAIN of u has dropped its inputs")
 
 
 def test_a_reader_that_waits_no_longer_goes_without_an_open_window() -> None:

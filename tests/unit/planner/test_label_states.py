@@ -68,9 +68,9 @@ def test_what_failed_and_is_not_planned_any_more_is_quiet_and_says_so(stored: st
     made_again = cell("b.b", "2013-01-02", stored)
     never_made = replace(cell("b.c", "2013-01-01", stored), current_claim=None)
     found = label_states(Planner(flow), LedgerSnapshot(past), NOW, [made_again, never_made], SPAN)
-    why = "an attempt to make it again failed, and is not needed any more: its rows stand"
+    why = "an attempt to make it again failed, and is no longer needed: its rows are valid"
     assert LabelState(at("2013-01-02"), Status.DONE, why, made_again) in found["b.b"]
-    why = f"{stored}, and not needed any more"
+    why = f"{stored}, and no longer needed"
     assert found["b.c"][0] == LabelState(at("2013-01-01"), Status.NOT_NEEDED, why, never_made)
 
 

@@ -101,8 +101,7 @@ def test_a_project_that_never_ran_is_waited_for() -> None:
 def test_two_that_wait_for_each_other_are_told() -> None:
     found = told(slices(), link(day(2), circle="here.b"), day(3))[1]
     assert found.endswith(
-        "; it waits for here.b in turn: the two projects wait for each other until one of both is declared without"
-        " the other"
+        "; it waits for here.b in turn: the two projects wait for each other until one of them stops reading the other"
     )
 
 
@@ -114,7 +113,7 @@ def test_what_is_wrong_with_the_other_project_is_told() -> None:
 
 
 def test_a_table_that_is_declared_no_more_there_is_told() -> None:
-    assert told(slices(), link(day(2), is_dropped=True), day(3))[1].endswith("which its project declares no more")
+    assert told(slices(), link(day(2), is_dropped=True), day(3))[1].endswith("which its project no longer declares")
 
 
 def test_what_retain_has_dropped_there_is_expired() -> None:

@@ -105,7 +105,7 @@ def test_a_partial_batch_is_settled_until_the_rest_is_and_is_made_whole_then() -
     assert found.partial == {"t": {at("2013-01-01"): LACKS}}
     whole = planned(tables, past(hourly=done(("2013-01-01", "2013-01-02")), t=partial))
     assert (states(whole, "t"), states(whole, "r")) == ({"01-01": "ready"}, {"01-01": "waiting"})
-    said = "what it was made without hourly 20130101180000..20130102000000, has come"
+    said = "made without hourly 20130101180000..20130102000000, which has arrived"
     assert (reason(whole, "t", "2013-01-01"), batch(whole).missing) == (said, ())
 
 

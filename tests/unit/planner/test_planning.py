@@ -526,7 +526,7 @@ class TestRetain:
         ledger = past(k=done(("2013-01-01", "2013-01-05"), dropped_before=at("2013-01-03")))
         found = planned(flow(self.KEPT, self.CHILD), ledger)
         assert states(found, "t") == {"01-01": "expired", "01-02": "expired", "01-03": "ready", "01-04": "ready"}
-        assert reason(found, "t", "2013-01-01") == "RETAIN of k has dropped what it reads"
+        assert reason(found, "t", "2013-01-01") == "RETAIN of k has dropped its inputs"
 
     def test_a_done_batch_keeps_what_it_has_and_counts_as_settled(self) -> None:
         grandchild = transform("g", ["t"])

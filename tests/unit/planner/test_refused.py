@@ -13,8 +13,10 @@ from waterclock.planner.planning import Planner, plan
 
 NOW = at("2013-01-05 03:00")
 A, B = collect("a"), collect("b")
-ERROR = WaterclockError("E405", "a has batches and would change what they mean", why="mode was append, is now merge")
-SAID = "E405 a has batches and would change what they mean"
+ERROR = WaterclockError(
+    "E405", "a has changed, and its batches follow the former declaration", why="mode was append, is now merge"
+)
+SAID = "E405 a has changed, and its batches follow the former declaration"
 
 
 def test_its_batches_and_those_of_its_readers_are_blocked_and_all_others_are_ready() -> None:

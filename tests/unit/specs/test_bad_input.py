@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.specifying import wrong
-from waterclock.codes import SPECS
+from waterclock.codes.catalog import SPECS
 from waterclock.dpl.project import Project
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.feature"))

@@ -97,7 +97,7 @@ def test_an_outline_is_written_out_with_the_places_of_its_own_text() -> None:
         ),
         (
             "Feature: a\nScenario: b\nGiven x\n  | a |\n  | b | c |\n",
-            "the lines of this table have not the same number of cells",
+            "the lines of this table have different numbers of cells",
             "5:3",
             "write NULL where there is no value",
         ),
@@ -115,7 +115,7 @@ def test_an_outline_is_written_out_with_the_places_of_its_own_text() -> None:
         ),
         (
             "Feature: a\nScenario: b\nGivn the table a.b\nWhen a.b runs\n",
-            "this scenario has a line above its steps that looks like one",
+            "this scenario has a line above its steps that resembles a step",
             "2:1",
             "did you mean Given? In: Givn the table a.b",
         ),

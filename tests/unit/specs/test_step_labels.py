@@ -160,4 +160,4 @@ def test_what_a_table_held_is_given_before_it_runs(project: Project) -> None:
     (error,) = wrong(project, scenario(steps))
 
     assert error.code == "E356"
-    assert error.what == "marts.total has run, so what it holds is not to be given any more"
+    assert error.what == "marts.total has run, so its rows cannot be given any more"

@@ -49,21 +49,21 @@ def test_a_cell_is_a_value_of_its_type(text: str, type_name: str, value: Any) ->
 @pytest.mark.parametrize(
     ("text", "type_name", "fix"),
     [
-        ("many", "int", "write it like 12; no value is an empty cell or NULL"),
-        ("1.5", "int", "write it like 12; no value is an empty cell or NULL"),
-        ("3000000000", "int", "write it like 12; no value is an empty cell or NULL"),
-        ("maybe", "boolean", "write it like true or false; no value is an empty cell or NULL"),
-        ("5.1.2013", "date", "write it like 2013-01-05; no value is an empty cell or NULL"),
+        ("many", "int", "write it like 12; a missing value is empty or NULL"),
+        ("1.5", "int", "write it like 12; a missing value is empty or NULL"),
+        ("3000000000", "int", "write it like 12; a missing value is empty or NULL"),
+        ("maybe", "boolean", "write it like true or false; a missing value is empty or NULL"),
+        ("5.1.2013", "date", "write it like 2013-01-05; a missing value is empty or NULL"),
         (
             "noon",
             "timestamp",
-            "write it like 2013-01-05 06:30 or 2013-01-05T06:30:00-05:00; no value is an empty cell or NULL",
+            "write it like 2013-01-05 06:30 or 2013-01-05T06:30:00-05:00; a missing value is empty or NULL",
         ),
-        ("x", "decimal(10,2)", "no value is an empty cell or NULL"),
+        ("x", "decimal(10,2)", "a missing value is empty or NULL"),
         (
             "[a]",
             "array<string>",
-            'write it like JSON, such as [1, 2] or {"a": 1}; no value is an empty cell or NULL',
+            'write it like JSON, such as [1, 2] or {"a": 1}; a missing value is empty or NULL',
         ),
     ],
 )
@@ -73,7 +73,7 @@ def test_a_cell_that_is_no_value_of_its_type_is_refused(text: str, type_name: st
 
     error = raised.value
     assert (error.code, error.where) == ("E355", "a.feature:4:7")
-    assert error.what == f"{text!r} is no {type_name.upper()}"
+    assert error.what == f"{text!r} is not a valid {type_name.upper()}"
     assert (error.why, error.fix) == (f"the column c is {type_name.upper()}", fix)
 
 

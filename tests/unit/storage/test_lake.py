@@ -30,7 +30,7 @@ def test_a_local_folder_carries_a_latch_and_is_left_clean(tmp_path: Path) -> Non
 
 def test_a_storage_that_creates_a_file_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", shutil.copyfile)
-    with pytest.raises(WaterclockError, match="E602 the storage cannot create a file only where it is absent"):
+    with pytest.raises(WaterclockError, match="E602 the storage cannot create a file only if it does not exist"):
         require_latch(str(tmp_path))
 
 

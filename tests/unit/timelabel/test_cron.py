@@ -64,12 +64,12 @@ def test_a_cron_is_a_spelling_of_a_cadence(schedule: str, cadence: str) -> None:
         ("0 0 31 1,4,7,10 *", "day 31 is not in each of its months", "EVERY QUARTER"),
         ("0 0 29 2 *", "day 29 is not in each of its months", "EVERY YEAR"),
         ("0 0 30 2 *", "it never fires", "EVERY MONTH"),
-        ("0 0 1 2,5,8,11 *", "it fires in months that do not all begin a quarter", "EVERY QUARTER"),
-        ("0 0 1 */2 *", "the months it fires in are no whole quarters", "EVERY MONTH or EVERY QUARTER"),
+        ("0 0 1 2,5,8,11 *", "it fires in months that do not all start a quarter", "EVERY QUARTER"),
+        ("0 0 1 */2 *", "the months it fires in are not whole quarters", "EVERY MONTH or EVERY QUARTER"),
         ("0 0 1 6 *", "the year before it has 365 or 366 days", "EVERY YEAR"),
         ("0 0 * 6 *", "it fires every day of some months", "EVERY DAY"),
         ("0 0 * 6 1", "it fires in some months only", "EVERY WEEK"),
-        ("0 0 1 * 1", "days of the month and days of the week at once", "EVERY DAY or EVERY WEEK"),
+        ("0 0 1 * 1", "combines days of the month and days of the week", "EVERY DAY or EVERY WEEK"),
     ],
 )
 def test_a_cron_without_uniform_windows_is_refused(schedule: str, why: str, nearest: str) -> None:

@@ -47,17 +47,17 @@ def test_an_instant_without_a_zone_has_no_label() -> None:
 
 
 def test_an_instant_that_utc_cannot_hold_has_no_label() -> None:
-    with pytest.raises(WaterclockError, match="leads beyond the years 1 to 9999") as refusal:
+    with pytest.raises(WaterclockError, match="is outside the years 1 to 9999") as refusal:
         label_of(datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-9))))
     assert refusal.value.code == "E106"
 
 
 @pytest.mark.parametrize("part", [{"second": 1}, {"microsecond": 1}])
 def test_an_instant_within_a_minute_has_no_label(part: dict[str, int]) -> None:
-    with pytest.raises(WaterclockError, match="is no whole minute") as refusal:
+    with pytest.raises(WaterclockError, match="is not a whole minute") as refusal:
         label_of(EIGHT + timedelta(seconds=part.get("second", 0), microseconds=part.get("microsecond", 0)))
     assert refusal.value.code == "E101"
-    assert refusal.value.fix == f"the minute that holds it is {LABEL}"
+    assert refusal.value.fix == f"the minute that contains it is {LABEL}"
 
 
 @pytest.mark.parametrize(

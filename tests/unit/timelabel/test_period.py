@@ -72,7 +72,7 @@ def test_there_is_one_canonical_form(count: int, text: str) -> None:
 def test_an_illegal_period_is_refused_with_the_nearest_legal_ones(text: str, nearest: str) -> None:
     with pytest.raises(WaterclockError) as refusal:
         parse_period(text)
-    assert (refusal.value.code, refusal.value.what) == ("E102", f"{text!r} is no window length")
+    assert (refusal.value.code, refusal.value.what) == ("E102", f"{text!r} is not a window length")
     assert refusal.value.fix == f"the nearest: {nearest}"
 
 

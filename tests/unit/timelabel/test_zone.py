@@ -56,12 +56,12 @@ def test_an_offset_with_seconds_is_refused() -> None:
         start_of("Africa/Monrovia", 1971, 5, 1)
     error = refusal.value
     assert error.code == "E105"
-    assert error.what == "1971-05-01 began in Africa/Monrovia at 00:44:30 UTC: no label can name that instant"
+    assert error.what == "1971-05-01 started in Africa/Monrovia at 00:44:30 UTC: no label can name that instant"
     assert start_of("Africa/Monrovia", 1972, 5, 1) == at(1972, 5, 1)
 
 
 def test_a_date_beyond_the_calendar_is_refused() -> None:
-    with pytest.raises(WaterclockError, match="leads beyond the years 1 to 9999"):
+    with pytest.raises(WaterclockError, match="is outside the years 1 to 9999"):
         first_instant("Asia/Tokyo", 1)
 
 

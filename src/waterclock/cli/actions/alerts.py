@@ -13,16 +13,15 @@ from waterclock.alerts.wording import test_alert
 from waterclock.cli.views.alerts import (
     KnownAlerts,
     Tried,
-    acknowledged_json,
-    known_json,
+    known_answer,
     print_acknowledged,
     print_known,
     print_sent,
     print_tried,
-    sent_json,
-    tried_json,
+    sent_answer,
+    tried_answer,
 )
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
@@ -43,7 +42,7 @@ def list_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
     """Print the open alerts, the pending messages and the recipients."""
     known = _read_known_alerts(open_project(folder, env))
     if is_json:
-        print_json(known_json(known))
+        print_answer(known_answer(known))
     else:
         print_known(console(), known)
     return 0
@@ -74,7 +73,7 @@ def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, i
         else:
             tried.append(Tried(target))
     if is_json:
-        print_json(tried_json(tried))
+        print_answer(tried_answer(tried))
     else:
         print_tried(console(), tried, is_on=project.alerts.is_on, env=project.env)
     return 1 if any(each.error for each in tried) else 0
@@ -96,7 +95,9 @@ def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], wh
     with ledger:
         done = [ledger.alerts.acknowledge(number, who=RunSettings().who, why=why) for number in meant]
     if is_json:
-        print_json(acknowledged_json(done))
+        from waterclock.answers.alerts import AcknowledgedAnswer
+
+        print_answer(AcknowledgedAnswer(acknowledged=[alert.number for alert in done]))
     else:
         print_acknowledged(console(), done, project)
     return 0
@@ -117,7 +118,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
         found = tell(project, at.ledger, lambda: at.snapshot, at.now, RunSaid())
         waiting = len(at.ledger.alerts.outgoing_messages())
     if is_json:
-        print_json(sent_json(found, waiting))
+        print_answer(sent_answer(found, waiting))
     else:
         print_sent(console(), found, waiting)
     return 1 if found.sent.lost else 0

@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
-from waterclock.operations.json import instant_text
 from waterclock.operations.opening import now_of, one_table, open_project
 from waterclock.operations.reasons import need_reason_of_closing
 from waterclock.operations.words import instant_words
@@ -41,7 +40,9 @@ def close_window(folder: Path, env: str | None, which: str, why: str, now: str |
             name, label, tick, late_tables=late_tables(project.flow, name), who=work.settings.who, why=why
         )
     if is_json:
-        print_json({"table": name, "label": label_of(label), "tick": instant_text(tick), "why": why})
+        from waterclock.answers.decisions import CloseAnswer
+
+        print_answer(CloseAnswer.build(table=name, label=label, tick=tick, why=why))
         return
     to = console()
     to.print(f"closed: {name}@{label_of(label)} at {instant_words(tick, table.cadence.zone)}: {why}", soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.upkeep.dropping import drop, look
@@ -44,7 +44,9 @@ def drop_windows(
         confirm(f"Drop {what}?", yes=yes)
         behind = drop(work, found, why=why)
     if is_json:
-        print_json({"table": name, "dropped": labels, "rows": found.rows, "behind": behind, "why": why})
+        from waterclock.answers.decisions import DropAnswer
+
+        print_answer(DropAnswer(table=name, dropped=labels, rows=found.rows, behind=behind, why=why))
         return
     to.print(f"dropped: {what}: {why}", soft_wrap=True)
     if behind:

@@ -140,7 +140,7 @@ def start_project(folder: Path, day: date) -> tuple[Path, ...]:
     _refuse_there(folder, (*texts, data))
     with _report_write_errors(folder):
         _write(folder, texts)
-        (folder / data).parent.mkdir(parents=True, exist_ok=True)
+        _make_folder((folder / data).parent)
         _make_shop(folder / data, day)
     return (*texts, data)
 
@@ -210,8 +210,17 @@ def _report_write_errors(folder: Path) -> Iterator[None]:
 
 def _write(folder: Path, texts: Mapping[Path, str]) -> None:
     for path, text in texts.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        for parent in reversed([folder / path, *(folder / path).parents][1:]):
+            _make_folder(parent)
         (folder / path).write_text(text, encoding="utf-8")
+        (folder / path).chmod((folder / path).stat().st_mode & ~0o002)
+
+
+def _make_folder(folder: Path) -> None:
+    """Create a folder that not every user can change, whatever the umask: such a project would not be trusted."""
+    if not folder.is_dir():
+        folder.mkdir(exist_ok=True)
+        folder.chmod(folder.stat().st_mode & ~0o002)
 
 
 def _build_gitignore(folder: Path) -> dict[Path, str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
@@ -16,20 +15,6 @@ from waterclock.ledger.refusals import nothing_to_export
 from waterclock.ledger.store.locations import redact_url_text
 from waterclock.operations.opening import open_project
 from waterclock.operations.words import bytes_words, count_words
-
-_NOTHING: dict[str, Any] = {
-    "export": None,
-    "bytes": 0,
-    "follows": None,
-    "adopted": {},
-    "missing": {},
-    "unknown": [],
-    "killed": 0,
-    "aside": None,
-    "old": None,
-    "new": None,
-    "batches": 0,
-}
 
 
 def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) -> None:
@@ -44,8 +29,9 @@ def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) 
     with ledger:
         found = export_ledger(ledger, project.storage, is_whole=is_whole)
     if is_json:
-        said = {"what": "export", "export": found.name, "bytes": found.bytes, "follows": found.follows}
-        print_json(_NOTHING | said)
+        from waterclock.answers.upkeep import LedgerAnswer
+
+        print_answer(LedgerAnswer(what="export", export=found.name, bytes=found.bytes, follows=found.follows))
         return
     if found.name is None:
         console().print("nothing new since the newest export")
@@ -61,8 +47,19 @@ def rebuilt(folder: Path, env: str | None, export: str | None, *, force: bool, i
     """
     found = rebuild_ledger(open_project(folder, env), force=force, export=export)
     if is_json:
-        said = {key: getattr(found, key) for key in ("export", "adopted", "missing", "unknown", "killed", "aside")}
-        print_json({"what": "rebuild"} | _NOTHING | said)
+        from waterclock.answers.upkeep import LedgerAnswer
+
+        print_answer(
+            LedgerAnswer(
+                what="rebuild",
+                export=found.export,
+                adopted=found.adopted,
+                missing=found.missing,
+                unknown=found.unknown,
+                killed=found.killed,
+                aside=found.aside,
+            )
+        )
         return
     to = console()
     for line in _format_rebuild(found):
@@ -78,7 +75,9 @@ def run_move(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
     url = to if ":" in to else ledger_url(open_project(folder, to))
     found = move_ledger(project, url, who=RunSettings().who)
     if is_json:
-        print_json({"what": "move"} | _NOTHING | {"old": found.old, "new": found.new, "batches": found.batches})
+        from waterclock.answers.upkeep import LedgerAnswer
+
+        print_answer(LedgerAnswer(what="move", old=found.old, new=found.new, batches=found.batches))
         return
     say = console()
     say.print(f"moved: {count_words(found.batches, 'batch', 'batches')} from {found.old}", soft_wrap=True)

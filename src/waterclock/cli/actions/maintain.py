@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_export import Exported, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
@@ -17,8 +16,6 @@ from waterclock.engine.upkeep.maintain import Amount, Upkeep, do, look
 from waterclock.flow.declarations import Flow
 from waterclock.operations.opening import open_project, select_tables
 from waterclock.operations.words import bytes_words, count_words, local_label
-
-_AMOUNTS = ("dropped", "joined", "unneeded", "slices", "left_behind", "states")
 
 
 def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, *, is_dry: bool, is_json: bool) -> int:
@@ -55,15 +52,18 @@ def _report_upkeep(
     is_json: bool,
 ) -> int:
     if is_json:
-        export = None if exported is None else exported.name
-        freed = sum(each.freed_bytes for each in found)
-        tables = [_parts(each) for each in found if not each.is_nothing]
-        kept = [
-            {"name": each.name, "table": each.table, "connection": each.connection, "failed": each.failed}
-            for each in at_sources
-        ]
-        told = {"now": now, "dry_run": is_dry, "export": export, "freed": freed, "tables": tables}
-        print_json({**told, "kept_at_sources": kept})
+        from waterclock.answers.upkeep import MaintainAnswer
+
+        print_answer(
+            MaintainAnswer.build(
+                now=now,
+                dry_run=is_dry,
+                export=None if exported is None else exported.name,
+                freed=sum(each.freed_bytes for each in found),
+                tables=[each for each in found if not each.is_nothing],
+                kept_at_sources=at_sources,
+            )
+        )
     else:
         to = console()
         if exported is not None and exported.name is not None:
@@ -116,12 +116,3 @@ def _lines(found: Sequence[Upkeep], at_sources: Sequence[KeptForNobody], flow: F
 
 def _amount(amount: Amount, noun: str) -> str:
     return f"{count_words(amount.count, noun)}, {bytes_words(amount.bytes)}"
-
-
-def _parts(each: Upkeep) -> dict[str, Any]:
-    amounts = {name: {"count": getattr(each, name).count, "bytes": getattr(each, name).bytes} for name in _AMOUNTS}
-    return (
-        {"table": each.table, "drop_before": each.drop_before, "is_busy": each.is_busy}
-        | amounts
-        | {"manifests": each.manifests, "labels": list(each.labels), "failed": each.failed}
-    )

@@ -6,9 +6,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.model import print_flat_model, print_model
 from waterclock.cli.views.theme import console
 from waterclock.errors import ProjectErrors, WaterclockError
@@ -17,6 +17,9 @@ from waterclock.flow.diagram import diagram, drawn_tables, fields_of
 from waterclock.flow.flat_diagram import FlatPart, flat_diagram, list_flat_parts
 from waterclock.flow.flat_joins import flat_of
 from waterclock.operations.opening import columns_stored, one_table, open_project, select_tables
+
+if TYPE_CHECKING:
+    from waterclock.answers.tables import FlatTable
 
 _PICTURES = {".svg": "svg", ".png": "png"}
 
@@ -33,29 +36,26 @@ def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: 
     if out is not None:
         _write(text, out)
     if is_json:
-        print_json(
+        from waterclock.answers.tables import ModelAnswer
+
+        tables = [
             {
-                "flat": None,
-                "tables": [
+                "table": name,
+                "columns": [
                     {
-                        "table": name,
-                        "columns": [
-                            {
-                                "name": each.name,
-                                "type": each.type or None,
-                                "is_key": each.is_key,
-                                "references": each.references.table if each.references else None,
-                                "role": each.references.role if each.references else None,
-                            }
-                            for each in fields_of(project.flow.tables[name], known.get(name, {}))
-                        ],
+                        "name": each.name,
+                        "type": each.type,
+                        "is_key": each.is_key,
+                        "references": each.references.table if each.references else None,
+                        "role": each.references.role if each.references else None,
                     }
-                    for name in found.tables
-                    if project.flow.tables[name].kind is not Kind.PUBLISH
+                    for each in fields_of(project.flow.tables[name], known.get(name, {}))
                 ],
-                "file": None if out is None else str(out),
             }
-        )
+            for name in found.tables
+            if project.flow.tables[name].kind is not Kind.PUBLISH
+        ]
+        print_answer(ModelAnswer.build(flat=None, tables=tables, file=None if out is None else str(out)))
     elif out is None and is_read_by_people():
         shown = drawn_tables(project.flow, found.tables)
         print_model(console(), project.flow, {name: fields_of(of, known.get(name, {})) for name, of in shown.items()})
@@ -80,10 +80,10 @@ def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is
     if out is not None:
         _write(flat_diagram(flat, project.flow, known), out)
     if is_json:
-        found = list_flat_parts(flat, project.flow, known)
-        print_json(
-            {"flat": name, "tables": [_part_to_json(each) for each in found], "file": None if out is None else str(out)}
-        )
+        from waterclock.answers.tables import FlatModelAnswer
+
+        parts = [_flat_table(each) for each in list_flat_parts(flat, project.flow, known)]
+        print_answer(FlatModelAnswer.build(flat=name, tables=parts, file=None if out is None else str(out)))
     elif out is None and is_read_by_people():
         print_flat_model(console(), name, list_flat_parts(flat, project.flow, known))
     elif out is None:
@@ -97,14 +97,16 @@ def is_read_by_people() -> bool:
     return sys.stdout.isatty()
 
 
-def _part_to_json(each: FlatPart) -> dict[str, Any]:
-    return {
-        "table": each.table,
-        "role": each.role or None,
-        "by": list(each.join.columns) if each.join else [],
-        "chosen": each.version_choice or None,
-        "columns": [{"name": name, "column": field.name, "type": field.type or None} for name, field in each.columns],
-    }
+def _flat_table(each: FlatPart) -> FlatTable:
+    from waterclock.answers.tables import FlatTable
+
+    return FlatTable.build(
+        table=each.table,
+        role=each.role,
+        by=each.join.columns if each.join else [],
+        chosen=each.version_choice,
+        columns=[{"name": name, "column": field.name, "type": field.type} for name, field in each.columns],
+    )
 
 
 def _write(text: str, out: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.batches.happenings import OpenLineageState
-from waterclock.cli.views.json import print_json
-from waterclock.cli.views.openlineage import print_sent, print_shown, sent_json, shown_json
+from waterclock.cli.views.json import print_answer
+from waterclock.cli.views.openlineage import print_sent, print_shown, sent_answer, shown_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.errors import WaterclockError
@@ -27,7 +27,7 @@ def show_lineage_state(folder: Path, env: str | None, *, is_json: bool) -> int:
         with ledger:
             state = ledger.openlineage.state()
     if is_json:
-        print_json(shown_json(project, state))
+        print_answer(shown_answer(project, state))
     else:
         print_shown(console(), project, state)
     return 0
@@ -52,7 +52,7 @@ def send_events(folder: Path, env: str | None, *, again: bool, is_json: bool) ->
         found = send(project, ledger, at_once=True)
         waiting = ledger.openlineage.state().waiting
     if is_json:
-        print_json(sent_json(found, waiting))
+        print_answer(sent_answer(found, waiting))
     else:
         print_sent(console(), found, waiting)
     return 1 if found.lost else 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.text import Text
 
 from waterclock.batches.facts import LedgerSnapshot
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_settings import RunSettings
@@ -39,7 +39,9 @@ def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why
         snapshot = work.ledger.reads.snapshot(project.flow)
     already = [name for name in names or () if name not in new]
     if is_json:
-        print_json({"all": names is None, "tables": list(new), "already": already, "why": why})
+        from waterclock.answers.decisions import PauseAnswer
+
+        print_answer(PauseAnswer(all=names is None, tables=list(new), already=already, why=why))
         return
     to = console()
     to.print(f"paused: {'all' if names is None else ', '.join(new)}: {why}", soft_wrap=True)
@@ -68,7 +70,9 @@ def resume_tables(folder: Path, env: str | None, selection: list[str] | None, wh
         snapshot, zone = at.ledger.reads.snapshot(at.flow), at.zone
     still = [name for name in (old if names else at.flow.tables) if snapshot.pause_of(name)]
     if is_json:
-        print_json({"all": names is None, "tables": list(old), "still_paused": still, "why": why})
+        from waterclock.answers.decisions import ResumeAnswer
+
+        print_answer(ResumeAnswer(all=names is None, tables=list(old), still_paused=still, why=why))
         return
     to = console()
     to.print(f"resumed: {'all' if names is None else ', '.join(old)}", soft_wrap=True)

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.views.plan import plan_json, print_looks, print_plan, print_received, print_refused, print_renames
+from waterclock.cli.views.plan import (
+    print_looks,
+    print_plan,
+    print_received,
+    print_refused,
+    print_renames,
+    shared_in_plan,
+)
 from waterclock.cli.views.watching import print_deadlines, print_held, print_offline
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
@@ -17,15 +24,17 @@ from waterclock.operations.held_now import list_held_logs
 from waterclock.operations.looks import last_looks, looks_json
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.opening import OpenedProject, select_tables
-from waterclock.operations.received import find_waiting_files, received_json
+from waterclock.operations.received import find_waiting_files
 from waterclock.operations.source_waits import SourceWait, source_waits
+from waterclock.operations.words import local_label
 from waterclock.planner.label_states import IdleCounts, quiet
-from waterclock.planner.plan import Plan
+from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import PlanRequest
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from waterclock.answers.plan import PlanAnswer
     from waterclock.connectors.interface import Waiting
 
 
@@ -62,18 +71,33 @@ class Planned:
             to.print()
             print_offline(to, self.offline)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_answer(self) -> PlanAnswer:
         """Return the plan with counts by status, for scripts."""
-        told = plan_json(self.plan, self.flow, self.env, self.quiet, self.waiting)
-        return told | {
-            "looked": looks_json(self.looks),
-            "received": received_json(self.received),
-            "kept_at_sources": [log.to_json() for log in self.held],
-            "deadlines": self.deadlines.to_json(),
-            "offline": [stand.to_json() for stand in self.offline],
-            "renames": dict(self.renames),
-            "waits_for_source": [wait.to_json() for wait in self.waits],
-        }
+        from waterclock.answers.plan import PlanAnswer
+
+        plan = self.plan
+        counts = Counter(str(batch.status) for batch in plan.batches)
+        told = plan.to_dict()
+        for batch, told_batch in zip(plan.batches, told["batches"], strict=True):
+            told_batch["local"] = local_label(batch.label, self.flow.tables[batch.table].cadence)
+        return PlanAnswer.build(
+            env=self.env,
+            summary={"due": len(plan.batches) + sum(plan.left_out.values())}
+            | {str(status): counts[status] for status in Status}
+            | {"behind": sum(map(len, plan.behind.values()))},
+            **told,
+            not_needed={name: it.not_needed for name, it in self.quiet.items() if it.not_needed},
+            stood_for={name: it.stood_for for name, it in self.quiet.items() if it.stood_for},
+            not_begun=self.waiting,
+            shared=shared_in_plan(plan, self.flow),
+            looked=looks_json(self.looks),
+            received=self.received,
+            kept_at_sources=self.held,
+            deadlines=self.deadlines.found,
+            offline=[stand.to_answer() for stand in self.offline],
+            renames=self.renames,
+            waits_for_source=self.waits,
+        )
 
 
 def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> Planned:

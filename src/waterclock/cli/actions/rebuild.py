@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
@@ -14,6 +15,9 @@ from waterclock.ledger.read.signatures import Difference
 from waterclock.operations.opening import open_project, select_tables
 from waterclock.operations.words import count_words
 from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from waterclock.answers.upkeep import RebuiltTable
 
 
 def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
@@ -39,7 +43,9 @@ def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is
                 to.print(line, soft_wrap=True)
         apply_flow(work, work.real_now())
     if is_json:
-        print_json({"tables": [_parts(each) for each in found], "all": None})
+        from waterclock.answers.upkeep import RebuildAnswer
+
+        print_answer(RebuildAnswer.build(tables=[_rebuilt_table(each) for each in found], all=None))
     elif not names:
         to.print("nothing to rebuild: none of these has batches")
 
@@ -66,14 +72,15 @@ def _format_rebuilt_table(each: Remade) -> list[str]:
     return lines
 
 
-def _parts(each: Remade) -> dict[str, object]:
-    changed = [{"what": what, "from": old or None, "to": new or None} for what, old, new in each.changed]
-    return {
-        "table": each.table,
-        "slices": each.slices,
-        "rows": each.rows,
-        "version": each.version,
-        "changed": changed,
-        "resealed": [label_of(label) for label in each.resealed],
-        "lost": [label_of(piece.label) for piece in each.lost],
-    }
+def _rebuilt_table(each: Remade) -> RebuiltTable:
+    from waterclock.answers.upkeep import RebuiltTable
+
+    return RebuiltTable.build(
+        table=each.table,
+        slices=each.slices,
+        rows=each.rows,
+        version=each.version,
+        changed=[{"what": what, "from": old, "to": new} for what, old, new in each.changed],
+        resealed=each.resealed,
+        lost=[piece.label for piece in each.lost],
+    )

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
@@ -59,8 +59,9 @@ def _lines(storage: str, would: Prospect) -> list[str]:
 
 def _report_rebuild(found: RemadeAll, *, is_json: bool) -> None:
     if is_json:
-        parts = {name: getattr(found, name) for name in ("batches", "rows", "kept", "carried_on")}
-        print_json({"tables": [{"table": name} for name in found.tables], "all": parts})
+        from waterclock.answers.upkeep import RebuildAllAnswer
+
+        print_answer(RebuildAllAnswer.build(tables=[{"table": name} for name in found.tables], all=found))
         return
     out = console()
     if not found.tables:

@@ -18,7 +18,7 @@ from waterclock.access_tokens import METRICS_TOKEN, require_length, token_of_env
 from waterclock.cli.actions.event_servers import bind_socket, server_of, wait_until_reachable
 from waterclock.cli.actions.health_server import address_of
 from waterclock.cli.stopping import end_at_once, stoppable
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.receiver.connector import CAPABILITIES, MAX_BODY, MAX_WAITING, folder_of
@@ -56,7 +56,9 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
         served.start()
         told = f"{f'[{host}]' if ':' in host else host}:{address.getsockname()[1]}"
         if is_json:
-            print_json({"address": f"http://{told}/", "streams": sorted(door.streams)})
+            from waterclock.answers.setup import ReceiveAnswer
+
+            print_answer(ReceiveAnswer(address=f"http://{told}/", streams=sorted(door.streams)))
             sys.stdout.flush()
         else:
             for name in sorted(door.streams):

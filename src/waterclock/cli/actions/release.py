@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.batch.releasing import group_to_release
@@ -45,7 +45,9 @@ def release_batches(
             shown.append(label_of(label))
             rows += report.rows
     if is_json:
-        print_json({"table": name, "released": shown, "rows": rows, "why": why})
+        from waterclock.answers.decisions import ReleaseAnswer
+
+        print_answer(ReleaseAnswer(table=name, released=shown, rows=rows, why=why))
     else:
         to.print(f"released: {count} of {name} ({words}), {count_words(rows, 'row')}: {why}", soft_wrap=True)
         to.print("what waited for it is made by the next run", soft_wrap=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.reset import Resettable, prepare_reset, reset
@@ -32,21 +32,19 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
             confirm(f"Start {name} over?", yes=yes)
             reset(work, found, why=why)
     if is_json:
-        changed = (
-            [{"what": what, "from": old or None, "to": new or None} for what, old, new in found.changed]
-            if found
-            else []
-        )
-        print_json(
-            {
-                "table": name,
-                "labels": found.labels if found else 0,
-                "rows": found.rows if found else 0,
-                "changed": changed,
-                "readers": list(found.readers) if found else [],
-                "publishes": list(found.publishes) if found else [],
-                "why": why,
-            }
+        from waterclock.answers.decisions import ResetAnswer
+
+        changed = found.changed if found else ()
+        print_answer(
+            ResetAnswer.build(
+                table=name,
+                labels=found.labels if found else 0,
+                rows=found.rows if found else 0,
+                changed=[{"what": what, "from": old, "to": new} for what, old, new in changed],
+                readers=found.readers if found else [],
+                publishes=found.publishes if found else [],
+                why=why,
+            )
         )
     elif found is None:
         to.print(f"{name} has no batches: there is nothing to reset")

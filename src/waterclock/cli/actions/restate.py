@@ -13,7 +13,7 @@ from waterclock.batches.facts import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import RunOptions, carry_out
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.held_batches import find_held_labels
@@ -88,7 +88,9 @@ def restate_batches(
         project, may_run = at.project, _with_late_rows(at, at.ledger, wish, found, ripple)
     if not is_run:
         if is_json:
-            print_json({"verb": wish.word, **ripple.to_dict(), "estimate": cost.to_dict()})
+            from waterclock.answers.runs import RippleAnswer
+
+            print_answer(RippleAnswer.build(verb=wish.word, **ripple.to_dict(), estimate=cost))
         else:
             to.print("asked for" if kept else f"asked for; the next run makes {count} again")
         return 0
@@ -134,7 +136,10 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
         ledger.decisions.retry(name, labels, who=RunSettings().who, why=wish.why)
     if not is_run:
         if is_json:
-            print_json({"verb": wish.word, "asked": {name: list(map(label_of, of)) for name, of in held.items()}})
+            from waterclock.answers.runs import HeldAgainAnswer
+
+            asked = {name: list(map(label_of, of)) for name, of in held.items()}
+            print_answer(HeldAgainAnswer(verb=wish.word, asked=asked))
         else:
             to.print("asked for; the next run makes them again")
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from waterclock.cli.actions.run import RunOptions, carry_out
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.opening import open_read_only
@@ -36,7 +36,9 @@ def retry_batches(
     told = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
     if not proposal.count or not is_run:
         if is_json:
-            print_json({"cleared": told})
+            from waterclock.answers.runs import RetryAnswer
+
+            print_answer(RetryAnswer(cleared=told))
         else:
             due = f"{count_words(proposal.count, 'batch', 'batches')} due again"
             to.print(due if proposal.count else "nothing failed there")

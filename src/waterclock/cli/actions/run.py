@@ -10,9 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from waterclock.batches.kept_logs import is_followed
 from waterclock.cli.actions.health_server import address_of, serve_health_endpoints
@@ -21,18 +19,17 @@ from waterclock.cli.stopping import INTERRUPTED, stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.progress import Progress
-from waterclock.cli.views.run import print_outcome, run_json
+from waterclock.cli.views.run import Ran
 from waterclock.cli.views.theme import console
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.reloading import Reloading
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
-from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.runner import Runner
 from waterclock.engine.upkeep.source_waits import note_source_waits
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Flow
 from waterclock.operations.opening import now_of, zone_of
-from waterclock.operations.words import count_words
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
@@ -69,29 +66,6 @@ class RunOptions:
     listen: str | None = None
     pages: str | None = None
     is_logged: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """The result of a run and the details to print it. `beside`: how many ready batches were not requested."""
-
-    outcome: RunOutcome
-    flow: Flow
-    now: datetime
-    until: datetime | None
-    seconds: float
-    beside: int = 0
-
-    def draw(self, to: Console) -> None:
-        """Print errors, the batches that they block, and a summary line."""
-        print_outcome(to, self.outcome, self.flow, zone_of(self.flow), self.seconds)
-        if self.beside:
-            count = count_words(self.beside, "batch is", "batches are")
-            to.print(Text(f"beside what was asked for {count} ready: `waterclock run` makes them", style="quiet"))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result of the run, for scripts."""
-        return run_json(self.outcome, self.flow, self.now, self.until, self.seconds)
 
 
 def carry_out(project: Project, asked: RunOptions) -> int:

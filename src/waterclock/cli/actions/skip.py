@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.batch.give_up import damaged_labels, give_up
 from waterclock.engine.opening import apply_flow, open_workplace
@@ -14,7 +14,6 @@ from waterclock.operations.reasons import need_reason
 from waterclock.operations.words import count_words, local_range
 from waterclock.planner.planning import Planner
 from waterclock.selection import parse_labels
-from waterclock.timelabel.label import label_of
 
 
 def skip_batches(
@@ -47,8 +46,10 @@ def skip_batches(
         if lost:
             give_up(work, table, list(lost), why=why)
     if is_json:
-        skipped, given_up = [label_of(window.start) for window in rest], list(map(label_of, lost))
-        print_json({"table": name, "skipped": skipped, "given_up": given_up, "why": why})
+        from waterclock.answers.decisions import SkipAnswer
+
+        skipped = [window.start for window in rest]
+        print_answer(SkipAnswer.build(table=name, skipped=skipped, given_up=list(lost), why=why))
         return
     to.print(f"left out: {_batches(len(windows))} of {name} ({words}): {why}", soft_wrap=True)
     if lost:

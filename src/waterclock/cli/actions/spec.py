@@ -15,7 +15,7 @@ from rich.text import Text
 
 from waterclock.cli.stopping import INTERRUPTED
 from waterclock.cli.views.error_card import card
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import LOOKS, console, has_glyphs, sign
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
@@ -61,7 +61,10 @@ def run_specs(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: 
     if wanted.html is not None:
         _write(outcome, wanted.html)
     if is_json:
-        print_json(outcome.to_dict() | {"page": None if wanted.html is None else str(wanted.html)})
+        from waterclock.answers.setup import SpecAnswer
+
+        page = None if wanted.html is None else str(wanted.html)
+        print_answer(SpecAnswer.build(**outcome.to_dict(), page=page))
     else:
         _print_sum(to, outcome, wanted.html)
     if outcome.was_stopped:

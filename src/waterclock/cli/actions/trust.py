@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.errors import WaterclockError
 from waterclock.project_trust import VARIABLE, distrust_folder, list_file, trust_folder, trusted_folders
@@ -41,4 +41,6 @@ def list_trust(*, is_json: bool) -> None:
 
 
 def _print_json() -> None:
-    print_json({"trusted": [str(folder) for folder in trusted_folders()], "list": str(list_file())})
+    from waterclock.answers.setup import TrustAnswer
+
+    print_answer(TrustAnswer.build(trusted=[str(folder) for folder in trusted_folders()], list=str(list_file())))

@@ -12,7 +12,7 @@ from waterclock.cli.actions.health_server import address_of
 from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.actions.ui_links import kept_token, print_link
 from waterclock.cli.stopping import end_at_once, stoppable
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.dpl.config.file_name import FILE
 from waterclock.engine.spark.confined_jvm import is_confining
@@ -48,7 +48,9 @@ def show_pages(
     ):
         if is_json:
             link = served.new_link()
-            print_json({"address": served.address, "link": link, "host": served.host, "port": served.port})
+            from waterclock.answers.setup import UiAnswer
+
+            print_answer(UiAnswer(address=served.address, link=link, host=served.host, port=served.port))
             sys.stdout.flush()
         else:
             print_link(to, served, has_kept=has_kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.spark.class_archive import archive_file, write_archive
 
@@ -20,7 +20,9 @@ def ensure_archive(*, is_json: bool) -> None:
         write_archive(path)
     size = path.stat().st_size
     if is_json:
-        print_json({"archive": str(path), "bytes": size, "is_new": is_new})
+        from waterclock.answers.upkeep import WarmAnswer
+
+        print_answer(WarmAnswer(archive=str(path), bytes=size, is_new=is_new))
         return
     words = "written" if is_new else "the archive is there already"
     console().print(f"{words}: {path}, {size // 1_000_000} MB; every run of this user takes it", soft_wrap=True)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from waterclock.cli.views.plan import next_due_words
 from waterclock.cli.views.run import held_words
 from waterclock.engine.left_claims import left_claims
-from waterclock.engine.runner import Runner, RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
+from waterclock.engine.runner import Runner
 from waterclock.operations.pauses import pause_lines
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.opening import open_read_only
@@ -27,7 +27,9 @@ def withdrawn(folder: Path, env: str | None, which: tuple[str, str | None], *, w
         decide(at, proposal, who=RunSettings().who, why=why)
     if is_json:
         labels = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
-        print_json({"withdrawn": labels, "why": why})
+        from waterclock.answers.decisions import WithdrawAnswer
+
+        print_answer(WithdrawAnswer(withdrawn=labels, why=why))
         return
     to = console()
     for name, windows in list(proposal.asked.items())[:_MOST_NAMED]:

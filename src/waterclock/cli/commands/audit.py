@@ -35,9 +35,9 @@ def audit(
     It also lists the batches upstream and downstream of it. For a table without a label, it lists the newest batches.
     """
     from waterclock.cli.views.audit import print_audit, print_batches
-    from waterclock.cli.views.json import print_json
+    from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.theme import console
-    from waterclock.operations.audit_json import audit_json, batches_json
+    from waterclock.operations.audit_json import audit_answer, audit_list_answer
     from waterclock.operations.audit_lookup import Listed, look_up
     from waterclock.operations.opening import one_table, open_read_only
 
@@ -46,10 +46,10 @@ def audit(
         found = look_up(at, name, labels, depth=depth, last=last)
         if isinstance(found, Listed):
             if json:
-                print_json(batches_json(name, found))
+                print_answer(audit_list_answer(name, found))
             else:
                 print_batches(console(), at.flow.tables[name], found)
         elif json:
-            print_json(audit_json(found))
+            print_answer(audit_answer(found))
         else:
             print_audit(console(), at.flow, found)

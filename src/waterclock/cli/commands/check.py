@@ -25,23 +25,22 @@ def check(
 ) -> None:
     """Report every error in the project, with its location, its cause and a fix."""
     from waterclock.cli.views.check import check_project, print_checked
-    from waterclock.cli.views.json import print_json
+    from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.theme import console
 
     found = check_project(project, env, connect=connect)
     if not (connect and found.project):
         if json:
-            print_json(found.to_json() | {"connections": []})
+            print_answer(found.to_answer())
         else:
             print_checked(console(), found)
         raise typer.Exit(1 if found.errors else 0)
-    from waterclock.cli.views.connecting import print_probes, probe_json
+    from waterclock.cli.views.connecting import print_probes
     from waterclock.engine.connection_checks import probes
 
     if json:
         tried = list(probes(found.project))
-        is_ok = all(probe.error is None for probe in tried)
-        print_json(found.to_json() | {"ok": is_ok, "connections": [probe_json(probe) for probe in tried]})
+        print_answer(found.to_answer(tried))
     else:
         print_checked(console(), found)
         tried = print_probes(console(), probes(found.project))

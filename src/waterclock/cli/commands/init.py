@@ -24,13 +24,16 @@ def init(
     With --empty, write only the files of a project for your own source.
     """
     from waterclock.cli.actions.init import next_commands, start_empty, start_project, today
-    from waterclock.cli.views.json import print_json
+    from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.theme import console
 
     made = (start_empty if empty else start_project)(folder, today())
     commands = next_commands(folder, *(("check",) if empty else ("run", "status")))
     if json:
-        print_json({"project": str(folder.resolve()), "files": [str(path) for path in made], "next": list(commands)})
+        from waterclock.answers.setup import InitAnswer
+
+        files = [str(path) for path in made]
+        print_answer(InitAnswer(project=str(folder.resolve()), files=files, next=list(commands)))
         return
     to = console()
     to.print(f"A project of {len(made)} files in {folder.resolve()}:", soft_wrap=True)

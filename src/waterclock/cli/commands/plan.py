@@ -29,7 +29,7 @@ def plan(
 ) -> None:
     """Show which batches are due, which are waiting and what they wait for. Changes nothing."""
     from waterclock.cli.actions.plan import plan_selection
-    from waterclock.cli.views.json import print_json
+    from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.plan import exit_code
     from waterclock.cli.views.theme import console
     from waterclock.operations.opening import open_read_only
@@ -37,7 +37,7 @@ def plan(
     with open_read_only(project, env, now) as at:
         made = plan_selection(at, selection, labels)
     if json:
-        print_json(made.to_json())
+        print_answer(made.to_answer())
     else:
         made.draw(console())
     raise typer.Exit(exit_code(made.plan) if detailed_exitcode else 0)

@@ -24,11 +24,11 @@ def show(
     json: AsJson = False,
 ) -> None:
     """Show a table: its declaration, its columns, its status and some rows of its newest label."""
-    from waterclock.cli.views.json import print_json
+    from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.show import describe_table, print_described
 
     found = describe_table(project, env, table, rows)
     if json:
-        print_json(found.to_json())
+        print_answer(found.to_answer())
     else:
         print_described(found)

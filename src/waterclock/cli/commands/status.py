@@ -36,8 +36,9 @@ def status(  # noqa: PLR0913 - a command has as many options
     json: AsJson = False,
 ) -> None:
     """Show the grid of tables and timelabels: which batches are done, due, failed, blocked or stale."""
-    from waterclock.cli.views.json import print_json
-    from waterclock.cli.views.status import behind, print_behind_now, print_status, see, status_json
+    from waterclock.cli.views.json import print_answer
+    from waterclock.cli.views.status import print_behind_now, print_status, status_answer
+    from waterclock.cli.views.status_input import behind, see
     from waterclock.cli.views.theme import console
     from waterclock.operations.opening import open_read_only
 
@@ -46,7 +47,7 @@ def status(  # noqa: PLR0913 - a command has as many options
         asked = (selection, labels, by)
         seen = behind(at, *asked) if lag else see(at, *asked, to.width, is_drawn=not json)
         if json:
-            print_json(status_json(seen))
+            print_answer(status_answer(seen))
         elif lag:
             print_behind_now(to, seen, at.zone)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -13,12 +13,12 @@ from waterclock.alerts.checking import LookOutcome, lost_words
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, Outgoing
 from waterclock.flow.alerts import Severity, Target
-from waterclock.operations.json import instant_text
 from waterclock.operations.words import count_words, seconds_words
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from waterclock.answers.alerts import AlertsAnswer, AlertsSentAnswer, AlertsTestAnswer, OpenAlert
     from waterclock.dpl.project import Project
 
 _STYLES = {Severity.CRITICAL: "fail.loud", Severity.ERROR: "fail", Severity.WARNING: "warn"}
@@ -97,45 +97,32 @@ def _print_rules(to: Console, project: Project) -> None:
         to.print(Text(said, style="quiet"), soft_wrap=True)
 
 
-def known_json(known: KnownAlerts) -> dict[str, Any]:
+def known_answer(known: KnownAlerts) -> AlertsAnswer:
     """Return the open alerts and the pending messages, for scripts."""
-    alerting = known.project.alerts
-    return {
-        "env": known.project.env,
-        "tells": alerting.is_on,
-        "open": [alert_json(alert, words_of(known.project)) for alert in known.alerts],
-        "waiting": [
-            {
-                "target": message.target,
-                "at": instant_text(message.at),
-                "attempts": message.attempts,
-                "error": message.error or None,
-                "title": message.body["title"],
-            }
-            for message in known.outgoing
-        ],
-        "targets": [{"name": target.name, "kind": str(target.kind)} for target in alerting.targets.values()],
-        "rules": [
-            {"name": rule.name, "severity": str(rule.severity), "to": list(rule.targets), "tables": sorted(rule.tables)}
-            for rule in alerting.rules
-        ],
-    }
+    from waterclock.answers.alerts import AlertsAnswer
+
+    alerting, words = known.project.alerts, words_of(known.project)
+    return AlertsAnswer.build(
+        env=known.project.env,
+        tells=alerting.is_on,
+        open=[_alert_answer(alert, words) for alert in known.alerts],
+        waiting=known.outgoing,
+        targets=list(alerting.targets.values()),
+        rules=alerting.rules,
+    )
 
 
-def alert_json(alert: Alert, words: Words) -> dict[str, Any]:
-    """Return one alert for scripts."""
-    known = alert.acknowledged
-    return {
-        "number": alert.number,
+def _alert_answer(alert: Alert, words: Words) -> OpenAlert:
+    from waterclock.answers.alerts import OpenAlert
+
+    return OpenAlert.build(
+        number=alert.number,
         **{key: value for key, value in alert.trouble.to_dict().items() if key not in {"key", "of_run"}},
-        "line": words.line(alert.trouble),
-        "opened": instant_text(alert.opened),
-        "acknowledged": None if known is None else {"at": instant_text(known.at), "by": known.who, "why": known.why},
-        "told": {
-            name: {"first": instant_text(told.first), "last": instant_text(told.last), "times": told.times}
-            for name, told in alert.told.items()
-        },
-    }
+        line=words.line(alert.trouble),
+        opened=alert.opened,
+        acknowledged=alert.acknowledged,
+        told=alert.told,
+    )
 
 
 def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -> None:
@@ -147,14 +134,11 @@ def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -
         to.print(Text(f"runs tell nobody here: alerts = true below [env.{env}] would"))
 
 
-def tried_json(tried: Sequence[Tried]) -> dict[str, Any]:
+def tried_answer(tried: Sequence[Tried]) -> AlertsTestAnswer:
     """Return the results of a test, for scripts."""
-    return {
-        "ok": not any(each.error for each in tried),
-        "targets": [
-            {"name": each.target.name, "kind": str(each.target.kind), "error": each.error or None} for each in tried
-        ],
-    }
+    from waterclock.answers.alerts import AlertsTestAnswer
+
+    return AlertsTestAnswer.build(ok=not any(each.error for each in tried), targets=tried)
 
 
 def print_acknowledged(to: Console, alerts: Sequence[Alert], project: Project) -> None:
@@ -162,11 +146,6 @@ def print_acknowledged(to: Console, alerts: Sequence[Alert], project: Project) -
     words = words_of(project)
     for alert in alerts:
         to.print(Text.assemble((f"{alert.number}", "name"), f"  acknowledged: {words.line(alert.trouble)}"))
-
-
-def acknowledged_json(alerts: Sequence[Alert]) -> dict[str, Any]:
-    """Return the numbers of the acknowledged alerts, for scripts."""
-    return {"acknowledged": [alert.number for alert in alerts]}
 
 
 def print_sent(to: Console, told: LookOutcome, waiting: int) -> None:
@@ -179,10 +158,8 @@ def print_sent(to: Console, told: LookOutcome, waiting: int) -> None:
         to.print(f"{count_words(waiting, 'message waits', 'messages wait')} to be sent")
 
 
-def sent_json(told: LookOutcome, waiting: int) -> dict[str, Any]:
+def sent_answer(told: LookOutcome, waiting: int) -> AlertsSentAnswer:
     """Return the sent and lost messages and the number of pending ones, for scripts."""
-    return {
-        "sent": told.sent.messages,
-        "lost": [{"target": lost.target, "why": lost.why} for lost in told.sent.lost],
-        "waiting": waiting,
-    }
+    from waterclock.answers.alerts import AlertsSentAnswer
+
+    return AlertsSentAnswer.build(sent=told.sent.messages, lost=told.sent.lost, waiting=waiting)

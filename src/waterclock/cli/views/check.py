@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,9 @@ from waterclock.operations.words import count_words
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from waterclock.answers.setup import CheckAnswer
     from waterclock.dpl.project import Project
+    from waterclock.engine.connection_checks import Probe
     from waterclock.ledger.ledger import Ledger
 
 _OF_BATCHES = frozenset({"E318", "E405"})  # the flow does not fit the batches of existing tables
@@ -50,14 +52,23 @@ class Checked:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result for scripts. `tables` counts the declarations by kind."""
-        return {
-            "ok": not self.errors,
-            "env": self.env,
-            "errors": [error.to_dict() for error in self.errors],
-            "warnings": [warning.to_dict() for warning in self.warnings],
-            "tables": _kinds(self.flow),
-            "seconds": round(self.seconds, 3),
-        }
+        from waterclock.answers.setup import CheckPart
+
+        return CheckPart.build(
+            ok=not self.errors,
+            env=self.env,
+            errors=self.errors,
+            warnings=self.warnings,
+            tables=_kinds(self.flow),
+            seconds=round(self.seconds, 3),
+        ).to_json()
+
+    def to_answer(self, tried: Sequence[Probe] = ()) -> CheckAnswer:
+        """Return the result for scripts, with the connections that were tried."""
+        from waterclock.answers.setup import CheckAnswer
+
+        is_ok = not self.errors if not tried else all(probe.error is None for probe in tried)
+        return CheckAnswer.build(**self.to_json() | {"ok": is_ok}, connections=tried)
 
 
 def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Checked:

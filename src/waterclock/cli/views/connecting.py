@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -31,18 +31,6 @@ def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
         to.print()
         to.print(Text(f"{count_words(len(errors), 'thing')} cannot be used", style="fail.loud"))
     return found
-
-
-def probe_json(probe: Probe) -> dict[str, Any]:
-    """Return a probe for scripts."""
-    return {
-        "kind": probe.kind,
-        "name": probe.name,
-        "ok": probe.error is None,
-        "said": probe.said,
-        "seconds": round(probe.seconds, 3),
-        "error": probe.error.to_dict() if probe.error else None,
-    }
 
 
 def _line(to: Console, probe: Probe) -> Text:

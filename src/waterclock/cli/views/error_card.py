@@ -58,13 +58,13 @@ def card(error: WaterclockError, *, width: int | None = None) -> Text:
     """Return an error as styled text with the words of `WaterclockError.render`. Long parts wrap at `width`."""
     loud = "warn.loud" if error.code.startswith("W") else "fail.loud"
     lines = [Text.assemble((error.code, loud), " ", (error.what, "head"))]
-    if error.where:
-        lines.append(Text(f"  {error.where}", style="where"))
-    if error.excerpt:
-        lines += [_excerpt(line, loud) for line in _crop_lines(error.excerpt.splitlines(), width)]
-    for label, part in (("why", error.why), ("fix", error.fix)):
-        if part:
-            lines.append(_label_part(label, part, width))
+    for name, text in error.parts():
+        if name == "where":
+            lines.append(Text(f"  {text}", style="where"))
+        elif name == "excerpt":
+            lines += [_excerpt(line, loud) for line in _crop_lines(text.splitlines(), width)]
+        else:
+            lines.append(_label_part(name, text, width))
     return Text("\n").join(lines)
 
 

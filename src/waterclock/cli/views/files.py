@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from waterclock.cli.views.json import print_json
+from waterclock.cli.views.json import print_answer
 from waterclock.engine.opening import open_workplace
 from waterclock.operations.data_files import data_files, partition_statements
 from waterclock.operations.opening import one_table, open_project
@@ -28,6 +28,16 @@ def print_files(
         found = data_files(work, name, as_of=as_of, known_at=known_at)
         lines = partition_statements(found, work.lake.folder(name)) if is_hive else [each.path for each in found.files]
     if is_json:
-        print_json({**found.to_json(), "statements": lines if is_hive else []})
+        from waterclock.answers.tables import FilesAnswer
+
+        print_answer(
+            FilesAnswer.build(
+                table=name,
+                as_of=None if found.moment is None else found.moment.tick,
+                known_at=None if found.moment is None else found.moment.known_at,
+                files=found.files,
+                statements=lines if is_hive else [],
+            )
+        )
         return
     sys.stdout.writelines(f"{line}\n" for line in lines)

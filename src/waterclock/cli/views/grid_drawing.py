@@ -13,7 +13,6 @@ from rich.text import Text
 
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.operations.grid import Grid, GridCell, GridRow
-from waterclock.operations.json import instant_text
 from waterclock.operations.states import State
 from waterclock.operations.words import local_label
 from waterclock.timelabel.label import label_of
@@ -55,25 +54,16 @@ def print_grid(to: Console, shown: Grid) -> None:
         to.print(_legend(to, shown))
 
 
-def grid_json(grid: Grid) -> dict[str, Any]:
-    """Return the grid as JSON. Each cell has its most severe state, and the count of labels in it and in all."""
+def grid_parts(grid: Grid) -> dict[str, Any]:
+    """Return the keys of the grid in the answer of `status`."""
     return {
         "by": str(grid.cadence.period),
         "zone": grid.cadence.zone,
         "columns": [
-            {"start": instant_text(start), "label": label_of(start), "local": local_label(start, grid.cadence)}
+            {"start": start, "label": label_of(start), "local": local_label(start, grid.cadence)}
             for start in grid.columns
         ],
-        "rows": [
-            {
-                "table": row.table,
-                "cells": [
-                    None if cell is None else {"state": cell.state.value, "count": cell.count, "of": cell.of}
-                    for cell in row.cells
-                ],
-            }
-            for row in grid.rows
-        ],
+        "rows": grid.rows,
     }
 
 

@@ -9,9 +9,12 @@ import contextvars
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from waterclock.operations.json import json_text
+
+if TYPE_CHECKING:
+    from waterclock.answers.parts import Answer
 
 _json = contextvars.ContextVar("waterclock_json", default=False)
 _folder = contextvars.ContextVar("waterclock_folder", default=Path())
@@ -40,3 +43,8 @@ def folder_noted() -> Path:
 def print_json(value: Mapping[str, Any]) -> None:
     """Print an object as JSON, with the version of its shape first. Instants look like `2013-01-05T05:00:00Z`."""
     sys.stdout.write(json_text(value) + "\n")
+
+
+def print_answer(answer: Answer) -> None:
+    """Print an answer as JSON, with its version first."""
+    print_json(answer.to_json())

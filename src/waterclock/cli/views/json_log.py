@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.runner import RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.operations.json import instant_text
 from waterclock.planner.plan import Group
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from waterclock.openlineage.sending import left_out_words
-from waterclock.operations.json import instant_text
 from waterclock.operations.words import count_words
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from waterclock.answers.alerts import LineageSentAnswer, OpenLineageAnswer
     from waterclock.batches.happenings import OpenLineageState
     from waterclock.dpl.project import Project
     from waterclock.openlineage.sending import LineageSendResult
@@ -39,20 +39,22 @@ def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
         to.print(Text(left_out_words(state.left_out, state.refusal)))
 
 
-def shown_json(project: Project, state: OpenLineageState) -> dict[str, Any]:
+def shown_answer(project: Project, state: OpenLineageState) -> OpenLineageAnswer:
     """Return the destination and the state of sending for scripts."""
+    from waterclock.answers.alerts import OpenLineageAnswer
+
     sink = project.openlineage
-    return {
-        "env": project.env,
-        "tells": sink.is_on,
-        "to": sink.display_name if sink.is_said else None,
-        "namespace": sink.namespace or None,
-        "waiting": state.waiting,
-        "sent_at": None if state.sent_at is None else instant_text(state.sent_at),
-        "error": state.error or None,
-        "left_out": state.left_out,
-        "refusal": state.refusal or None,
-    }
+    return OpenLineageAnswer.build(
+        env=project.env,
+        tells=sink.is_on,
+        to=sink.display_name if sink.is_said else None,
+        namespace=sink.namespace,
+        waiting=state.waiting,
+        sent_at=state.sent_at,
+        error=state.error,
+        left_out=state.left_out,
+        refusal=state.refusal,
+    )
 
 
 def print_sent(to: Console, sent: LineageSendResult, waiting: int) -> None:
@@ -69,15 +71,13 @@ def print_sent(to: Console, sent: LineageSendResult, waiting: int) -> None:
         to.print(_waiting_words(waiting))
 
 
-def sent_json(sent: LineageSendResult, waiting: int) -> dict[str, Any]:
+def sent_answer(sent: LineageSendResult, waiting: int) -> LineageSentAnswer:
     """Return the result of sending for scripts."""
-    return {
-        "sent": sent.events,
-        "error": sent.lost or None,
-        "waiting": waiting,
-        "is_busy": sent.is_busy,
-        "left_out": sent.left_out,
-    }
+    from waterclock.answers.alerts import LineageSentAnswer
+
+    return LineageSentAnswer.build(
+        sent=sent.events, error=sent.lost, waiting=waiting, is_busy=sent.is_busy, left_out=sent.left_out
+    )
 
 
 def _waiting_words(waiting: int) -> str:

@@ -23,7 +23,7 @@ from waterclock.operations.pauses import pause_lines
 from waterclock.operations.received import received_lines
 from waterclock.operations.source_waits import SourceWait, count_waiting, with_waits
 from waterclock.operations.states import State, look_of
-from waterclock.operations.words import count_words, instant_words, label_range, local_label, local_range, number_words
+from waterclock.operations.words import count_words, instant_words, label_range, local_range, number_words
 from waterclock.planner.label_states import IdleCounts
 from waterclock.planner.plan import Batch, Plan, Status
 from waterclock.planner.sharing import SharedQueries
@@ -181,27 +181,6 @@ def print_received(to: Console, found: Mapping[str, Waiting]) -> None:
     """Print the files received for tables that wait for their windows."""
     for line in received_lines(found):
         to.print(Text(line, style="quiet"), soft_wrap=True)
-
-
-def plan_json(
-    plan: Plan, flow: Flow, env: str, quiet: Mapping[str, IdleCounts], waiting: Mapping[str, FirstWindow] = _NONE
-) -> dict[str, Any]:
-    """Return a plan as JSON: `Plan.to_dict`, with `summary` counting by status, and the local date of each label."""
-    counts = Counter(str(batch.status) for batch in plan.batches)
-    told = plan.to_dict()
-    for batch, told_batch in zip(plan.batches, told["batches"], strict=True):
-        told_batch["local"] = local_label(batch.label, flow.tables[batch.table].cadence)
-    return {
-        "env": env,
-        "summary": {"due": len(plan.batches) + sum(plan.left_out.values())}
-        | {str(s): counts[s] for s in Status}
-        | {"behind": sum(map(len, plan.behind.values()))},
-        **told,
-        "not_needed": {name: it.not_needed for name, it in quiet.items() if it.not_needed},
-        "stood_for": {name: it.stood_for for name, it in quiet.items() if it.stood_for},
-        "not_begun": {name: first.to_json() for name, first in waiting.items()},
-        "shared": {view: list(tables) for view, tables in shared_in_plan(plan, flow).items()},
-    }
 
 
 def shared_in_plan(plan: Plan, flow: Flow) -> dict[str, tuple[str, ...]]:

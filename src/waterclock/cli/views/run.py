@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import blockers
-from waterclock.operations.json import instant_text
+from waterclock.operations.opening import zone_of
 from waterclock.operations.source_waits import waits
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, instant_words, likeness, seconds_words
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from waterclock.engine.collect.source_clocks import HeldBack
     from waterclock.engine.progress import GroupReport
-    from waterclock.engine.runner import RunOutcome
+    from waterclock.engine.run_outcome import RunOutcome
 
 _MOST_PLACES = 5
 
@@ -71,40 +72,44 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
 
 def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:
     """Return the result of a run for scripts. `left` counts the due batches that are not done, by status."""
+    from waterclock.answers.runs import RunAnswer
+
     plan = outcome.plan
-    return {
-        "now": instant_text(now),
-        "until": instant_text(until),
-        "done": outcome.done,
-        "rows": outcome.rows,
-        "seconds": round(seconds, 3),
-        "stopped": outcome.was_stopped,
-        "failed": [
+    told = {} if plan is None else plan.to_dict()
+    return RunAnswer.build(
+        now=now,
+        until=until,
+        done=outcome.done,
+        rows=outcome.rows,
+        seconds=round(seconds, 3),
+        stopped=outcome.was_stopped,
+        failed=[
             {
                 "table": report.group.table,
                 "kind": flow.tables[report.group.table].kind.value,
                 "labels": [batch.window.label for batch in report.group.batches],
                 "claim": report.claim,
-                "error": None if report.error is None else report.error.to_dict(),
+                "error": report.error,
             }
             for report in outcome.failed
         ],
-        "unsettled": [error.to_dict() for error in outcome.unsettled],
-        "away": None if outcome.away is None else outcome.away.to_dict(),
-        "left": {} if plan is None else dict(Counter(batch.status.value for batch in plan.batches)),
-        **{key: None if plan is None else plan.to_dict()[key] for key in ("paused", "paused_all")},
-        "held_by_source": [
+        unsettled=outcome.unsettled,
+        away=outcome.away,
+        left={} if plan is None else Counter(batch.status.value for batch in plan.batches),
+        paused=told.get("paused"),
+        paused_all=told.get("paused_all"),
+        held_by_source=[
             {
                 "table": held.table,
                 "label": held.window.label,
-                "end": instant_text(held.window.end),
-                "clock": None if held.clock == BEGINNING else instant_text(held.clock),
+                "end": held.window.end,
+                "clock": None if held.clock == BEGINNING else held.clock,
                 "awaits": None if held.awaits is None else str(held.awaits),
             }
             for held in outcome.held_back
         ],
-        "next_due": None if plan is None else instant_text(plan.next_due),
-    }
+        next_due=None if plan is None else plan.next_due,
+    ).to_json()
 
 
 def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, WaterclockError]]]:
@@ -185,3 +190,26 @@ def _at_source(outcome: RunOutcome, plan: Plan) -> int:
     """Count the batches that wait only for their source: from the oldest window that the source has not reached."""
     since = {held.table: held.window.label for held in outcome.held_back}
     return sum(waits(batch, since) for batch in plan.batches)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The result of a run and the details to print it. `beside`: how many ready batches were not requested."""
+
+    outcome: RunOutcome
+    flow: Flow
+    now: datetime
+    until: datetime | None
+    seconds: float
+    beside: int = 0
+
+    def draw(self, to: Console) -> None:
+        """Print errors, the batches that they block, and a summary line."""
+        print_outcome(to, self.outcome, self.flow, zone_of(self.flow), self.seconds)
+        if self.beside:
+            count = count_words(self.beside, "batch is", "batches are")
+            to.print(Text(f"beside what was asked for {count} ready: `waterclock run` makes them", style="quiet"))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result of the run, for scripts."""
+        return run_json(self.outcome, self.flow, self.now, self.until, self.seconds)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from waterclock.batches.audit_trail import RunnerClaim, RunnerSeen
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.flow.declarations import Flow
-from waterclock.operations.json import instant_text
 from waterclock.operations.runners import is_alive
 from waterclock.operations.words import count_words, label_range, local_range, seconds_words
-from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from waterclock.answers.runs import RunnersAnswer
     from waterclock.dpl.project import Project
 
 _MOST_HELD = 5
@@ -71,35 +70,26 @@ def print_runners(to: Console, found: RunnerList | None) -> None:
             to.print(Text("  makes nothing now", style="quiet"))
 
 
-def runners_json(found: RunnerList | None) -> dict[str, Any]:
+def runners_answer(found: RunnerList | None) -> RunnersAnswer:
     """Return the runners for scripts."""
-    return {
-        "now": instant_text(found.now) if found else None,
-        "runners": [
-            {
-                "runner": runner.runner,
-                "who": runner.who,
-                "command": runner.command,
-                "since": instant_text(runner.started_at),
-                "seen": instant_text(runner.seen_at) if runner.seen_at else None,
-                "is_gone": not is_alive(runner, found.now),
-                "has_applied_flow": not runner.flow or runner.flow == found.applied,
-                "holds": [
-                    {
-                        "claim": held.claim,
-                        "table": held.table,
-                        "labels": [label_of(label) for label in held.labels],
-                        "since": instant_text(held.since),
-                        "lease_until": instant_text(held.lease_until),
-                    }
-                    for held in runner.held
-                ],
-            }
-            for runner in found.seen
-        ]
-        if found
-        else [],
-    }
+    from waterclock.answers.runs import RunnerPart, RunnersAnswer
+
+    if found is None:
+        return RunnersAnswer(now=None, runners=[])
+    runners = [
+        RunnerPart.build(
+            runner=runner.runner,
+            who=runner.who,
+            command=runner.command,
+            since=runner.started_at,
+            seen=runner.seen_at or None,
+            is_gone=not is_alive(runner, found.now),
+            has_applied_flow=not runner.flow or runner.flow == found.applied,
+            holds=runner.held,
+        )
+        for runner in found.seen
+    ]
+    return RunnersAnswer.build(now=found.now, runners=runners)
 
 
 def _held_line(held: RunnerClaim, found: RunnerList) -> Text:

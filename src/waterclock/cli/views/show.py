@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table as Columns
 from rich.text import Text
@@ -22,7 +22,6 @@ from waterclock.operations.description import ColumnDescription, columns_said, d
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.held_logs import HeldLog, log_words
 from waterclock.operations.held_now import list_held_logs
-from waterclock.operations.json import instant_text
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import OpenedProject, one_table, open_read_only
@@ -34,6 +33,7 @@ from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
+    from waterclock.answers.tables import ShowAnswer
     from waterclock.operations.answers import AnsweredQuestion
 
 
@@ -59,43 +59,43 @@ class TableDescription:
     offline: OfflineStand | None = None
     held: HeldLog | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_answer(self) -> ShowAnswer:
         """Return the description for scripts. `sample` has the form of `query --json`."""
+        from waterclock.answers.tables import ShowAnswer
+
         table = self.table
-        return {
-            "table": table.name,
-            "kind": table.kind.value,
-            "type": table.type.value,
-            "mode": table.mode.value,
-            "cadence": str(table.cadence),
-            "place": str(table.place),
-            "comment": table.about.comment,
-            "owner": table.about.owner,
-            "tags": list(table.about.tags),
-            "reads": [str(read) for read in table.reads],
-            "choices": [{"choice": str(it), "reads": [str(read) for read in it.reads]} for it in table.choices],
-            "columns": [
-                {"name": it.name, "type": it.type, "says": it.says, "comment": it.comment} for it in self.columns
-            ],
-            "is_open": self.is_open,
-            "first": self.first.to_json(),
-            "newest_label": label_of(self.newest.label) if self.newest else None,
-            "newest_end": instant_text(self.newest.end) if self.newest else None,
-            "labels": self.labels,
-            "rows": self.rows,
-            "due": self.due,
-            "left_out": self.left_out,
-            "paused": None if self.paused is None else self.paused.to_dict() | {"all": self.paused.is_of_all},
-            "open": None if self.open is None else self.open.to_json(),
-            "open_windows": None if self.open_windows is None else self.open_windows.to_json(),
-            "sample": None if self.sample is None else self.sample.to_json(),
-            "schemas": versions_json(self.schemas),
-            "deadline": deadline_text(table) or None,
-            "runtime": None if table.runtime is None else str(table.runtime),
-            "deadlines": self.deadlines.to_json(),
-            "offline": None if self.offline is None else self.offline.to_json(),
-            "kept_at_source": None if self.held is None else self.held.to_json(),
-        }
+        return ShowAnswer.build(
+            table=table.name,
+            kind=table.kind,
+            type=table.type,
+            mode=table.mode,
+            cadence=table.cadence,
+            place=table.place,
+            comment=table.about.comment,
+            owner=table.about.owner,
+            tags=table.about.tags,
+            reads=table.reads,
+            choices=[{"choice": str(it), "reads": it.reads} for it in table.choices],
+            columns=self.columns,
+            is_open=self.is_open,
+            first=self.first,
+            newest_label=self.newest.label if self.newest else None,
+            newest_end=self.newest.end if self.newest else None,
+            labels=self.labels,
+            rows=self.rows,
+            due=self.due,
+            left_out=self.left_out,
+            paused=self.paused,
+            open=self.open,
+            open_windows=self.open_windows,
+            sample=None if self.sample is None else self.sample.to_json(),
+            schemas=versions_json(self.schemas),
+            deadline=deadline_text(table) or None,
+            runtime=None if table.runtime is None else str(table.runtime),
+            deadlines=self.deadlines.found,
+            offline=None if self.offline is None else self.offline.to_answer(),
+            kept_at_source=self.held,
+        )
 
 
 def describe_table(folder: Path, env: str | None, text: str, rows: int) -> TableDescription:

@@ -8,40 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import Taken, misfit
+from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
-from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of, quote_identifier
+from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
+from waterclock.connectors.duckdb.dialect import quote_identifier
 from waterclock.connectors.duckdb.types import DuckdbColumn
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.local_times import instants_in, instants_of
+from waterclock.connectors.local_times import instants_in
 from waterclock.connectors.misfits import TypeMismatch
-from waterclock.connectors.values import EPOCH_UNITS, Times, column
-from waterclock.connectors.window_bounds import WindowFilter, labels_of, within
-from waterclock.connectors.windowing import NO_TIME
-from waterclock.errors import WaterclockError
+from waterclock.connectors.sql.columns import (
+    SqlExtract,
+    SqlRequestedColumn,
+    count_missing_times,
+    no_time_error,
+)
+from waterclock.connectors.sql.reading import collected_while_open
+from waterclock.connectors.sql.window_bounds import WindowFilter, instants_of_counts, labels_of, within
+from waterclock.connectors.values import column
 from waterclock.spark_sql import ddl_of
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 BATCH_ROWS = 20_000
 _MICROS = "_waterclock_micros"
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbRequestedColumn:
+class DuckdbRequestedColumn(SqlRequestedColumn[DuckdbColumn]):
     """A requested column, with its description in the database."""
-
-    taken: Taken
-    column: DuckdbColumn
 
     @property
     def is_as_it_is(self) -> bool:
@@ -56,15 +56,8 @@ class DuckdbRequestedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbExtract:
-    """Everything needed to read some rows, here or in a Python worker of Spark."""
-
-    database: DuckdbDatabase
-    where: str
-    source: str
-    wanted: tuple[DuckdbRequestedColumn, ...]
-    times: Times
-    by_window: WindowFilter | None = None
+class DuckdbExtract(SqlExtract[DuckdbDatabase, DuckdbRequestedColumn]):
+    """The rows to read."""
 
 
 def collect_rows(
@@ -87,17 +80,13 @@ def collect_rows(
     if read is not None:
         close()
         if not read:
-            return Collected(_empty(spark, extract), lambda: counts, left_out, {**source, "rows": 0}, is_empty=True)
+            empty = spark.createDataFrame([], ddl_of(extract.fields))
+            return Collected(empty, lambda: counts, left_out, {**source, "rows": 0}, is_empty=True)
         table = pa.Table.from_batches(read)
         frame = spark.createDataFrame(table)
         return Collected(frame, lambda: counts, left_out, {**source, "rows": table.num_rows})
-
-    def counts_at_the_end() -> Mapping[str, int]:
-        close()
-        return counts
-
-    frame = by_workers(spark, [extract], _of_part, _fields(extract))
-    return Collected(frame, counts_at_the_end, left_out, source, close=close)
+    frame = by_workers(spark, [extract], _of_part, extract.fields)
+    return collected_while_open(frame, close, counts, left_out, source)
 
 
 def _are_many(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> bool:
@@ -112,20 +101,9 @@ def _are_many(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> 
     return row is not None and not are_few(row[0])
 
 
-def _empty(spark: SparkSession, extract: DuckdbExtract) -> DataFrame:
-    return spark.createDataFrame([], ddl_of(_fields(extract)))
-
-
 def _of_part(extract: DuckdbExtract) -> Iterator[pa.RecordBatch]:
     with extract.database.open_for_reading(extract.where) as connection:
         yield from batches(connection, extract)
-
-
-def _fields(extract: DuckdbExtract) -> list[tuple[str, str]]:
-    fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
-    if extract.by_window:
-        fields.append((TIMELABEL, "STRING"))
-    return fields
 
 
 def batches(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Generator[pa.RecordBatch, None, None]:
@@ -167,16 +145,10 @@ def _build_batch(batch: pa.RecordBatch, extract: DuckdbExtract) -> pa.RecordBatc
         arrays = [_array(values, one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, [one.taken.name for one in extract.wanted])
     micros = batch.column(len(extract.wanted)).to_numpy(zero_copy_only=False).astype("int64")
-    labels, kept = labels_of(_instants(micros, extract.by_window, extract.times), extract.by_window.windows)
+    labels, kept = labels_of(instants_of_counts(micros, extract.by_window, extract.times), extract.by_window.windows)
     arrays = [_array(values.filter(kept), one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
     names = [one.taken.name for one in extract.wanted]
     return pa.RecordBatch.from_arrays([*arrays, labels.filter(kept)], [*names, TIMELABEL])
-
-
-def _instants(micros: npt.NDArray[np.int64], by_window: WindowFilter, times: Times) -> npt.NDArray[np.int64]:
-    if by_window.is_number:
-        return micros * (EPOCH_UNITS[times.epoch] // timedelta(microseconds=1))
-    return instants_of(micros, times.zone) if by_window.is_local else micros
 
 
 def _array(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract) -> pa.Array:
@@ -205,9 +177,7 @@ def set_aside(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> 
     if extract.by_window is None:
         return {}
     name = quote_identifier(extract.by_window.time_column)
-    row = first_of(connection, f"SELECT count(*) FROM {extract.source} WHERE {name} IS NULL")
-    missing = int(row[0]) if row else 0
-    return {NO_TIME: missing} if missing else {}
+    return count_missing_times(first_of(connection, f"SELECT count(*) FROM {extract.source} WHERE {name} IS NULL"))
 
 
 def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
@@ -217,15 +187,11 @@ def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
     """
     if found.time_kind is not None:
         return found.time_kind
-    raise WaterclockError(
-        "E815",
-        f"{found.name} is of type {found.kind}, which is no time",
-        where=unit,
-        why="BY DATA TIME needs a timestamp, a date, or a whole number since 1970",
-        fix=f"collect BY DATA TIME {found.name}_time FROM … QUERY"
-        f" 'SELECT *, {quote_identifier(found.name)}::timestamptz"
-        f" AS {quote_identifier(f'{found.name}_time')} FROM {source}'",
+    fix = (
+        f"collect BY DATA TIME {found.name}_time FROM … QUERY 'SELECT *, {quote_identifier(found.name)}::timestamptz"
+        f" AS {quote_identifier(f'{found.name}_time')} FROM {source}'"
     )
+    raise no_time_error(found.name, found.kind, unit, "a timestamp, a date, or a whole number since 1970", fix)
 
 
 def _kind(type_name: str) -> str:

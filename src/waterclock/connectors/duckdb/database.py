@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.delivery_record import DeliveryRecord
 from waterclock.connectors.interface import Setting
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.connectors.sql.logins import file_of
+from waterclock.connectors.sql.refusals import (
+    damaged_file,
+    locked,
+    missing_file,
+    no_table,
+    refused_statement,
+    unwritable,
+)
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
@@ -59,13 +67,7 @@ class DuckdbDatabase:
         import duckdb
 
         if not Path(self.path).is_file() and not (writes and self.may_create):
-            raise WaterclockError(
-                "E810",
-                "the database is not there",
-                where=where,
-                why=f"there is no file {self.path}",
-                fix="mend the connection's path, or bring the file back; nothing was changed",
-            )
+            raise missing_file(self.path, where)
         try:
             connection = self._connect_with_retry(writes=writes)
             try:
@@ -97,20 +99,8 @@ def database_of(setting: Setting) -> DuckdbDatabase:
 
     Raises  E803 without a path
     """
-    path = setting.options.get("path")
-    if not path:
-        raise WaterclockError(
-            "E803",
-            f"the connection {setting.name} has no path",
-            where=setting.name,
-            why="a connection of type duckdb is a database file",
-            fix=f"connections.{setting.name} = {{ path = 'data/{setting.name}.duckdb' }} in waterclock.toml",
-        )
-    return DuckdbDatabase(
-        path=str(setting.folder / str(path)),
-        timeout=float(str(setting.options.get("timeout", 5))),
-        may_create=bool(setting.options.get("create", False)),
-    )
+    path, timeout, may_create = file_of(setting, "duckdb")
+    return DuckdbDatabase(path, timeout, may_create)
 
 
 def rows_of(
@@ -127,43 +117,6 @@ def first_of(
     return next(iter(rows_of(connection, sql, values)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class DuckdbResult:
-    """The complete result of a statement."""
-
-    rows: list[Any]
-
-    def fetchone(self) -> Any:
-        """Return the first row, or None if there are no rows."""
-        return self.rows[0] if self.rows else None
-
-    def fetchall(self) -> list[Any]:
-        """Return all rows."""
-        return self.rows
-
-
-def record_in(connection: duckdb.DuckDBPyConnection) -> DeliveryRecord:
-    """Return the record of deliveries of the database."""
-    return DeliveryRecord(lambda sql, values: DuckdbResult(rows_of(connection, sql, values)), "?")
-
-
-def quote_identifier(name: str) -> str:
-    """Return a name as a quoted SQL identifier, whatever characters it contains."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def table_of(unit: Unit) -> str:
-    """Return the unit's table as a quoted SQL identifier: `"planes"` or `"main"."planes"`."""
-    return ".".join(quote_identifier(part) for part in unit.path.split("."))
-
-
-def source_of(unit: Unit) -> str:
-    """Return the FROM item of the unit: its table, or its query in parentheses."""
-    if unit.query is None:
-        return table_of(unit)
-    return f"({unit.query.strip().rstrip(';')}\n) AS waterclock_query"
-
-
 def require_table(connection: duckdb.DuckDBPyConnection, unit: Unit) -> None:
     """Refuse a table that does not exist. Raises  E804, with the nearest names."""
     if unit.query is not None or kind_at(connection, unit):
@@ -174,13 +127,7 @@ def require_table(connection: duckdb.DuckDBPyConnection, unit: Unit) -> None:
         " FROM information_schema.tables WHERE table_catalog = current_database() ORDER BY 1",
     )
     known = [str(row[0]) for row in rows if not str(row[0]).startswith("waterclock_")]
-    raise WaterclockError(
-        "E804",
-        f"there is no table {unit.path}",
-        where=str(unit),
-        why=f"the database holds {', '.join(known)}" if known else "the database holds no tables",
-        fix=did_you_mean(unit.path, known, otherwise="mend the name, or bring the table back"),
-    )
+    raise no_table(unit, known)
 
 
 def kind_at(connection: duckdb.DuckDBPyConnection, unit: Unit) -> str:
@@ -201,33 +148,13 @@ def translate_error(error: duckdb.Error, path: str, where: str) -> WaterclockErr
 
     text = " ".join(str(error).split())
     if _is_held(error) or isinstance(error, duckdb.TransactionException):
-        return WaterclockError(
-            "E811",
-            "the database is locked",
-            where=where,
-            why=f"{path}: {text}; nothing was changed",
-            fix="it is tried again; end the other process, or give the connection a longer timeout",
-            transient=True,
-        )
+        return locked(where, f"{path}: {text}", by="process")
     if isinstance(error, duckdb.IOException) and any(word in text for word in _DAMAGED):
-        return WaterclockError(
-            "E810", "the database cannot be opened", where=where, why=f"{path}: {text}", fix="mend or restore the file"
-        )
+        return damaged_file(path, where, text)
     if isinstance(error, duckdb.IOException | duckdb.PermissionException | duckdb.OutOfMemoryException):
-        return WaterclockError(
-            "E821",
-            "the database cannot be read or written",
-            where=where,
-            why=f"{path}: {text}; the transaction was undone",
-            fix="free some space, or give the right to the file and its folder; then run again",
-        )
-    return WaterclockError(
-        "E813",
-        "the database refuses",
-        where=where,
-        why=f"{path}: {text}",
-        fix="mend the query, or the table in the database",
-    )
+        fix = "free some space, or give the right to the file and its folder"
+        return unwritable(where, f"{path}: {text}", "the database cannot be read or written", fix)
+    return refused_statement(where, f"{path}: {text}")
 
 
 def _is_held(error: Exception) -> bool:

@@ -1,13 +1,7 @@
 """Delivers a sealed slice to a DuckDB database: as Arrow, in one transaction, once per claim.
 
-The table `waterclock_deliveries` is the record of the deliveries (`delivery_record`). Only one process can write to a
-file at a time. If two threads of it deliver the same claim, the record's primary key makes one of them fail.
-
-REPLACE   of a regular table replaces all rows of the destination; with WHERE, those of its condition.
-MERGE     of a regular table deletes the rows of deleted keys, and replaces the rows whose keys are in the slice.
-          Columns of the destination that the publish does not name keep their values.
-APPEND    and anything from a partitioned table: the destination has a column `timelabel`, and the rows of a label
-          replace the earlier rows of that label. A MERGE never changes a row with a newer label.
+`sql/database_delivery` describes the modes. Only one process can write to a file at a time. If two threads of it
+deliver the same claim, the primary key of the record of deliveries makes one of them fail.
 
 `destination` creates or alters the table first. A value that the destination's type would round or truncate is refused:
 each value is cast to that type and back.
@@ -16,21 +10,22 @@ each value is cast to that type and back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRecord
-from waterclock.connectors.destination_refusals import like_keys
-from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of, quote_identifier, record_in, table_of
-from waterclock.connectors.duckdb.destination import DIALECT, columns_there, settle_table, wanted_columns
+from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
+from waterclock.connectors.duckdb.destination import columns_there, settle_table, wanted_columns
+from waterclock.connectors.duckdb.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.duckdb.versioned_views import DuckdbViewTables
-from waterclock.connectors.exact_values import Holds, StoredColumn, refuse_inexact
-from waterclock.connectors.overwrites import rows_of
 from waterclock.connectors.slice_rows import batches_of, plain_text
+from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
+from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
+from waterclock.connectors.sql.destination_refusals import like_keys
+from waterclock.connectors.sql.exact_values import Holds, StoredColumn, refuse_inexact
+from waterclock.connectors.sql.overwrites import replaced_rows
+from waterclock.connectors.sql.refusals import name_missing_file
+from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
@@ -63,39 +58,30 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
 
     database: DuckdbDatabase
 
-    def _open_for_reading(self, where: str) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        return self.database.open_for_reading(where)
+    @property
+    def _destination(self) -> DuckdbDatabase:
+        return self.database
 
-    def _open_for_writing(
-        self, where: str, *, called: tuple[str, int] | None = None
-    ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        del called
-        return self.database.open_for_writing(where)
+    def _session(self, connection: duckdb.DuckDBPyConnection) -> SqlSession:
+        return session_in(connection)
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection, project: str, publish: str) -> None:
         del project, publish
         first_of(connection, _CREATE)
         first_of(connection, INDEX)
 
-    def _record(self, connection: duckdb.DuckDBPyConnection) -> DeliveryRecord:
-        return record_in(connection)
-
     def _has_record(self, connection: duckdb.DuckDBPyConnection) -> bool:
         sql = "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND table_name = ?"
         return first_of(connection, sql, (DELIVERIES,)) is not None
 
     def _tables(self, connection: duckdb.DuckDBPyConnection) -> DuckdbViewTables:
-        return DuckdbViewTables(connection)
-
-    def _table_of(self, unit: Unit) -> str:
-        return table_of(unit)
+        return DuckdbViewTables(session_in(connection), connection)
 
     def _names_there(self, connection: duckdb.DuckDBPyConnection, unit: Unit) -> Mapping[str, str]:
-        return {name: quote_identifier(spelt) for name, (spelt, _) in columns_there(connection, unit).items()}
+        return {name: spelt for name, (spelt, _) in columns_there(connection, unit).items()}
 
     def _find_missing_database(self) -> str | None:
-        path = Path(self.database.path)
-        return f"the file {path.name} is gone" if self.database.may_create and not path.exists() else None
+        return name_missing_file(self.database.path, may_create=self.database.may_create)
 
     def _settle(
         self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
@@ -103,10 +89,10 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
         return settle_table(connection, unit, delivery, is_ours=is_ours)
 
     def _bring(self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: _There) -> Delivered:
-        return _bring(connection, unit, delivery, there)
+        return _deliver_rows(connection, unit, delivery, there)
 
 
-def _bring(
+def _deliver_rows(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> Delivered:
     table = table_of(unit)
@@ -116,12 +102,9 @@ def _bring(
         _stage(connection, delivery, there)
         _refuse_cut(connection, unit, delivery, there)
     deleted = 0
-    if delivery.is_by_label:
-        sql = f"DELETE FROM {table} WHERE {quote_identifier(there[TIMELABEL][0])} = ?"
-        deleted = _count(connection, sql, (delivery.label_text,))
-    elif delivery.mode is Mode.REPLACE:
-        some, values = rows_of(delivery, DIALECT, {name: spelt for name, (spelt, _) in there.items()})
-        deleted = _count(connection, f"DELETE FROM {table} WHERE {some}", values)
+    if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+        names_there = {name: spelt for name, (spelt, _) in there.items()}
+        deleted = _count(connection, *replaced_rows("DELETE", unit, delivery, DIALECT, names_there))
     spelt = [there[name.lower()][0] for name in names]
     if not is_staged:
         rows = _put(connection, table, spelt, names, delivery, there)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import Matched, SourceColumn
-from waterclock.connectors.duckdb.database import quote_identifier, require_table, source_of
-from waterclock.errors import WaterclockError
+from waterclock.connectors.duckdb.database import require_table
+from waterclock.connectors.duckdb.dialect import quote_identifier, source_of
+from waterclock.connectors.sql.columns import ExpressionColumn
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
@@ -41,24 +40,8 @@ _INTEGERS = frozenset({"tinyint", "smallint", "integer", "bigint"})
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbColumn:
-    """A column of a table or query. `kind` is DuckDB's name of its type, `asked` the SQL that reads it.
-
-    `spark` is the Spark type that it becomes without a declaration; None if a declaration is needed, for the reason in
-    `why`. `text` is the SQL of its text, which is used for a column that is declared STRING.
-    """
-
-    name: str
-    kind: str
-    asked: str
-    text: str
-    spark: str | None
-    why: str = ""
-
-    @property
-    def source_column(self) -> SourceColumn:
-        """The column in the form in which it is matched with declarations."""
-        return SourceColumn(self.name, self.spark)
+class DuckdbColumn(ExpressionColumn):
+    """A column of a table or query of a DuckDB database."""
 
     @property
     def is_local(self) -> bool:
@@ -90,20 +73,20 @@ def _column(name: str, kind: Any) -> DuckdbColumn:
     text = f"CAST({sql} AS VARCHAR)"
     base = of.partition("(")[0]
     if kind.id == "decimal":
-        return DuckdbColumn(name, "decimal", sql, text, of.upper())
+        return DuckdbColumn(name, "decimal", of.upper(), asked=sql, text=text)
     if of in _SIMPLE:
         # DuckDB's text form of bytes shows escape codes; bytes declared as text are decoded as UTF-8
-        return DuckdbColumn(name, of, sql, f"decode({sql})" if of == "blob" else text, _SIMPLE[of])
+        return DuckdbColumn(name, of, _SIMPLE[of], asked=sql, text=f"decode({sql})" if of == "blob" else text)
     if of == _INSTANT or of in _LOCAL:
-        return DuckdbColumn(name, of, sql, text, "TIMESTAMP")
+        return DuckdbColumn(name, of, "TIMESTAMP", asked=sql, text=text)
     if base in _CAST:
         cast, spark = _CAST[base]
-        return DuckdbColumn(name, base, f"CAST({sql} AS {cast})", text, spark)
+        return DuckdbColumn(name, base, spark, asked=f"CAST({sql} AS {cast})", text=text)
     if kind.id in {"list", "array", "struct", "map"}:
         json = f"CAST(to_json({sql}) AS VARCHAR)"
         spark_type = _convert_nested_type(kind)
-        return DuckdbColumn(name, kind.id, sql if spark_type else json, json, spark_type or "STRING")
-    return DuckdbColumn(name, of, sql, text, None, f"{of} has no counterpart in Spark")
+        return DuckdbColumn(name, kind.id, spark_type or "STRING", asked=sql if spark_type else json, text=json)
+    return DuckdbColumn(name, of, None, f"{of} has no counterpart in Spark", asked=sql, text=text)
 
 
 def _convert_nested_type(kind: Any) -> str | None:
@@ -126,23 +109,3 @@ def _convert_nested_type(kind: Any) -> str | None:
 
 def _spark_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def refuse_unsaid(matched: Matched, columns: Sequence[DuckdbColumn], unit: Unit) -> None:
-    """Refuse columns without a declared type or a known counterpart, all of them in one error.
-
-    Raises  E815
-    """
-    by_name = {column.name: column for column in columns}
-    unsaid = [taken for taken in matched.taken if not taken.is_typed and by_name[taken.source].spark is None]
-    if not unsaid:
-        return
-    listed = ", ".join(f"{taken.name} STRING" for taken in unsaid)
-    raise WaterclockError(
-        "E815",
-        f"{unit}: {', '.join(taken.source for taken in unsaid)}"
-        f" {'has a type' if len(unsaid) == 1 else 'have types'} that must be declared",
-        where=str(unit),
-        why="; ".join(dict.fromkeys(by_name[taken.source].why for taken in unsaid)),
-        fix=f"declare the columns, as ({listed}, *); STRING takes any type as its text",
-    )

@@ -26,7 +26,9 @@ from waterclock.errors import WaterclockError
 
 _MAGIC = 0
 _UNWELCOME = frozenset({401, 403})
-_UNFIT = (ValueError, EOFError, IndexError, TypeError, OverflowError, struct.error)
+_UNFIT = (
+    ValueError, EOFError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, struct.error
+)  # fmt: skip
 _PREFIX = struct.Struct(">bI")
 _TYPES = {
     "string": "STRING", "bytes": "BINARY", "int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
@@ -67,6 +69,7 @@ class Decoder:
         """
         import fastavro
         from fastavro.read import SchemaResolutionError
+        from fastavro.schema import SchemaParseException
 
         if value is None:
             return None
@@ -75,7 +78,7 @@ class Decoder:
         try:
             writer, body = self._split_value(value)
             read = fastavro.schemaless_reader(body, writer, self.parsed)
-        except (*_UNFIT, SchemaResolutionError) as error:
+        except (*_UNFIT, SchemaResolutionError, SchemaParseException) as error:
             raise unreadable(self.where, self.topic, partition, offset, f"no Avro of its schema: {error}") from error
         return json.dumps(without_nan(read), default=_plain, ensure_ascii=False).encode()
 
@@ -105,13 +108,30 @@ def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path |
     """
     if file is not None:
         try:
-            return Decoder(topic, where, json.dumps(json.loads(file.read_text(encoding="utf-8"))), registry)
+            text = json.dumps(json.loads(file.read_text(encoding="utf-8")))
         except (OSError, ValueError) as error:
             raise _no_schema(where, f"{file}: {error}") from error
+        return Decoder(topic, where, _require_schema(text, where, str(file)), registry)
     if not registry:
         raise _no_schema(where, "neither the connection names a registry nor the collect a schema")
     told = _request_registry(registry, f"/subjects/{quote(topic, safe='')}-value/versions/latest", where)
-    return Decoder(topic, where, str(told["schema"]), registry)
+    text = _require_schema(told.get("schema"), where, registry["registry"])
+    return Decoder(topic, where, text, registry)
+
+
+def _require_schema(text: Any, where: str, origin: str) -> str:
+    """Return the text of a schema that Avro can read, as the types of its fields become part of queries."""
+    import fastavro
+    from fastavro.schema import SchemaParseException
+
+    try:
+        schema = json.loads(text)
+        fastavro.parse_schema(schema)
+    except (*_UNFIT, SchemaParseException) as error:
+        raise _no_schema(where, f"{origin}: {error}") from error
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise _no_schema(where, f"{origin}: the schema of a value is a record, with fields that become columns")
+    return str(text)
 
 
 def unreadable(where: str, topic: str, partition: int | str, offset: int | str, why: str) -> WaterclockError:
@@ -181,10 +201,16 @@ def _spark_type(kind: Any) -> str:
     if isinstance(kind, dict):
         logical = kind.get("logicalType")
         if logical == "decimal":
-            is_kept = kind["precision"] <= _MOST_DIGITS
-            return f"DECIMAL({kind['precision']}, {kind.get('scale', 0)})" if is_kept else "STRING"
+            return _decimal(kind.get("precision"), kind.get("scale", 0))
         return _LOGICAL.get(str(logical)) or _spark_type(kind["type"])
     return _TYPES.get(str(kind), "STRING")
+
+
+def _decimal(precision: Any, scale: Any) -> str:
+    """Return the type of a decimal. The numbers come from a foreign schema and become part of a query."""
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
+        return "STRING"
+    return f"DECIMAL({precision}, {scale})" if precision <= _MOST_DIGITS else "STRING"
 
 
 def _plain(value: object) -> object:

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.mysql.extract import MysqlExtract, digest_of, parts_of, set_aside
-from waterclock.connectors.mysql.rows import batches, schema_of
-from waterclock.errors import WaterclockError
+from waterclock.connectors.mysql.rows import batches
+from waterclock.connectors.sql.columns import arrow_schema_of
+from waterclock.connectors.sql.reading import collected_here
+from waterclock.connectors.sql.refusals import changed_meanwhile
 from waterclock.flow.declarations import Unit
-from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from waterclock.connectors.mysql.database import Connection
+    from waterclock.connectors.mysql.statements import Connection
 
 
 def collect_rows(
@@ -39,36 +40,22 @@ def collect_rows(
 
     `close` ends the transaction. It is called before the frame is returned; if the read fails, the caller ends it.
     """
-    import pyarrow as pa
-
     counts = set_aside(connection, extract)
     came = [0]  # counts rows before those outside every window are dropped: the SQL bounds ignore gaps between windows
     read = few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came), came)
     source: dict[str, Any] = {"database": extract.database.name}
     if read is not None:
         close()
-        table = pa.Table.from_batches(read, schema_of(extract))
-        frame, source["rows"] = spark.createDataFrame(table), table.num_rows
-        return Collected(frame, lambda: counts, left_out, source, is_empty=not table.num_rows)
+        return collected_here(spark, read, arrow_schema_of(extract), counts, left_out, source)
     parts = parts_of(connection, unit, extract, partitions)
     close()  # the workers have transactions of their own
-    fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
-    if extract.by_window:
-        fields.append((TIMELABEL, "STRING"))
-    frame = by_workers(spark, parts, _of_part, fields)
+    frame = by_workers(spark, parts, _of_part, extract.fields)
     return Collected(frame, lambda: counts, left_out, {**source, "parts": len(parts)})
 
 
 def _of_part(part: MysqlExtract) -> Iterator[pa.RecordBatch]:
     with part.database.open_for_reading(part.where) as connection:
         if part.digest is not None and digest_of(connection, part) != part.digest:
-            raise WaterclockError(
-                "E814",
-                "the database changed while it was read in parts",
-                where=part.where,
-                why="rows of a part are not what they were when the reading began: parts would be of different moments",
-                fix="it is tried again; without the option partitions it is read in one transaction, whatever else"
-                " happens",
-                transient=True,
-            )
+            why = "rows of a part are not what they were when the reading began: parts would be of different moments"
+            raise changed_meanwhile(part.where, why)
         yield from batches(connection, part)

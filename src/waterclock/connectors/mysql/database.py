@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from waterclock.connectors.addresses import WRITTEN, is_torn
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.refused_logins import login_error, no_database
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.connectors.mysql.statements import run_statement
+from waterclock.connectors.sql.addresses import WRITTEN, is_torn
+from waterclock.connectors.sql.logins import login_files, unreadable_url, url_of
+from waterclock.connectors.sql.refusals import locked, no_table, refused_statement, server_away, unwritable
+from waterclock.connectors.sql.refused_logins import login_error, no_database
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
     import pymysql
 
-    Connection: TypeAlias = pymysql.Connection
+    from waterclock.connectors.mysql.statements import Connection
 
 # The server returns a TIMESTAMP in the session's zone. An unbuffered reader may be slow, and other connections
 # wait meanwhile. A server may be configured to limit the rows of a result, or to refuse statements without a key.
@@ -45,6 +48,12 @@ _LOCKED = frozenset({1020, 1205, 1206, 1213, 1317, 1614, 3024, 3572, 1969})
 _ALTERED = 1412
 _UNWRITABLE = frozenset({1021, 1036, 1114, 1290, 1792, 1836, 3100})
 _NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370})
+# without privileges, no server reports that a database does not exist
+_FIX_OF_RIGHTS = (
+    "the database gives no right to it",
+    "see that url names the right database, or give its user the right",
+)
+_FIX_OF_SPACE = "the database cannot be written", "free some space, or see that the server may be written"
 _NO_DATABASE = frozenset({1046, 1049})
 _IN_CLEAR, _NOT_IN_CLEAR = ("mysql_clear_password", "dialog"), 2059
 
@@ -137,16 +146,7 @@ def database_of(setting: Setting) -> MysqlDatabase:
 
     Raises  E803 without a url, with an invalid one, or with a certificate or key alone
     """
-    url = setting.options.get("url")
-    if not url:
-        raise WaterclockError(
-            "E803",
-            f"the connection {setting.name} has no url",
-            where=setting.name,
-            why="a connection of type mysql is a database of a server",
-            fix=f"connections.{setting.name} = {{ url = 'mysql://user@host/database' }} in waterclock.toml",
-        )
-    address, password = _address_of(setting, str(url))
+    address, password = _address_of(setting, url_of(setting, "mysql", "mysql://user@host/database"))
     host = address.get("unix_socket") or f"{address['host']}:{address['port']}"
     login = _login_of(setting)
     if password and "password" not in login:
@@ -190,97 +190,23 @@ def _address_of(setting: Setting, url: str) -> tuple[dict[str, Any], bytes | Non
 
 
 def _unreadable(setting: Setting, why: str) -> WaterclockError:
-    return WaterclockError(
-        "E803",
-        f"the url of the connection {setting.name} cannot be read",
-        where=setting.name,
-        why=why,
-        fix="write mysql://user@host:3306/database, and a password as { secret = '...' }",
-    )
+    return unreadable_url(setting, why, "mysql://user@host:3306/database")
 
 
 def _login_of(setting: Setting) -> dict[str, Any]:
     """Return PyMySQL's parameters for the login and for the verification of the server."""
-    said = {key: str(value) for key, value in setting.options.items()}
-    if ("certificate" in said) != ("key" in said):
-        missing = "key" if "certificate" in said else "certificate"
-        raise WaterclockError(
-            "E803",
-            f"the connection {setting.name} has no {missing}",
-            where=setting.name,
-            why="a client's certificate and its key are two files",
-            fix=f"connections.{setting.name}.{missing} = 'certificates/client.{'key' if missing == 'key' else 'crt'}'",
-        )
-    login: dict[str, Any] = {"password": said["password"].encode()} if "password" in said else {}
-    for option, parameter in (("certificate", "ssl_cert"), ("key", "ssl_key"), ("ca", "ssl_ca")):
-        if option in said:
-            login[parameter] = str(setting.folder / said[option])
-    if "ca" in said:
+    password = setting.options.get("password")
+    login: dict[str, Any] = {} if password is None else {"password": str(password).encode()}
+    login |= login_files(setting, {"certificate": "ssl_cert", "key": "ssl_key", "ca": "ssl_ca"})
+    if "ssl_ca" in login:
         login["ssl_verify_cert"] = login["ssl_verify_identity"] = True
     return login
-
-
-@dataclass(frozen=True, slots=True)
-class MysqlResult:
-    """The complete result of a statement: its rows, the number of changed rows, and the number of warnings."""
-
-    rows: Sequence[tuple[Any, ...]]
-    changed: int
-    warnings: int
-
-    def fetchone(self) -> Any:
-        """Return the first row, or None if there are no rows."""
-        return self.rows[0] if self.rows else None
-
-    def fetchall(self) -> Sequence[tuple[Any, ...]]:
-        """Return all rows."""
-        return self.rows
-
-
-def run_statement(connection: Connection, sql: str, values: Sequence[Any] | None = None) -> MysqlResult:
-    """Run a statement. Unless `values` is None, `%s` is a placeholder of a value, and `%%` a percent sign."""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, None if values is None else tuple(values))
-        rows = cursor.fetchall() if cursor.description else ()
-        return MysqlResult(rows, cursor.rowcount, cursor.warning_count)
-
-
-@contextmanager
-def transaction(connection: Connection) -> Iterator[None]:
-    """Commit the block if it ends without an error; else roll it back."""
-    import pymysql
-
-    connection.begin()
-    try:
-        yield
-        connection.commit()
-    except BaseException:
-        with suppress(pymysql.Error):  # it is rolled back when the connection closes
-            connection.rollback()
-        raise
-
-
-def quote_identifier(name: str) -> str:
-    """Return a name as a quoted SQL identifier, whatever characters it contains."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def table_of(unit: Unit) -> str:
-    """Return the unit's table as a quoted SQL identifier, with its database if the unit names one."""
-    return ".".join(quote_identifier(part) for part in unit.path.split("."))
 
 
 def place_of(unit: Unit) -> tuple[str | None, str]:
     """Return the unit's database, None for the connection's own, and its table."""
     schema, _, name = unit.path.rpartition(".")
     return schema or None, name
-
-
-def source_of(unit: Unit) -> str:
-    """Return the FROM item of the unit: its table, or its query in parentheses."""
-    if unit.query is None:
-        return table_of(unit)
-    return f"({unit.query.strip().rstrip(';')}\n) AS waterclock_query"
 
 
 def kind_at(connection: Connection, unit: Unit) -> str:
@@ -306,14 +232,7 @@ def require_table(connection: Connection, unit: Unit) -> None:
         (schema,),
     ).fetchall()
     known = [str(row[0]) for row in rows if not str(row[0]).startswith("waterclock_")]
-    listed = f"{', '.join(known[:10])}{', …' if len(known) > 10 else ''}"
-    raise WaterclockError(
-        "E804",
-        f"there is no table {unit.path}",
-        where=str(unit),
-        why=f"the database holds {listed}" if known else "the database holds no tables",
-        fix=did_you_mean(name, known, otherwise="mend the name, or bring the table back"),
-    )
+    raise no_table(unit, known, (name, known))
 
 
 def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -> WaterclockError:
@@ -327,23 +246,9 @@ def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -
         refused = login_error if code in _NOT_LET_IN else no_database
         return refused(database.connection, where, f"{name}: {said}")
     if code in _AWAY or (code == 0 and isinstance(error, pymysql.err.InterfaceError | pymysql.err.OperationalError)):
-        return WaterclockError(
-            "E810",
-            "the database does not answer",
-            where=where,
-            why=f"{name}: {said or 'the connection is gone'}; nothing was changed",
-            fix="it is tried again; see that the server runs, and that host and port are right",
-            transient=True,
-        )
+        return server_away(name, where, said or "the connection is gone")
     if code in _LOCKED:
-        return WaterclockError(
-            "E811",
-            "the database is locked",
-            where=where,
-            why=f"{name}: {said}; nothing was changed",
-            fix="it is tried again; end the other transaction, or give the connection a longer timeout",
-            transient=True,
-        )
+        return locked(where, f"{name}: {said}", by="transaction")
     if code == _ALTERED:
         return WaterclockError(
             "E814",
@@ -354,21 +259,6 @@ def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -
             transient=True,
         )
     if code in _UNWRITABLE | _NO_RIGHT:
-        is_of_rights = code in _NO_RIGHT
-        mend = "free some space, or see that the server may be written"
-        if is_of_rights:  # without privileges, no server reports that a database does not exist
-            mend = "see that url names the right database, or give its user the right"
-        return WaterclockError(
-            "E821",
-            "the database gives no right to it" if is_of_rights else "the database cannot be written",
-            where=where,
-            why=f"{name}: {said}; the transaction was undone",
-            fix=f"{mend}; then run again",
-        )
-    return WaterclockError(
-        "E813",
-        "the database refuses",
-        where=where,
-        why=f"{name}: {said}",
-        fix="mend the query, or the table in the database",
-    )
+        what, fix = _FIX_OF_RIGHTS if code in _NO_RIGHT else _FIX_OF_SPACE
+        return unwritable(where, f"{name}: {said}", what, fix)
+    return refused_statement(where, f"{name}: {said}")

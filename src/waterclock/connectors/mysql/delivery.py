@@ -1,20 +1,12 @@
 """Delivers a sealed slice to a MariaDB or MySQL database: in one transaction, once per claim.
 
-The table `waterclock_deliveries` has a row for each claim and label, written in the transaction that delivers the rows.
-Deliveries of a publish run one after another, under a named lock of the server. Each delivery also takes a lock named
-after its claim. Killing a claim first ends the connection that has that lock.
+`sql/database_delivery` describes the modes. Deliveries of a publish run one after another, under a named lock of the
+server. Each delivery also takes a lock named after its claim. Killing a claim first ends the connection that has it.
 
 In these databases, a statement that creates, alters or empties a table commits the transaction. So `destination` alters
 the table before the transaction starts, and a view is switched after the commit. A later attempt that finds the claim
-delivered switches the view again.
-
-REPLACE   of a regular table replaces all rows of the destination with DELETE and INSERT. Each reader sees the old rows
-          or the new ones, never none.
-MERGE     of a regular table deletes the rows of deleted keys, and replaces the rows whose keys are in the slice,
-          through a temporary table. So no other unique index decides which row is replaced. Columns of the destination
-          that the publish does not name keep their values.
-APPEND    and anything from a partitioned table: the destination has a column `timelabel`, and the rows of a label
-          replace the earlier rows of that label. A MERGE never changes a row with a newer label.
+delivered switches the view again. REPLACE uses DELETE and INSERT: each reader sees the old rows or the new ones, never
+none. MERGE uses a temporary table, so that no other unique index decides which row is replaced.
 """
 
 from __future__ import annotations
@@ -23,34 +15,30 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.database_delivery import DatabaseDeliverer
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.delivery_record import DELIVERIES, DeliveryRecord
-from waterclock.connectors.mysql.database import (
-    MysqlDatabase,
-    kind_at,
-    quote_identifier,
-    run_statement,
-    table_of,
-    transaction,
-)
-from waterclock.connectors.mysql.destination import MysqlDestinationColumn, columns_there, replaced_rows, settle_table
+from waterclock.connectors.mysql.database import MysqlDatabase, kind_at
+from waterclock.connectors.mysql.destination import MysqlDestinationColumn, columns_there, settle_table, spelling
+from waterclock.connectors.mysql.dialect import DIALECT, session_in, table_of
 from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
-from waterclock.connectors.mysql.versioned_views import MysqlViewTables, record_in
-from waterclock.connectors.overwrites import refuse_changed
-from waterclock.connectors.parts import begin_part, labels_there, show
-from waterclock.connectors.versioned_views import is_behind, part_name, part_of, refuse_kind, whole
+from waterclock.connectors.mysql.statements import run_statement, transaction
+from waterclock.connectors.mysql.versioned_views import MysqlViewTables, tables_in
+from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
+from waterclock.connectors.sql.delivery_record import DELIVERIES
+from waterclock.connectors.sql.overwrites import refuse_changed, replaced_rows
+from waterclock.connectors.sql.parts import begin_part, labels_there, show
+from waterclock.connectors.sql.sessions import SqlSession
+from waterclock.connectors.sql.versioned_views import is_behind, part_name, part_of, refuse_kind, whole
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
-    from waterclock.connectors.mysql.database import Connection
+    from waterclock.connectors.mysql.statements import Connection
 
 _NAME = "VARCHAR({}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
 _CREATE = (
@@ -85,7 +73,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         with self.database.open_for_writing(where) as connection:
             self._lock(connection, self._claim_lock(first.project, first.claim), where)
             self._prepare(connection, first.project, first.publish)
-            stands = record_in(connection).find(first.project, first.claim)
+            stands = session_in(connection).record.find(first.project, first.claim)
             if stands:
                 _show_what_stands(connection, unit, first, stands)
                 return stands
@@ -101,7 +89,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
                 raise
             for each in ready:
                 if is_behind(unit) and each.into is not None:
-                    show(MysqlViewTables(connection), unit, each.delivery, each.into)
+                    show(tables_in(connection), unit, each.delivery, each.into)
         self._clean(unit, first)
         fault("deliver.done")
         return delivered
@@ -115,21 +103,19 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
             self._lock(connection, held, str(unit))
             self._prepare(connection, project, publish)
             with transaction(connection):
-                stands = record_in(connection).kill(project, publish, claim)
+                stands = session_in(connection).record.kill(project, publish, claim)
             if stands.outcome is DeliveryOutcome.KILLED and is_behind(unit):
                 _drop_unrecorded(connection, unit, project, claim)
             elif is_behind(unit):
                 _show_newest(connection, unit, project, publish)
             return stands
 
-    def _open_for_reading(self, where: str) -> AbstractContextManager[Connection]:
-        return self.database.open_for_reading(where)
+    @property
+    def _destination(self) -> MysqlDatabase:
+        return self.database
 
-    def _open_for_writing(
-        self, where: str, *, called: tuple[str, int] | None = None
-    ) -> AbstractContextManager[Connection]:
-        del called
-        return self.database.open_for_writing(where)
+    def _session(self, connection: Connection) -> SqlSession:
+        return session_in(connection)
 
     def _prepare(self, connection: Connection, project: str, publish: str) -> None:
         turn = _name_of("publish", self.database.address["database"], project, publish)
@@ -137,21 +123,15 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         if not self._has_record(connection):
             run_statement(connection, _CREATE)
 
-    def _record(self, connection: Connection) -> DeliveryRecord:
-        return record_in(connection)
-
     def _has_record(self, connection: Connection) -> bool:
         sql = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
         return run_statement(connection, sql, (DELIVERIES,)).fetchone() is not None
 
     def _tables(self, connection: Connection) -> MysqlViewTables:
-        return MysqlViewTables(connection)
-
-    def _table_of(self, unit: Unit) -> str:
-        return table_of(unit)
+        return tables_in(connection)
 
     def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
-        return {name: quote_identifier(column.name) for name, column in columns_there(connection, unit).items()}
+        return spelling(columns_there(connection, unit))
 
     def _claim_lock(self, project: str, claim: int) -> str:
         # a lock belongs to the whole server, where a project may have a database for each of its environments
@@ -203,7 +183,7 @@ class _Ready:
 
 def _made_ready(connection: Connection, unit: Unit, delivery: Delivery, number: int) -> _Ready:
     """Refuse invalid destinations, and create or alter the table, without a transaction."""
-    newest = record_in(connection).newest(delivery.project, delivery.publish)
+    newest = session_in(connection).record.newest(delivery.project, delivery.publish)
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         return _Ready(delivery)
     refuse_kind(unit, delivery, kind_at(connection, unit), newest)
@@ -214,7 +194,7 @@ def _made_ready(connection: Connection, unit: Unit, delivery: Delivery, number: 
         return _Ready(delivery, unit, there, staged)
     if not delivery.is_by_label:
         _drop_unrecorded(connection, unit, delivery.project, delivery.claim)
-    part, is_ours = begin_part(MysqlViewTables(connection), unit, delivery)
+    part, is_ours = begin_part(tables_in(connection), unit, delivery)
     comment = _comment_of(delivery.project, delivery.claim)
     return _Ready(delivery, part, settle_table(connection, part, whole(delivery), is_ours=is_ours, comment=comment))
 
@@ -227,7 +207,7 @@ def _bring_one(connection: Connection, unit: Unit, ready: _Ready) -> Delivered:
     else:
         brought = whole(delivery) if is_behind(unit) else delivery
         delivered = _bring(connection, ready.into, brought, ready.there, ready.staged)
-    record_in(connection).put(delivery, delivered)
+    session_in(connection).record.put(delivery, delivered)
     return delivered
 
 
@@ -240,7 +220,7 @@ def _bring(
 ) -> Delivered:
     deleted = 0
     if delivery.is_by_label or delivery.mode is Mode.REPLACE:
-        deleted = run_statement(connection, *replaced_rows("DELETE", unit, delivery, there)).changed
+        deleted = run_statement(connection, *replaced_rows("DELETE", unit, delivery, DIALECT, spelling(there))).changed
     if staged is None:
         rows = put(connection, table_of(unit), delivery, there, with_marks=False)
     else:
@@ -256,9 +236,9 @@ def _comment_of(project: str, claim: int) -> str:
 
 def _drop_unrecorded(connection: Connection, unit: Unit, project: str, claim: int) -> None:
     """Drop the table of a version whose delivery was not completed."""
-    tables, part = MysqlViewTables(connection), part_of(unit, part_name(unit, claim=claim))
+    tables, part = tables_in(connection), part_of(unit, part_name(unit, claim=claim))
     if tables.comment_at(part) == _comment_of(project, claim):
-        stands = record_in(connection).find(project, claim)
+        stands = session_in(connection).record.find(project, claim)
         if all(each.outcome is not DeliveryOutcome.DELIVERED for each in stands):
             tables.drop(part)
 
@@ -270,7 +250,7 @@ def _show_what_stands(connection: Connection, unit: Unit, first: Delivery, stand
 
 def _show_newest(connection: Connection, unit: Unit, project: str, publish: str) -> None:
     """Make the view show the newest recorded delivery: its runner may have ended before it switched the view."""
-    tables, newest = MysqlViewTables(connection), record_in(connection).newest(project, publish)
+    tables, newest = tables_in(connection), session_in(connection).record.newest(project, publish)
     if newest is None:
         return
     version = part_of(unit, part_name(unit, claim=newest.claim))

@@ -11,25 +11,32 @@ are VARCHAR and VARBINARY, in which letter case and trailing blanks are signific
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from waterclock.connectors.cascades import Reference, refuse_cascades
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.destination_refusals import foreign_rows
-from waterclock.connectors.exact_values import Holds, StoredColumn
-from waterclock.connectors.mysql.database import place_of, quote_identifier, run_statement, table_of
-from waterclock.connectors.mysql.versioned_views import record_in
-from waterclock.connectors.overwrites import Dialect, rows_of
+from waterclock.connectors.mysql.database import place_of
+from waterclock.connectors.mysql.dialect import DIALECT, quote_identifier, session_in, table_of
+from waterclock.connectors.mysql.statements import run_statement
+from waterclock.connectors.sql.cascades import Reference, refuse_cascades
+from waterclock.connectors.sql.destination import (
+    DestinationIndex,
+    add_columns,
+    create_table,
+    refuse_foreign_rows,
+    refuse_long_names,
+    wanted_columns,
+    wanted_index,
+)
+from waterclock.connectors.sql.exact_values import Holds, StoredColumn
+from waterclock.connectors.sql.overwrites import replaced_rows
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
-    from waterclock.connectors.mysql.database import Connection
+    from waterclock.connectors.mysql.statements import Connection
 
 _ENGINE = "InnoDB"
 _LONGEST_NAME = 64  # characters
@@ -48,26 +55,6 @@ _CASCADES = (
     " AND NOT (k.TABLE_SCHEMA = k.REFERENCED_TABLE_SCHEMA AND k.TABLE_NAME = k.REFERENCED_TABLE_NAME)"
     " ORDER BY k.TABLE_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME, k.ORDINAL_POSITION"
 )
-_SIMPLE = {
-    **dict.fromkeys(("tinyint", "byte"), "TINYINT"),
-    **dict.fromkeys(("smallint", "short"), "SMALLINT"),
-    **dict.fromkeys(("int", "integer"), "INT"),
-    **dict.fromkeys(("bigint", "long"), "BIGINT"),
-    **dict.fromkeys(("float", "real"), "FLOAT"),
-    **dict.fromkeys(("timestamp", "timestamp_ltz", "timestamp_ntz"), "DATETIME(6)"),
-    "double": "DOUBLE",
-    "boolean": "BOOLEAN",
-    "date": "DATE",
-    "binary": "LONGBLOB",
-}
-
-
-def sql_type(spark_type: str) -> str:
-    """Return the type of a column for values of a Spark type."""
-    kind = spark_type.strip().lower()
-    if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", kind):
-        return f"DECIMAL({int(decimal[1] or 10)},{int(decimal[2] or 0)})"
-    return _SIMPLE.get(kind, "JSON" if kind.startswith(("array", "struct", "map", "variant")) else "LONGTEXT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,38 +84,35 @@ def settle_table(
     Raises  E813 for a name that is too long; E820 for a table that belongs to someone else, or whose rows are
             referenced by foreign keys that would change other tables; E875 for a table without transactions
     """
-    _refuse_long(unit, delivery)
-    table, known = table_of(unit), columns_there(connection, unit)
+    refuse_long_names(
+        unit, delivery, _LONGEST_NAME, f"MariaDB and MySQL know names of up to {_LONGEST_NAME} characters"
+    )
+    session, known = session_in(connection), columns_there(connection, unit)
     collation = _collation(connection)
     wanted = _choose_column_types(delivery, collation)
     if not known:
-        listed = ", ".join(f"{quote_identifier(column)} {kind}" for column, kind in wanted.items())
-        run_statement(
-            connection,
-            f"CREATE TABLE {table} ({listed}{_index_of(delivery)}) ENGINE = {_ENGINE} DEFAULT CHARACTER SET utf8mb4"
-            f" COLLATE {collation} COMMENT = '{comment}'",
-        )
+        ending = f" ENGINE = {_ENGINE} DEFAULT CHARACTER SET utf8mb4 COLLATE {collation} COMMENT = '{comment}'"
+        create_table(session, unit, wanted, _index_of(delivery), ending)
         return columns_there(connection, unit)
     refuse_engine(connection, unit, delivery)
-    _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
+    refuse_foreign_rows(session, unit, delivery, spelling(known), is_ours=is_ours)
     if not delivery.is_by_label or TIMELABEL in known:
         _refuse_cascades(connection, unit, delivery, known)
-    for column, kind in wanted.items():
-        if column.lower() not in known:
-            run_statement(connection, f"ALTER TABLE {table} ADD COLUMN {quote_identifier(column)} {kind}")
+    add_columns(session, unit, wanted, known)
     known = columns_there(connection, unit)
-    if delivery.mode is Mode.MERGE:
-        _index(connection, unit, delivery.keys, known, is_unique=True)
-    elif delivery.is_by_label:
-        _index(connection, unit, (TIMELABEL,), known, is_unique=False)
+    if index := wanted_index(delivery):
+        _index(connection, unit, index, known)
     return known
+
+
+def spelling(there: Mapping[str, MysqlDestinationColumn]) -> dict[str, str]:
+    """Return the names of columns by their names in lower case."""
+    return {name: column.name for name, column in there.items()}
 
 
 def _choose_column_types(delivery: Delivery, collation: str) -> dict[str, str]:
     """Return the columns of a delivery, with the types with which they are created."""
-    wanted = {name: sql_type(kind) for name, kind in delivery.columns}
-    if delivery.is_by_label:
-        wanted[TIMELABEL] = "LONGTEXT"
+    wanted = wanted_columns(delivery, DIALECT)
     of_key = (*delivery.keys, *([TIMELABEL] if delivery.is_by_label else []))
     long = [name for name in of_key if wanted[name] in {"LONGTEXT", "LONGBLOB"}]
     for name in long:
@@ -141,9 +125,9 @@ def _choose_column_types(delivery: Delivery, collation: str) -> dict[str, str]:
 
 
 def _index_of(delivery: Delivery) -> str:
-    if delivery.mode is Mode.MERGE:
-        return f", UNIQUE KEY ({', '.join(map(quote_identifier, delivery.keys))})"
-    return f", KEY ({quote_identifier(TIMELABEL)})" if delivery.is_by_label else ""
+    if (index := wanted_index(delivery)) is None:
+        return ""
+    return f", {'UNIQUE ' if index.is_unique else ''}KEY ({', '.join(map(quote_identifier, index.columns))})"
 
 
 def columns_there(connection: Connection, unit: Unit) -> dict[str, MysqlDestinationColumn]:
@@ -198,35 +182,6 @@ _HOLDS = {
 }
 
 
-def some_rows(
-    verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn]
-) -> tuple[str, list[Any]]:
-    """Return a statement on the rows of a delivery's condition, and its values; `verb` is its start, as `SELECT 1`."""
-    spelt = {name: column.name for name, column in there.items()}
-    condition, values = rows_of(delivery, _DIALECT, spelt)
-    where = f" WHERE {condition}" if delivery.where else ""
-    return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + where, values
-
-
-def replaced_rows(
-    verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn]
-) -> tuple[str, list[Any]]:
-    """Return a statement on the rows that a delivery replaces: those of its label or of its condition."""
-    if not delivery.is_by_label:
-        return some_rows(verb, unit, delivery, there)
-    label = quote_identifier(there[TIMELABEL].name)
-    return f"{verb} FROM {table_of(unit)} WHERE {label} = ".replace("%", "%%") + "%s", [delivery.label_text]
-
-
-# texts are equal if Spark treats them so, byte by byte, and not by the column's collation
-_DIALECT = Dialect(
-    lambda name: quote_identifier(name).replace("%", "%%"),
-    "%s",
-    "CAST(CONVERT({} USING utf8mb4) AS BINARY)",
-    lambda value: int(value) if isinstance(value, bool) else value,
-)
-
-
 def _collation(connection: Connection) -> str:
     rows = run_statement(
         connection,
@@ -264,28 +219,6 @@ def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> Non
     )
 
 
-def _refuse_long(unit: Unit, delivery: Delivery) -> None:
-    names = [*unit.path.split("."), *(name for name, _ in delivery.columns)]
-    long = [name for name in names if len(name) > _LONGEST_NAME]
-    if long:
-        raise WaterclockError(
-            "E813",
-            f"{unit} cannot be there: {', '.join(long)} {'is' if len(long) == 1 else 'are'} too long a name",
-            where=f"{unit}@{delivery.label_text}",
-            why=f"MariaDB and MySQL know names of up to {_LONGEST_NAME} characters",
-            fix="give the column a shorter name in the transform, or publish to a table of a shorter one",
-        )
-
-
-def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
-    other = record_in(connection).other_project(delivery)
-    rows, values = some_rows("SELECT 1", unit, delivery, columns_there(connection, unit))
-    has_rows = is_ours or run_statement(connection, f"{rows} LIMIT 1", values).fetchone()
-    if not other and (is_ours or not has_rows or unit.options.get("adopt")):
-        return
-    raise foreign_rows(unit, delivery, of=other)
-
-
 def _refuse_cascades(
     connection: Connection, unit: Unit, delivery: Delivery, known: Mapping[str, MysqlDestinationColumn]
 ) -> None:
@@ -303,11 +236,8 @@ def _refuse_cascades(
         for (schema, table, _), columns in found.items()
     ]
 
-    def first_of(sql: str, values: Sequence[Any]) -> Any:
-        return run_statement(connection, sql, values).fetchone()
-
-    rows = replaced_rows("SELECT *", unit, delivery, known)
-    refuse_cascades(unit, delivery, references, rows, first_of, "drop the constraint")
+    rows = replaced_rows("SELECT *", unit, delivery, DIALECT, spelling(known))
+    refuse_cascades(unit, delivery, references, rows, session_in(connection).first_of, "drop the constraint")
 
 
 def _place(name: str) -> str:
@@ -315,31 +245,23 @@ def _place(name: str) -> str:
 
 
 def _index(
-    connection: Connection,
-    unit: Unit,
-    columns: Sequence[str],
-    known: Mapping[str, MysqlDestinationColumn],
-    *,
-    is_unique: bool,
+    connection: Connection, unit: Unit, wanted: DestinationIndex, known: Mapping[str, MysqlDestinationColumn]
 ) -> None:
     """Create an index on columns, unless a complete index serves the same purpose or the columns are too long."""
-    there = [known[column.lower()] for column in columns]
+    there = [known[column.lower()] for column in wanted.columns]
     if not all(column.is_indexable for column in there):
         return
-    spelt = [column.name for column in there]
     rows = run_statement(
         connection,
         "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
         " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s ORDER BY INDEX_NAME, SEQ_IN_INDEX",
         place_of(unit),
     ).rows
-    members: dict[str, list[str]] = {}
-    uniques: set[str] = set()
+    members: dict[tuple[str, bool], list[str]] = {}
     for index, is_not_unique, column, part in rows:
-        members.setdefault(index, []).append(str(column) if part is None else "")
-        uniques |= set() if int(is_not_unique) else {index}
-    for index, names in members.items():
-        if (index in uniques and set(names) == set(spelt)) if is_unique else names[:1] == spelt:
-            return
-    kind = "UNIQUE KEY" if is_unique else "KEY"
-    run_statement(connection, f"ALTER TABLE {table_of(unit)} ADD {kind} ({', '.join(map(quote_identifier, spelt))})")
+        members.setdefault((index, not int(is_not_unique)), []).append(str(column) if part is None else "")
+    if any(wanted.is_served_by(names, is_unique=is_unique) for (_, is_unique), names in members.items()):
+        return
+    kind = "UNIQUE KEY" if wanted.is_unique else "KEY"
+    listed = ", ".join(quote_identifier(column.name) for column in there)
+    run_statement(connection, f"ALTER TABLE {table_of(unit)} ADD {kind} ({listed})")

@@ -10,24 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import Taken
-from waterclock.connectors.mysql.database import MysqlDatabase, place_of, quote_identifier, run_statement, source_of
+from waterclock.connectors.mysql.database import MysqlDatabase, place_of
+from waterclock.connectors.mysql.dialect import quote_identifier, source_of
+from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.mysql.types import MysqlColumn
+from waterclock.connectors.sql.columns import SqlExtract, SqlRequestedColumn, no_time_error
+from waterclock.connectors.sql.window_bounds import WindowFilter, between, cuts_of, format_time_literal, local_bounds
 from waterclock.connectors.values import Times
-from waterclock.connectors.window_bounds import WindowFilter, format_time_literal, local_bounds
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
-from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
-    from waterclock.connectors.mysql.database import Connection
+    from waterclock.connectors.mysql.statements import Connection
 
-_DAY = timedelta(days=1)
 _WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _FIRST_DAY = "'0001-01-01'"  # earlier dates are 0000-00-00
 
@@ -36,11 +35,8 @@ Digest = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlRequestedColumn:
+class MysqlRequestedColumn(SqlRequestedColumn[MysqlColumn]):
     """A requested column, with its description in the database."""
-
-    taken: Taken
-    column: MysqlColumn
 
     @property
     def is_text(self) -> bool:
@@ -55,19 +51,13 @@ class MysqlRequestedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlExtract:
-    """Everything needed to read some rows, here or in a Python worker of Spark.
+class MysqlExtract(SqlExtract[MysqlDatabase, MysqlRequestedColumn]):
+    """The rows to read.
 
     `part` is an SQL condition that selects a part. `digest` is the expected digest of its rows, computed in the first
     transaction. `most` limits the number of rows.
     """
 
-    database: MysqlDatabase
-    where: str
-    source: str
-    wanted: tuple[MysqlRequestedColumn, ...]
-    times: Times
-    by_window: WindowFilter | None = None
     part: str | None = None
     digest: Digest | None = None
     most: int | None = None
@@ -88,15 +78,11 @@ def parts_of(connection: Connection, unit: Unit, extract: MysqlExtract, partitio
 
 
 def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
-    start, end = by_window.windows[0].start - _DAY, by_window.windows[-1].end + _DAY
-    cuts = [start + (end - start) * at / count for at in range(1, count)]
-    if by_window.is_local:
-        # where an hour repeats, local times do not ascend with instants: any ascending cuts divide the rows
-        rules = nominal_zone(times.zone)
-        literals = [_literal(cut) for cut in sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})]
-    else:
-        literals = list(dict.fromkeys(format_bound(cut, by_window, times) for cut in cuts))
-    yield from _between(quote_identifier(by_window.time_column), literals)
+    cuts = cuts_of(by_window, times, count)
+    literals = dict.fromkeys(
+        _literal(cut) if by_window.is_local else format_bound(cut, by_window, times) for cut in cuts
+    )
+    yield from between(quote_identifier(by_window.time_column), list(literals))
 
 
 def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
@@ -117,16 +103,7 @@ def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
     if low is None:
         return
     step = max(1, -(-(int(high) - int(low) + 1) // count))
-    yield from _between(name, [str(at) for at in range(int(low) + step, int(high) + 1, step)])
-
-
-def _between(name: str, cuts: list[str]) -> Iterator[str]:
-    if not cuts:
-        return
-    yield f"{name} < {cuts[0]}"
-    for low, high in pairwise(cuts):
-        yield f"{name} >= {low} AND {name} < {high}"
-    yield f"{name} >= {cuts[-1]}"
+    yield from between(name, [str(at) for at in range(int(low) + step, int(high) + 1, step)])
 
 
 def query_of(extract: MysqlExtract) -> str:
@@ -208,13 +185,10 @@ def require_time(column: MysqlColumn, unit: Unit) -> str:
     """
     if column.time_kind is not None:
         return column.time_kind
-    raise WaterclockError(
-        "E815",
-        f"{column.name} is of type {column.kind}, which is no time",
-        where=str(unit),
-        why="BY DATA TIME needs a timestamp, a datetime, a date, or a whole number since 1970, by which an index can"
-        " find the rows",
-        fix=f"collect BY DATA TIME {column.name}_time FROM {unit.connection} QUERY"
+    times = "a timestamp, a datetime, a date, or a whole number since 1970, by which an index can find the rows"
+    fix = (
+        f"collect BY DATA TIME {column.name}_time FROM {unit.connection} QUERY"
         f" 'SELECT *, CAST({quote_identifier(column.name)} AS DATETIME(6)) AS {quote_identifier(f'{column.name}_time')}"
-        f" FROM {source_of(unit)}'",
+        f" FROM {source_of(unit)}'"
     )
+    raise no_time_error(column.name, column.kind, str(unit), times, fix)

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.direct_rows import Fetching
-from waterclock.connectors.local_times import instants_in, instants_of
+from waterclock.connectors.local_times import instants_in
 from waterclock.connectors.misfits import TypeMismatch
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, query_of
-from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column
-from waterclock.connectors.window_bounds import WindowFilter, labels_of
+from waterclock.connectors.sql.columns import arrow_schema_of
+from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
+from waterclock.connectors.values import Times, arrow_type, column
 from waterclock.errors import WaterclockError
-from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from waterclock.connectors.mysql.database import Connection
+    from waterclock.connectors.mysql.statements import Connection
 
 BATCH_ROWS = 10_000
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit"})
@@ -48,7 +47,7 @@ def batches(
     """
     from pymysql.cursors import SSCursor
 
-    schema = schema_of(extract)
+    schema = arrow_schema_of(extract)
     with closing(SSCursor(connection)) as cursor:
         with _as_bytes(connection):
             cursor.execute(query_of(extract))
@@ -71,16 +70,6 @@ def _as_bytes(connection: Connection) -> Iterator[None]:
         yield
     finally:
         connection.use_unicode, connection.decoders = before
-
-
-def schema_of(extract: MysqlExtract) -> pa.Schema:
-    """Return the schema of the rows: the wanted columns, and the label if they are read by window."""
-    import pyarrow as pa
-
-    fields = [pa.field(one.taken.name, arrow_type(one.taken.type)) for one in extract.wanted]
-    if extract.by_window:
-        fields.append(pa.field(TIMELABEL, pa.string()))
-    return pa.schema(fields)
 
 
 def _build_batch(rows: Sequence[tuple[bytes | None, ...]], extract: MysqlExtract, schema: pa.Schema) -> pa.RecordBatch:
@@ -116,13 +105,7 @@ def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]
             fix="mend the value at the source, or make it NULL in a QUERY: such rows are counted and set aside",
         )
     micros = texts.cast(pa.string()).cast(pa.int64()).to_numpy(zero_copy_only=False).astype("int64")
-    return labels_of(_instants(micros, by_window, extract.times), by_window.windows)
-
-
-def _instants(micros: Any, by_window: WindowFilter, times: Times) -> Any:
-    if by_window.is_number:
-        return micros * (EPOCH_UNITS[times.epoch] // timedelta(microseconds=1))
-    return instants_of(micros, times.zone) if by_window.is_local else micros
+    return labels_of(instants_of_counts(micros, by_window, extract.times), by_window.windows)
 
 
 def _array(values: pa.Array, one: MysqlRequestedColumn, extract: MysqlExtract) -> pa.Array:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.destination_refusals import like_keys
-from waterclock.connectors.exact_values import inexact, refuse_inexact
-from waterclock.connectors.mysql.database import quote_identifier, run_statement, table_of
 from waterclock.connectors.mysql.destination import MysqlDestinationColumn
+from waterclock.connectors.mysql.dialect import quote_identifier, table_of
+from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.slice_rows import batches_of, flat
+from waterclock.connectors.sql.destination_refusals import like_keys
+from waterclock.connectors.sql.exact_values import inexact, refuse_inexact
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -24,7 +25,7 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from waterclock.connectors.mysql.database import Connection
+    from waterclock.connectors.mysql.statements import Connection
 
 _GONE = "waterclock_gone"
 _STATEMENT = 500_000  # bytes: a server accepts 16 MB, unless it is configured for less

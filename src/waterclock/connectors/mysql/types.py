@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import Matched, SourceColumn
-from waterclock.connectors.mysql.database import quote_identifier, source_of
-from waterclock.errors import WaterclockError
+from waterclock.connectors.mysql.dialect import quote_identifier, source_of
+from waterclock.connectors.sql.columns import ExpressionColumn
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
-    from waterclock.connectors.mysql.database import Connection
+    from waterclock.connectors.mysql.statements import Connection
 
 _WHOLE = {1: "tinyint", 2: "smallint", 9: "mediumint", 3: "int", 8: "bigint"}
 _SIGNED = {"tinyint": "TINYINT", "smallint": "SMALLINT", "mediumint": "INT", "int": "INT", "bigint": "BIGINT"}
@@ -48,24 +47,8 @@ _TIMES = {"timestamp": "timestamptz", "datetime": "timestamp", "date": "date"}
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlColumn:
-    """A column of a table or query. `kind` is the server's name of its type, `asked` the SQL that reads it.
-
-    `spark` is the Spark type that it becomes without a declaration; None if a declaration is needed, for the reason in
-    `why`. `text` is the SQL of its text, which is used for a column that is declared STRING.
-    """
-
-    name: str
-    kind: str
-    asked: str
-    text: str
-    spark: str | None
-    why: str = ""
-
-    @property
-    def source_column(self) -> SourceColumn:
-        """The column in the form in which it is matched with declarations."""
-        return SourceColumn(self.name, self.spark)
+class MysqlColumn(ExpressionColumn):
+    """A column of a table or query of a MariaDB or MySQL database."""
 
     @property
     def is_bytes(self) -> bool:
@@ -91,7 +74,7 @@ def _column(field: Any) -> MysqlColumn:
     name, sql, is_unsigned = field.name, quote_identifier(field.name), bool(field.flags & _IS_UNSIGNED)
     if field.type_code in _WHOLE:
         kind = _WHOLE[field.type_code]
-        return MysqlColumn(name, kind, sql, sql, (_UNSIGNED if is_unsigned else _SIGNED)[kind])
+        return MysqlColumn(name, kind, (_UNSIGNED if is_unsigned else _SIGNED)[kind], asked=sql, text=sql)
     if field.type_code in _DECIMAL:
         digits = field.length - bool(field.scale) - (not is_unsigned)
         return _decimal(name, sql, digits, field.scale)
@@ -99,7 +82,7 @@ def _column(field: Any) -> MysqlColumn:
         kind, spark = _SIMPLE[field.type_code]
         # the text of a FLOAT has six digits, that of a DOUBLE has all
         asked = f"({sql} + 0e0)" if kind == "float" else sql
-        return MysqlColumn(name, kind, asked, asked, spark)
+        return MysqlColumn(name, kind, spark, asked=asked, text=asked)
     return _of_signs(name, sql, field)
 
 
@@ -107,38 +90,22 @@ def _of_signs(name: str, sql: str, field: Any) -> MysqlColumn:
     """Describe a column of bits, text, bytes or geometry, or one without a type."""
     if field.type_code == _BIT:
         spark = "BOOLEAN" if field.length == 1 else "BIGINT" if field.length < _BITS else "DECIMAL(20,0)"
-        return MysqlColumn(name, "bit", f"CAST({sql} AS UNSIGNED)", f"LPAD(BIN({sql}), {field.length}, '0')", spark)
+        return MysqlColumn(
+            name, "bit", spark, asked=f"CAST({sql} AS UNSIGNED)", text=f"LPAD(BIN({sql}), {field.length}, '0')"
+        )
     if field.type_code in _TEXTS:
         is_bytes = field.charsetnr == _BYTES
-        return MysqlColumn(name, "blob" if is_bytes else "text", sql, sql, "BINARY" if is_bytes else "STRING")
+        return MysqlColumn(
+            name, "blob" if is_bytes else "text", "BINARY" if is_bytes else "STRING", asked=sql, text=sql
+        )
     if field.type_code == _GEOMETRY:
         why = "geometry has no counterpart in Spark"
-        return MysqlColumn(name, "geometry", sql, f"ST_AsText({sql})", None, why)
-    return MysqlColumn(name, "null", sql, sql, None, "what is NULL in every row has no type")
+        return MysqlColumn(name, "geometry", None, why, asked=sql, text=f"ST_AsText({sql})")
+    return MysqlColumn(name, "null", None, "what is NULL in every row has no type", asked=sql, text=sql)
 
 
 def _decimal(name: str, sql: str, digits: int, after: int) -> MysqlColumn:
     if digits > _MOST_DIGITS or after > digits:
         why = f"decimal({digits},{after}) is more than DECIMAL can hold"
-        return MysqlColumn(name, "decimal", sql, sql, None, why)
-    return MysqlColumn(name, "decimal", sql, sql, f"DECIMAL({digits},{after})")
-
-
-def refuse_unsaid(matched: Matched, columns: Sequence[MysqlColumn], unit: Unit) -> None:
-    """Refuse columns without a declared type or a known counterpart, all of them in one error.
-
-    Raises  E815
-    """
-    by_name = {column.name: column for column in columns}
-    unsaid = [taken for taken in matched.taken if not taken.is_typed and by_name[taken.source].spark is None]
-    if not unsaid:
-        return
-    listed = ", ".join(f"{taken.name} STRING" for taken in unsaid)
-    raise WaterclockError(
-        "E815",
-        f"{unit}: {', '.join(taken.source for taken in unsaid)}"
-        f" {'has a type' if len(unsaid) == 1 else 'have types'} that must be declared",
-        where=str(unit),
-        why="; ".join(dict.fromkeys(by_name[taken.source].why for taken in unsaid)),
-        fix=f"declare the columns, as ({listed}, *); STRING takes any type as its text",
-    )
+        return MysqlColumn(name, "decimal", None, why, asked=sql, text=sql)
+    return MysqlColumn(name, "decimal", f"DECIMAL({digits},{after})", asked=sql, text=sql)

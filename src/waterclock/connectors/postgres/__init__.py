@@ -9,8 +9,8 @@ BY CHANGES: `following` collects a table through a replication slot (`slots`) an
 unchanged (`table_facts`). `logical` reads a range of the log, which `pgoutput` or `wal2json` decodes into
 `log_changes`.
 
-Publishing: `delivery` writes to a table that `destination` creates or adopts, and `behind` maintains the tables behind
-a view. `exact_values` refuses values that the columns would not store exactly.
+Publishing: `delivery` writes to a table that `destination` creates or adopts, and `versioned_views` finds the tables
+behind a view. `stored_columns` describes which values the columns store exactly.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ parallel. The first transaction stays open and exports its snapshot, so all work
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, 
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres.extract import PostgresExtract, estimate_size, parts_of, set_aside
 from waterclock.connectors.postgres.rows import batches, schema_of
+from waterclock.connectors.sql.reading import collected_here, collected_while_open
 from waterclock.errors import WaterclockError
-from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,24 +38,15 @@ def collect_rows(
     `close` ends the transaction. For a small result it is called here. For a big one it is called when the counts of
     `set_aside` are requested, after the frame was evaluated, or when the frame is discarded.
     """
-    import pyarrow as pa
-
     counts = set_aside(connection, extract)
     read = _few(connection, extract) if are_few(*estimate_size(connection, extract)) else None
     source: dict[str, Any] = {"database": extract.database.name}
     if read is not None:
         close()
-        table = pa.Table.from_batches(read, schema_of(extract))
-        frame, source["rows"] = spark.createDataFrame(table), table.num_rows
-        return Collected(frame, lambda: counts, left_out, source, is_empty=not table.num_rows)
-
-    def counts_at_the_end() -> Mapping[str, int]:
-        close()
-        return counts
-
+        return collected_here(spark, read, schema_of(extract), counts, left_out, source)
     parts = parts_of(connection, extract, partitions)
     frame = _by_workers(spark, connection, extract, parts)
-    return Collected(frame, counts_at_the_end, left_out, {**source, "parts": len(parts)}, close=close)
+    return collected_while_open(frame, close, counts, left_out, {**source, "parts": len(parts)})
 
 
 def _few(connection: Connection, extract: PostgresExtract) -> list[pa.RecordBatch] | None:
@@ -75,10 +66,7 @@ def _by_workers(
 ) -> DataFrame:
     row = connection.execute("SELECT pg_export_snapshot()").fetchone()
     extracts = [replace(extract, part=part, snapshot=row[0] if row else None) for part in parts]
-    fields = [(one.taken.name, one.taken.type) for one in extract.wanted]
-    if extract.by_window:
-        fields.append((TIMELABEL, "STRING"))
-    return by_workers(spark, extracts, _of_part, fields)
+    return by_workers(spark, extracts, _of_part, extract.fields)
 
 
 def _of_part(extract: PostgresExtract) -> Iterator[pa.RecordBatch]:

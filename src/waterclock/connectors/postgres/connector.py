@@ -15,25 +15,26 @@ A batch reads everything as of one moment, even if it reads parts in parallel.
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.kept_logs import RetainedLog
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
-from waterclock.connectors.column_matching import map_column_types, match, no_time_column
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, Setting, WindowRequest
-from waterclock.errors import WaterclockError
+from waterclock.connectors.interface import Collected, Setting
+from waterclock.connectors.sql.capabilities import CHANGE_SLACK, LOCK_TIMEOUT, LOGIN, database_capabilities
+from waterclock.connectors.sql.collector import (
+    WINDOW_VALUE,
+    CollectsChangedMinutes,
+    SqlReadRequest,
+    partitions_of,
+)
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Driver, Option
 from waterclock.flow.changes import LOG_LIMIT
-from waterclock.flow.choices import Batching, Mode, Sign
+from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Columns, Unit
-from waterclock.flow.lookbacks import Tells
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 
@@ -44,24 +45,21 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.postgres.database import Connection, PostgresDatabase
     from waterclock.connectors.postgres.types import PostgresColumn
-    from waterclock.connectors.window_bounds import WindowFilter
+    from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
+    from waterclock.connectors.sql.window_bounds import WindowFilter
 
-CAPABILITIES = Capabilities(
-    type="postgres",
-    driver=Driver("psycopg", extra="postgres"),
-    connection_options={
+CAPABILITIES = database_capabilities(
+    "postgres",
+    {
         "url": Option(is_required=True, is_address=True, help="the database, as postgresql://user@host:5432/database"),
         "password": Option(is_secret=True, help="its user's password, as a secret; else libpq's places are looked at"),
-        "certificate": Option(help="the client's certificate in place of a password, a file below the project"),
-        "key": Option(help="the certificate's key, a file that its owner alone may read"),
-        "ca": Option(help="the authorities by which the server's certificate is signed; the server is then verified"),
+        **LOGIN,
         "schema": Option(help="the schema of tables that name none; the user's own search path"),
-        "timeout": Option("number", help="seconds to wait for a lock; 30"),
+        **LOCK_TIMEOUT,
     },
-    collect_options={
-        "epoch": Option(choices=("seconds", "milliseconds", "microseconds"), help="what numeric times count; seconds"),
+    {
         "partitions": Option("number", help="in how many parts a big result is read side by side; by its size"),
-        "change_slack": Option("number", help="seconds by which a change may be seen later than it says; 3600"),
+        **CHANGE_SLACK,
         "decoder": Option(
             choices=("wal2json", "pgoutput"), help="BY CHANGES: the output plugin; pgoutput where it can be used"
         ),
@@ -72,21 +70,9 @@ CAPABILITIES = Capabilities(
             "max_slot_wal_keep_size where that is less",
         ),
     },
-    publish_options={
-        "adopt": Option("flag", help="whether a table that holds rows already, not published by us, is taken; false"),
-        "behind": Option(choices=("view",), help="a table for each version, or for each label, under a view"),
-        "keep": Option(help="behind a view: how long a version that was replaced is kept; 1 DAY"),
-    },
-    collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT, Batching.CHANGES}),
-    publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
-    takes_query=True,
-    awaits=frozenset({Sign.QUERY}),
-    changes=Tells.BY_COLUMN,
-    replaces_some=True,
+    driver=Driver("psycopg", extra="postgres"),
+    more=frozenset({Batching.CHANGES}),
 )
-
-
-_VALUE = re.compile(r"(?<!:):(window_start|window_end|timelabel)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +99,7 @@ CONNECTOR = PostgresConnector()
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresCollector:
+class PostgresCollector(CollectsChangedMinutes["Connection", "PostgresColumn"]):
     """Collects from a PostgreSQL database."""
 
     database: PostgresDatabase
@@ -134,61 +120,10 @@ class PostgresCollector:
         """
         del zone
         values = {"window_start": window.start, "window_end": window.end, TIMELABEL: window.label}
-        query = _VALUE.sub(r"%(\1)s", awaits.text.replace("%", "%%"))
+        query = WINDOW_VALUE.sub(r"%(\1)s", awaits.text.replace("%", "%%"))
         with self.database.open_for_reading(str(unit)) as connection:
             row = connection.execute(query, values).fetchone()
         return row is not None and bool(row[0])
-
-    def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Return the columns of the table or query with Spark types; STRING for those whose type must be declared."""
-        from waterclock.connectors.postgres.types import columns_of
-
-        with self.database.open_for_reading(str(unit)) as connection:
-            self._require(connection, unit)
-            return {column.name: column.spark or "STRING" for column in columns_of(connection, unit)}
-
-    def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Return the original error that a Python worker of Spark raised."""
-        from waterclock.connectors.worker_errors import decode_error
-
-        del unit, columns
-        return decode_error(error)
-
-    def read_windows(
-        self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
-    ) -> Collected:
-        """Read the rows of the windows; rows with a NULL time are counted."""
-        return self._read(spark, unit, columns, zone, request)
-
-    def look(
-        self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
-    ) -> ChangedWindows:
-        """Return the windows with changed rows, as of one moment."""
-        from waterclock.connectors.changed_rows import look
-        from waterclock.connectors.postgres.change_scans import build_tally_function, find_change_column
-        from waterclock.connectors.postgres.types import columns_of
-        from waterclock.connectors.values import Times
-
-        del spark, columns
-        with self.database.open_for_reading(str(unit)) as connection:
-            self._require(connection, unit)
-            there = columns_of(connection, unit)
-            by_window = _window_filter(WindowRequest(request.time_column, request.windows), there, unit)
-            change = find_change_column(request.change_column or "", there, unit)
-            times = Times(zone, str(unit.options.get("epoch", "seconds")))
-            return look(request, unit, zone, build_tally_function(connection, unit, by_window, change, times))
-
-    def read_snapshot(
-        self,
-        spark: SparkSession,
-        unit: Unit,
-        columns: Columns,
-        zone: str,
-        *,
-        now: datetime | None = None,  # noqa: ARG002 - a live table has only its current content
-    ) -> Collected:
-        """Read all rows, as of one moment."""
-        return self._read(spark, unit, columns, zone, None)
 
     def read_changes(
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str
@@ -217,58 +152,46 @@ class PostgresCollector:
         with self.database.open_connection(str(unit)) as connection:
             return query_retained_logs(connection, names)
 
-    def _read(
-        self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None
+    @property
+    def _source(self) -> PostgresDatabase:
+        return self.database
+
+    def _columns(self, connection: Connection, unit: Unit) -> Sequence[PostgresColumn]:
+        from waterclock.connectors.postgres.database import require_table
+        from waterclock.connectors.postgres.types import columns_of
+
+        require_table(connection, unit)
+        return columns_of(connection, unit)
+
+    def _time_kind(self, column: PostgresColumn, unit: Unit) -> str:
+        from waterclock.connectors.postgres.extract import require_time
+
+        return require_time(column, unit)
+
+    def _collect(
+        self,
+        spark: SparkSession,
+        connection: Connection,
+        close: Callable[[], None],
+        request: SqlReadRequest[PostgresColumn],
     ) -> Collected:
         from waterclock.connectors.postgres.collection import collect_rows
-        from waterclock.connectors.postgres.database import source_of
+        from waterclock.connectors.postgres.dialect import source_of
         from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
-        from waterclock.connectors.postgres.types import columns_of, refuse_unsaid
-        from waterclock.connectors.values import Times
 
-        held = ExitStack()
-        try:
-            connection = held.enter_context(self.database.open_for_reading(str(unit)))
-            self._require(connection, unit)
-            there = columns_of(connection, unit)
-            matched = match(columns, [column.source_column for column in there], where=str(unit))
-            refuse_unsaid(matched, there, unit)
-            by_name = {column.name: column for column in there}
-            wanted = tuple(
-                PostgresRequestedColumn(taken, by_name[taken.source].kind, by_name[taken.source].is_array)
-                for taken in matched.taken
-            )
-            times = Times(zone, str(unit.options.get("epoch", "seconds")))
-            by_window = None if request is None else _window_filter(request, there, unit)
-            extract = PostgresExtract(self.database, str(unit), source_of(unit), wanted, times, by_window)
-            read = collect_rows(spark, connection, held.close, extract, matched.left_out, partitions=_partitions(unit))
-            return replace(read, seen=map_column_types(column.source_column for column in there))
-        except BaseException:
-            held.__exit__(*sys.exc_info())
-            raise
+        unit, columns = request.unit, tuple(PostgresRequestedColumn(*each) for each in request.wanted)
+        of_unit = (str(unit), source_of(unit), columns, request.times, request.by_window)
+        extract = PostgresExtract(self.database, *of_unit)
+        return collect_rows(spark, connection, close, extract, request.left_out, partitions=partitions_of(unit))
 
-    @staticmethod
-    def _require(connection: Connection, unit: Unit) -> None:
-        from waterclock.connectors.postgres.database import no_table, table_of
+    def _change_filter(self, column: PostgresColumn, unit: Unit) -> WindowFilter:
+        from waterclock.connectors.postgres.change_scans import change_filter
 
-        if unit.query is not None:
-            return
-        row = connection.execute("SELECT to_regclass(%s) IS NULL", (table_of(unit),)).fetchone()
-        if row and row[0]:
-            raise no_table(connection, unit)
+        return change_filter(column, unit)
 
+    def _count_minutes(
+        self, connection: Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation
+    ) -> Iterable[Row]:
+        from waterclock.connectors.postgres.change_scans import count_minutes
 
-def _window_filter(request: WindowRequest, there: Sequence[PostgresColumn], unit: Unit) -> WindowFilter:
-    from waterclock.connectors.postgres.extract import require_time
-    from waterclock.connectors.window_bounds import WindowFilter
-
-    for column in there:
-        if column.name.lower() == request.time_column.lower():
-            require_time(column.name, f"{column.kind}[]" if column.is_array else column.kind, unit)
-            return WindowFilter(column.name, column.kind, tuple(request.windows))
-    raise no_time_column(request.time_column, [column.name for column in there], where=str(unit))
-
-
-def _partitions(unit: Unit) -> int | None:
-    said = unit.options.get("partitions")
-    return None if said is None else max(1, int(str(said)))
+        return count_minutes(connection, unit, scan, asked)

@@ -8,10 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.addresses import WRITTEN, is_torn
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.refused_logins import login_error, no_database
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.connectors.postgres.dialect import quote_identifier, table_of
+from waterclock.connectors.sql import refusals
+from waterclock.connectors.sql.addresses import WRITTEN, is_torn
+from waterclock.connectors.sql.logins import login_files, unreadable_url, url_of
+from waterclock.connectors.sql.refusals import locked, refused_statement, server_away, unwritable
+from waterclock.connectors.sql.refused_logins import login_error, no_database
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 from waterclock.postgres_refusals import Refused, connect, refusal_of
 
@@ -27,8 +31,12 @@ _SET = (
 )
 _KEPT_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 _LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
-_UNWRITABLE = ("42501", "25006", "53")
+_NO_RIGHT = "42501"
+_UNWRITABLE = (_NO_RIGHT, "25006", "53")
+_FIX_OF_RIGHTS = "the database gives no right to it", "give the connection's user the right"
+_FIX_OF_SPACE = "the database cannot be written", "free some space there, or see that it may be written"
 _NO_SCHEMA = "3F000"
+_FIX_OF_SCHEMA = "create the schema, or mend its name in the flow or below the connection in waterclock.toml"
 _AWAY = ("08", "57P", "53300", "25P03")
 
 
@@ -120,33 +128,20 @@ def database_of(setting: Setting) -> PostgresDatabase:
 
     Raises  E803 without a url, with an invalid one, or with a certificate or key alone
     """
-    url = setting.options.get("url")
-    if not url:
-        raise WaterclockError(
-            "E803",
-            f"the connection {setting.name} has no url",
-            where=setting.name,
-            why="a connection of type postgres is a database of a server",
-            fix=f"connections.{setting.name} = {{ url = 'postgresql://user@host/database' }} in waterclock.toml",
-        )
+    url = url_of(setting, "postgres", "postgresql://user@host/database")
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict
 
     try:
-        parts = None if is_torn(str(url)) else conninfo_to_dict(str(url))
+        parts = None if is_torn(url) else conninfo_to_dict(url)
     except ProgrammingError:  # its message may contain a part of a password
         parts = None
     if parts is None or "@" in str(parts.get("host")) or re.search(r"[^0-9,]", str(parts.get("port", ""))):
-        raise WaterclockError(
-            "E803",
-            f"the url of the connection {setting.name} cannot be read",
-            where=setting.name,
-            why=f"it is no address of PostgreSQL's; {WRITTEN}",
-            fix="write postgresql://user@host:5432/database, and a password as { secret = '...' }",
-        )
+        why = f"it is no address of PostgreSQL's; {WRITTEN}"
+        raise unreadable_url(setting, why, "postgresql://user@host:5432/database")
     schema = setting.options.get("schema")
     return PostgresDatabase(
-        conninfo=str(url),
+        conninfo=url,
         connection=setting.name,
         name=f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}",
         schema=None if schema is None else str(schema),
@@ -157,42 +152,12 @@ def database_of(setting: Setting) -> PostgresDatabase:
 
 def _login_of(setting: Setting) -> dict[str, str]:
     """Return libpq's parameters for the login and for the verification of the server."""
-    said = {key: str(value) for key, value in setting.options.items()}
-    if ("certificate" in said) != ("key" in said):
-        missing = "key" if "certificate" in said else "certificate"
-        raise WaterclockError(
-            "E803",
-            f"the connection {setting.name} has no {missing}",
-            where=setting.name,
-            why="a client's certificate and its key are two files",
-            fix=f"connections.{setting.name}.{missing} = 'certificates/client.{'key' if missing == 'key' else 'crt'}'",
-        )
-    login = {"password": said["password"]} if "password" in said else {}
-    for option, parameter in (("certificate", "sslcert"), ("key", "sslkey"), ("ca", "sslrootcert")):
-        if option in said:
-            login[parameter] = str(setting.folder / said[option])
-    if "ca" in said:
+    password = setting.options.get("password")
+    login = {} if password is None else {"password": str(password)}
+    login |= login_files(setting, {"certificate": "sslcert", "key": "sslkey", "ca": "sslrootcert"})
+    if "sslrootcert" in login:
         login["sslmode"] = "verify-full"
     return login
-
-
-def quote_identifier(name: str) -> str:
-    """Return a name as a quoted SQL identifier, whatever characters it contains."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def table_of(unit: Unit) -> str:
-    """Return the unit's table as a quoted SQL identifier: `"orders"` or `"shop"."orders"`."""
-    return ".".join(quote_identifier(part) for part in unit.path.split("."))
-
-
-def source_of(unit: Unit) -> str:
-    """Return the FROM item of the unit: its table, or its query in parentheses."""
-    return (
-        f"({(unit.query or '').strip().rstrip(';')}\n) AS waterclock_query"
-        if unit.query is not None
-        else table_of(unit)
-    )
 
 
 def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str) -> WaterclockError:
@@ -206,46 +171,23 @@ def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str
             return no_database(database.connection, where, why)
         return login_error(database.connection, where, why)
     if state.startswith(_AWAY) or (not state and type(error).__name__ in {"OperationalError", "ConnectionTimeout"}):
-        return WaterclockError(
-            "E810",
-            "the database does not answer",
-            where=where,
-            why=f"{name}: {said}; nothing was changed",
-            fix="it is tried again; see that the server runs, and that host and port are right",
-            transient=True,
-        )
+        return server_away(name, where, said)
     if state in _LOCKED:
-        return WaterclockError(
-            "E811",
-            "the database is locked",
-            where=where,
-            why=f"{name}: {said}; nothing was changed",
-            fix="it is tried again; end the other transaction, or give the connection a longer timeout",
-            transient=True,
-        )
+        return locked(where, f"{name}: {said}", by="transaction")
     if state.startswith(_UNWRITABLE):
-        is_of_rights = state == "42501"
-        mend = (
-            "give the connection's user the right"
-            if is_of_rights
-            else "free some space there, or see that it may be written"
-        )
-        return WaterclockError(
-            "E821",
-            "the database gives no right to it" if is_of_rights else "the database cannot be written",
-            where=where,
-            why=f"{name}: {said}; the transaction was undone",
-            fix=f"{mend}; then run again",
-        )
-    return WaterclockError(
-        "E813",
-        "the database refuses",
-        where=where,
-        why=f"{name}: {said}{hint}",
-        fix="create the schema, or mend its name in the flow or below the connection in waterclock.toml"
-        if state == _NO_SCHEMA
-        else "mend the query, or the table in the database",
-    )
+        what, fix = _FIX_OF_RIGHTS if state == _NO_RIGHT else _FIX_OF_SPACE
+        return unwritable(where, f"{name}: {said}", what, fix)
+    fix = _FIX_OF_SCHEMA if state == _NO_SCHEMA else "mend the query, or the table in the database"
+    return refused_statement(where, f"{name}: {said}{hint}", fix)
+
+
+def require_table(connection: Connection, unit: Unit) -> None:
+    """Refuse a table that does not exist. Raises  E804, with the nearest names."""
+    if unit.query is not None:
+        return
+    row = connection.execute("SELECT to_regclass(%s) IS NULL", (table_of(unit),)).fetchone()
+    if row and row[0]:
+        raise no_table(connection, unit)
 
 
 def no_table(connection: Connection, unit: Unit) -> WaterclockError:
@@ -260,14 +202,5 @@ def no_table(connection: Connection, unit: Unit) -> WaterclockError:
     known = [str(row[0]) for row in rows if not str(row[0]).rpartition(".")[2].startswith("waterclock_")]
     schema, _, name = unit.path.rpartition(".")
     within = [each.rpartition(".")[2] for each in known if each.rpartition(".")[0] == schema]
-    listed = f"{', '.join(known[:10])}{', …' if len(known) > 10 else ''}"
-    return WaterclockError(
-        "E804",
-        f"there is no table {unit.path}",
-        where=str(unit),
-        why=f"the database holds {listed}" if known else "the database holds no tables",
-        # compares names within the schema only: a long schema name would make all of them similar
-        fix=did_you_mean(
-            name if within else unit.path, within or known, otherwise="mend the name, or bring the table back"
-        ),
-    )
+    # compares names within the schema only: a long schema name would make all of them similar
+    return refusals.no_table(unit, known, (name, within) if within else (unit.path, known))

@@ -1,19 +1,12 @@
 """Delivers a sealed slice to a PostgreSQL database with COPY, in one transaction, once per claim.
 
-The table `waterclock_deliveries` has a row for each claim and label, written in the transaction that delivers the rows.
-A claim with a row is not delivered again: the table is the latch, and shows the outcome of each claim. Deliveries of a
-publish run one after another, under an advisory lock with its name. Killing a claim first ends the connection that
-still delivers it, since a suspended runner would keep the lock forever.
+`sql/database_delivery` describes the modes. Deliveries of a publish run one after another, under an advisory lock with
+its name. Killing a claim first ends the connection that still delivers it, since a suspended runner would keep the lock
+forever.
 
-REPLACE   of a regular table replaces all rows of the destination with DELETE and COPY. Each reader sees the old rows or
-          the new ones, never none. (After TRUNCATE, or with a new table under the name, transactions that started
-          before see an empty table.)
-MERGE     of a regular table deletes the rows of deleted keys, and replaces the rows whose keys are in the slice.
-          Columns of the destination that the publish does not name keep their values.
-APPEND    and anything from a partitioned table: the destination has a column `timelabel`, and the rows of a label
-          replace the earlier rows of that label. A MERGE never changes a row with a newer label.
-
-`destination` creates or alters the table first.
+REPLACE uses DELETE and COPY: each reader sees the old rows or the new ones, never none. (After TRUNCATE, or with a new
+table under the name, transactions that started before see an empty table.) `destination` creates or alters the table
+first.
 """
 
 from __future__ import annotations
@@ -23,14 +16,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRecord
-from waterclock.connectors.postgres.database import PostgresDatabase, quote_identifier, table_of
-from waterclock.connectors.postgres.destination import rows_in, settle_table
+from waterclock.connectors.postgres.database import PostgresDatabase
+from waterclock.connectors.postgres.destination import settle_table, spelling
+from waterclock.connectors.postgres.dialect import DIALECT, session_in
 from waterclock.connectors.postgres.staging import has_filters, merge, put
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
 from waterclock.connectors.postgres.versioned_views import PostgresViewTables
+from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
+from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
+from waterclock.connectors.sql.overwrites import replaced_rows
+from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 
@@ -63,8 +59,12 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
             connection.execute(_END, (_format_application_name(project, claim),))
         return DeliversInOneTransaction.kill(self, unit, project, publish, claim)
 
-    def _open_for_reading(self, where: str) -> AbstractContextManager[Connection]:
-        return self.database.open_for_reading(where)
+    @property
+    def _destination(self) -> PostgresDatabase:
+        return self.database
+
+    def _session(self, connection: Connection) -> SqlSession:
+        return session_in(connection)
 
     def _open_for_writing(
         self, where: str, *, called: tuple[str, int] | None = None
@@ -82,21 +82,15 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
             connection.execute(INDEX)
         connection.execute(_TURN, (f"waterclock {project} {publish}",))
 
-    def _record(self, connection: Connection) -> DeliveryRecord:
-        return DeliveryRecord(connection.execute, "%s")
-
     def _has_record(self, connection: Connection) -> bool:
         known = connection.execute("SELECT to_regclass(%s)", (DELIVERIES,)).fetchone()
         return known is not None and known[0] is not None
 
     def _tables(self, connection: Connection) -> PostgresViewTables:
-        return PostgresViewTables(connection)
-
-    def _table_of(self, unit: Unit) -> str:
-        return table_of(unit)
+        return PostgresViewTables(session_in(connection), connection)
 
     def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
-        return {name: quote_identifier(column.name) for name, column in columns_there(connection, unit).items()}
+        return spelling(columns_there(connection, unit))
 
     def _settle(
         self, connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
@@ -120,7 +114,7 @@ def _bring(
     is_filtered = has_filters(connection, unit)
     deleted = 0
     if delivery.is_by_label or delivery.mode is Mode.REPLACE:
-        deleted = connection.execute(*rows_in("DELETE", unit, delivery, there)).rowcount
+        deleted = connection.execute(*replaced_rows("DELETE", unit, delivery, DIALECT, spelling(there))).rowcount
     if delivery.mode is Mode.MERGE:
         rows, gone = merge(connection, unit, delivery, there, is_filtered=is_filtered)
         deleted += gone

@@ -8,19 +8,25 @@ without a zone, BYTEA, arrays of these, JSONB for deeper nesting, and TEXT.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from waterclock.connectors.cascades import Reference, refuse_cascades
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.delivery_record import DeliveryRecord
-from waterclock.connectors.destination_refusals import alike_columns, foreign_rows
-from waterclock.connectors.overwrites import Dialect, rows_of
-from waterclock.connectors.postgres.database import quote_identifier, table_of
+from waterclock.connectors.postgres.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
-from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.connectors.sql.cascades import Reference, refuse_cascades
+from waterclock.connectors.sql.destination import (
+    DestinationIndex,
+    add_columns,
+    create_table,
+    refuse_foreign_rows,
+    refuse_long_names,
+    wanted_columns,
+    wanted_index,
+)
+from waterclock.connectors.sql.destination_refusals import alike_columns
+from waterclock.connectors.sql.overwrites import replaced_rows
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
@@ -38,38 +44,6 @@ _CASCADES = (
     f" {_NAMES.format('c.confkey', 'c.confrelid')} FROM pg_constraint AS c WHERE c.contype = 'f'"
     " AND c.confrelid = to_regclass(%s) AND c.confdeltype IN ('c', 'n', 'd') AND c.conrelid <> c.confrelid"
 )
-_SIMPLE = {
-    **dict.fromkeys(("tinyint", "byte", "smallint", "short"), "SMALLINT"),
-    **dict.fromkeys(("int", "integer"), "INTEGER"),
-    **dict.fromkeys(("bigint", "long"), "BIGINT"),
-    **dict.fromkeys(("float", "real"), "REAL"),
-    **dict.fromkeys(("timestamp", "timestamp_ltz"), "TIMESTAMPTZ"),
-    "double": "DOUBLE PRECISION",
-    "boolean": "BOOLEAN",
-    "date": "DATE",
-    "timestamp_ntz": "TIMESTAMP",
-    "binary": "BYTEA",
-    "string": "TEXT",
-}
-
-
-def sql_type(spark_type: str) -> str:
-    """Return the type of a column for values of a Spark type."""
-    kind = spark_type.strip().lower()
-    if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,\s*(\d+))?\))?", kind):
-        return f"NUMERIC({int(decimal[1] or 10)},{int(decimal[2] or 0)})"
-    if re.fullmatch(r"(?:var)?char\s*\(\s*\d+\s*\)", kind):
-        return "TEXT"
-    if element := element_of(kind):
-        inner = sql_type(element)
-        return f"{inner}[]" if not inner.endswith("[]") and inner != "JSONB" else "JSONB"
-    return _SIMPLE.get(kind, "JSONB")
-
-
-def element_of(spark_type: str) -> str | None:
-    """Return the element type of an array type; None for any other type."""
-    found = re.fullmatch(r"array\s*<(.+)>", spark_type.strip(), re.IGNORECASE | re.DOTALL)
-    return found[1] if found else None
 
 
 def settle_table(
@@ -80,74 +54,27 @@ def settle_table(
     Raises  E813 for a name that is too long or fits two columns; E820 for a table that belongs to someone else, or
             whose rows are referenced by foreign keys that would change other tables
     """
-    _refuse_long(unit, delivery)
-    table = table_of(unit)
-    wanted = {name: sql_type(kind) for name, kind in delivery.columns}
-    if delivery.is_by_label:
-        wanted[TIMELABEL] = "TEXT"
+    why = f"PostgreSQL keeps {_LONGEST_NAME} bytes of a name"
+    refuse_long_names(unit, delivery, _LONGEST_NAME, why, is_in_bytes=True)
+    session, wanted = session_in(connection), wanted_columns(delivery, DIALECT)
     known = columns_there(connection, unit)
     if not known:
-        listed = ", ".join(f"{quote_identifier(column)} {kind}" for column, kind in wanted.items())
-        connection.execute(f"CREATE TABLE {table} ({listed})")
+        create_table(session, unit, wanted)
     else:
-        _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
+        refuse_foreign_rows(session, unit, delivery, spelling(known), is_ours=is_ours)
         _refuse_alike(unit, delivery, [known[name.lower()] for name in wanted if name.lower() in known])
-        for column, kind in wanted.items():
-            if column.lower() not in known:
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN {quote_identifier(column)} {kind}")
+        add_columns(session, unit, wanted, known)
         if not delivery.is_by_label or TIMELABEL in known:
             _refuse_cascades(connection, unit, delivery, known)
-    if delivery.mode is Mode.MERGE:
-        _index(connection, unit, _spelt(delivery.keys, known), is_unique=True)
-    elif delivery.is_by_label:
-        _index(connection, unit, _spelt((TIMELABEL,), known), is_unique=False)
+    if index := wanted_index(delivery):
+        spelt = tuple(spelling(known).get(name.lower(), name) for name in index.columns)
+        _index(connection, unit, replace(index, columns=spelt))
     return columns_there(connection, unit)
 
 
-def rows_in(
-    verb: str, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
-) -> tuple[str, list[Any]]:
-    """Return a statement on the rows that a delivery replaces, and its values; `verb` is its start, as `DELETE`."""
-    condition, values = _build_row_condition(delivery, there)
-    return f"{verb} FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}", values
-
-
-def _build_row_condition(delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]) -> tuple[str, list[Any]]:
-    if delivery.is_by_label:
-        return f"{quote_identifier(there[TIMELABEL].name)} = %s", [delivery.label_text]
-    return rows_of(delivery, _DIALECT, {name: column.name for name, column in there.items()})
-
-
-_DIALECT = Dialect(lambda name: quote_identifier(name).replace("%", "%%"), "%s", "{}::text", lambda value: value)
-
-
-def _refuse_long(unit: Unit, delivery: Delivery) -> None:
-    """Refuse names that the server would truncate, so that two names could become one."""
-    names = [*unit.path.split("."), *(name for name, _ in delivery.columns)]
-    long = [name for name in names if len(name.encode()) > _LONGEST_NAME]
-    if long:
-        raise WaterclockError(
-            "E813",
-            f"{unit} cannot be there: {', '.join(long)} {'is' if len(long) == 1 else 'are'} too long a name",
-            where=f"{unit}@{delivery.label_text}",
-            why=f"PostgreSQL keeps {_LONGEST_NAME} bytes of a name",
-            fix="give the column a shorter name in the transform, or publish to a table of a shorter one",
-        )
-
-
-def _spelt(names: Sequence[str], known: Mapping[str, PostgresDestinationColumn]) -> tuple[str, ...]:
-    return tuple(known[name.lower()].name if name.lower() in known else name for name in names)
-
-
-def _refuse_foreign(connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
-    other = DeliveryRecord(connection.execute, "%s").other_project(delivery)
-    spelt = {name: column.name for name, column in columns_there(connection, unit).items()}
-    condition, values = rows_of(delivery, _DIALECT, spelt)
-    rows = f"SELECT 1 FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}"
-    has_rows = is_ours or connection.execute(f"{rows} LIMIT 1", values).fetchone()
-    if not other and (is_ours or not has_rows or unit.options.get("adopt")):
-        return
-    raise foreign_rows(unit, delivery, of=other)
+def spelling(there: Mapping[str, PostgresDestinationColumn]) -> dict[str, str]:
+    """Return the names of columns by their names in lower case."""
+    return {name: column.name for name, column in there.items()}
 
 
 def _refuse_alike(unit: Unit, delivery: Delivery, columns: Sequence[PostgresDestinationColumn]) -> None:
@@ -166,21 +93,16 @@ def _refuse_cascades(
         )
         for table, rule, own, referred in found
     ]
-    condition, values = _build_row_condition(delivery, there)
-    rows = f"SELECT * FROM {table_of(unit)}".replace("%", "%%") + f" WHERE {condition}"
-
-    def first_of(sql: str, values: Sequence[Any]) -> Any:
-        return connection.execute(sql, values).fetchone()
-
+    rows = replaced_rows("SELECT *", unit, delivery, DIALECT, spelling(there))
     fix = "make the constraint ON DELETE NO ACTION DEFERRABLE INITIALLY DEFERRED"
-    refuse_cascades(unit, delivery, references, (rows, values), first_of, fix)
+    refuse_cascades(unit, delivery, references, rows, session_in(connection).first_of, fix)
 
 
 def _escape_percents(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name.replace("%", "%%") for name in names)
 
 
-def _index(connection: Connection, unit: Unit, columns: Sequence[str], *, is_unique: bool) -> None:
+def _index(connection: Connection, unit: Unit, wanted: DestinationIndex) -> None:
     """Create an index on columns, unless a complete index serves the same purpose."""
     rows = connection.execute(
         "SELECT i.indisunique, array_agg(a.attname::text ORDER BY k.place) FROM pg_index AS i"
@@ -191,8 +113,7 @@ def _index(connection: Connection, unit: Unit, columns: Sequence[str], *, is_uni
         " GROUP BY i.indexrelid, i.indisunique",
         (table_of(unit),),
     ).fetchall()
-    for unique, members in rows:
-        if (set(members) == set(columns) and unique) if is_unique else members[:1] == list(columns):
-            return
-    listed = ", ".join(map(quote_identifier, columns))
-    connection.execute(f"CREATE {'UNIQUE ' if is_unique else ''}INDEX ON {table_of(unit)} ({listed})")
+    if any(wanted.is_served_by(members, is_unique=unique) for unique, members in rows):
+        return
+    listed = ", ".join(map(quote_identifier, wanted.columns))
+    connection.execute(f"CREATE {'UNIQUE ' if wanted.is_unique else ''}INDEX ON {table_of(unit)} ({listed})")

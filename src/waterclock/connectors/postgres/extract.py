@@ -9,19 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from itertools import pairwise
+from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.connectors import window_bounds
-from waterclock.connectors.column_matching import Taken
-from waterclock.connectors.postgres.database import PostgresDatabase, quote_identifier, source_of
+from waterclock.connectors.postgres.database import PostgresDatabase
+from waterclock.connectors.postgres.dialect import quote_identifier, source_of
+from waterclock.connectors.postgres.types import PostgresColumn
+from waterclock.connectors.sql import window_bounds
+from waterclock.connectors.sql.columns import SqlExtract, SqlRequestedColumn, count_missing_times, no_time_error
+from waterclock.connectors.sql.window_bounds import WindowFilter, between, cuts_of, format_time_literal, local_literal
 from waterclock.connectors.values import Times
-from waterclock.connectors.window_bounds import WindowFilter, format_time_literal, local_literal
-from waterclock.connectors.windowing import NO_TIME
-from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
-from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
@@ -29,33 +27,32 @@ if TYPE_CHECKING:
 ROWS_A_PART = 500_000
 MOST_PARTS = 64
 ARRAY = re.compile(r"array\s*<(.+)>", re.IGNORECASE)
-_DAY = timedelta(days=1)
 TIMES = frozenset({"timestamp", "timestamptz", "date", "int2", "int4", "int8"})
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresRequestedColumn:
-    """A requested column. `kind` is its database type; for an array, the type of its elements."""
+class PostgresRequestedColumn(SqlRequestedColumn[PostgresColumn]):
+    """A requested column, with its description in the database."""
 
-    taken: Taken
-    kind: str
-    is_array: bool
+    @property
+    def kind(self) -> str:
+        """Its database type; for an array, the type of its elements."""
+        return self.column.kind
+
+    @property
+    def is_array(self) -> bool:
+        """Whether its values are arrays."""
+        return self.column.is_array
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresExtract:
-    """Everything needed to read some rows, here or in a Python worker of Spark.
+class PostgresExtract(SqlExtract[PostgresDatabase, PostgresRequestedColumn]):
+    """The rows to read.
 
     `part` is an SQL condition that selects a part, `most` limits the number of rows, and `snapshot` is the exported
     snapshot that all parts use.
     """
 
-    database: PostgresDatabase
-    where: str
-    source: str
-    wanted: tuple[PostgresRequestedColumn, ...]
-    times: Times
-    by_window: WindowFilter | None = None
     part: str | None = None
     snapshot: str | None = None
     most: int | None = None
@@ -82,19 +79,10 @@ def estimate_size(connection: Connection, extract: PostgresExtract) -> tuple[int
 
 
 def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
-    start, end = by_window.windows[0].start - _DAY, by_window.windows[-1].end + _DAY
-    name = quote_identifier(by_window.time_column)
-    cuts = [start + (end - start) * at / count for at in range(1, count)]
-    if by_window.kind in {"timestamp", "date"}:
-        # where an hour repeats, local times do not ascend with instants: any ascending cuts divide the rows
-        rules = nominal_zone(times.zone)
-        literals = [local_literal(cut) for cut in sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})]
-    else:
-        literals = list(dict.fromkeys(format_time_literal(cut, by_window.kind, times) for cut in cuts))
-    yield f"{name} < {literals[0]}"
-    for low, high in pairwise(literals):
-        yield f"{name} >= {low} AND {name} < {high}"
-    yield f"{name} >= {literals[-1]}"
+    cuts = cuts_of(by_window, times, count)
+    write = local_literal if by_window.is_local else partial(format_time_literal, kind=by_window.kind, times=times)
+    literals = dict.fromkeys(write(cut) for cut in cuts)
+    yield from between(quote_identifier(by_window.time_column), list(literals))
 
 
 def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | None]:
@@ -147,24 +135,22 @@ def set_aside(connection: Connection, extract: PostgresExtract) -> Mapping[str, 
     if extract.by_window is None:
         return {}
     name = quote_identifier(extract.by_window.time_column)
-    row = connection.execute(f"SELECT count(*) FROM {extract.source} WHERE {name} IS NULL").fetchone()
-    missing = int(row[0]) if row else 0
-    return {NO_TIME: missing} if missing else {}
+    sql = f"SELECT count(*) FROM {extract.source} WHERE {name} IS NULL"
+    return count_missing_times(connection.execute(sql).fetchone())
 
 
-def require_time(time_column: str, kind: str, unit: Unit) -> None:
-    """Refuse a column that is not a time.
+def require_time(column: PostgresColumn, unit: Unit) -> str:
+    """Return the kind of time that a column has.
 
     Raises  E815 for a text or another type
     """
+    name, kind = column.name, column.type_name
     if kind in TIMES:
-        return
-    raise WaterclockError(
-        "E815",
-        f"{time_column} is of type {kind}, which is no time",
-        where=str(unit),
-        why="BY DATA TIME needs a timestamp, a date, or a number since 1970, by which an index can find the rows",
-        fix=f"collect BY DATA TIME {time_column}_time FROM {unit.connection} QUERY"
-        f" 'SELECT *, {quote_identifier(time_column)}::timestamptz"
-        f" AS {quote_identifier(f'{time_column}_time')} FROM {source_of(unit)}'",
+        return kind
+    times = "a timestamp, a date, or a number since 1970, by which an index can find the rows"
+    fix = (
+        f"collect BY DATA TIME {name}_time FROM {unit.connection} QUERY"
+        f" 'SELECT *, {quote_identifier(name)}::timestamptz AS {quote_identifier(f'{name}_time')}"
+        f" FROM {source_of(unit)}'"
     )
+    raise no_time_error(name, kind, str(unit), times, fix)

@@ -21,7 +21,8 @@ from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres import wal2json
 from waterclock.connectors.postgres.collection import collect_rows
-from waterclock.connectors.postgres.database import PostgresDatabase, quote_identifier
+from waterclock.connectors.postgres.database import PostgresDatabase
+from waterclock.connectors.postgres.dialect import quote_identifier
 from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
 from waterclock.connectors.postgres.log_changes import Op, position_text
 from waterclock.connectors.postgres.logical import (
@@ -64,8 +65,9 @@ from waterclock.connectors.postgres.table_facts import (
     require_logged,
     require_same,
 )
-from waterclock.connectors.postgres.types import columns_of, refuse_unsaid
-from waterclock.connectors.values import Times
+from waterclock.connectors.postgres.types import columns_of
+from waterclock.connectors.sql.collector import times_of
+from waterclock.connectors.sql.columns import refuse_undeclared_types
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, MISSING, OP, SEQ, XID
 from waterclock.flow.declarations import Columns, Unit
@@ -266,17 +268,13 @@ class Following:
     def _columns(self, connection: Connection) -> tuple[list[PostgresColumn], Matched]:
         there = columns_of(connection, self.unit)
         matched = match(self.columns, [column.source_column for column in there], where=self.where)
-        refuse_unsaid(matched, there, self.unit)
+        refuse_undeclared_types(matched, there, self.unit)
         return there, matched
 
     def _extract(self, there: Sequence[PostgresColumn], matched: Matched, source: str) -> PostgresExtract:
         by_name = {column.name: column for column in there}
-        wanted = tuple(
-            PostgresRequestedColumn(taken, by_name[taken.source].kind, by_name[taken.source].is_array)
-            for taken in matched.taken
-        )
-        times = Times(self.zone, str(self.unit.options.get("epoch", "seconds")))
-        return PostgresExtract(self.database, self.where, source, wanted, times)
+        wanted = tuple(PostgresRequestedColumn(taken, by_name[taken.source]) for taken in matched.taken)
+        return PostgresExtract(self.database, self.where, source, wanted, times_of(self.unit, self.zone))
 
     @staticmethod
     def _keys(matched: Matched, keys: Sequence[str]) -> tuple[str, ...]:

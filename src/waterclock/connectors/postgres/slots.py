@@ -15,7 +15,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from waterclock.batches.kept_logs import RetainedLog, Stands
-from waterclock.connectors.postgres.database import PostgresDatabase, quote_identifier
+from waterclock.connectors.postgres.database import PostgresDatabase
+from waterclock.connectors.postgres.dialect import quote_identifier
 from waterclock.connectors.postgres.log_changes import position_of, position_text
 from waterclock.connectors.postgres.table_facts import AGAIN, UnfitDecoder
 from waterclock.errors import WaterclockError

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.destination_refusals import like_keys, lost_rows
-from waterclock.connectors.exact_values import refuse_inexact
-from waterclock.connectors.postgres.database import quote_identifier, table_of
-from waterclock.connectors.postgres.destination import element_of, rows_in
+from waterclock.connectors.postgres.destination import spelling
+from waterclock.connectors.postgres.dialect import DIALECT, element_of, quote_identifier, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
 from waterclock.connectors.slice_rows import batches_of, plain_text
+from waterclock.connectors.sql.destination_refusals import like_keys, lost_rows
+from waterclock.connectors.sql.exact_values import refuse_inexact
+from waterclock.connectors.sql.overwrites import replaced_rows
 from waterclock.connectors.values import is_plain
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -57,7 +58,7 @@ def put(
     sent, kept = _copy(connection, table_of(unit), names, delivery, there)
     if is_filtered or kept != sent:
         # a trigger may have stored them elsewhere: in a partition, or behind a view
-        row = connection.execute(*rows_in("SELECT count(*)", unit, delivery, there)).fetchone()
+        row = connection.execute(*replaced_rows("SELECT count(*)", unit, delivery, DIALECT, spelling(there))).fetchone()
         if row is None or row[0] != sent:
             raise lost_rows(unit, delivery, sent, row[0] if row else 0)
     return sent

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.exact_values import Holds, StoredColumn
-from waterclock.connectors.postgres.database import table_of
+from waterclock.connectors.postgres.dialect import table_of
+from waterclock.connectors.sql.exact_values import Holds, StoredColumn
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.postgres.database import no_table, table_of
+from waterclock.connectors.postgres.database import no_table
+from waterclock.connectors.postgres.dialect import table_of
 from waterclock.connectors.postgres.logged_columns import KnownColumns, columns_of_range, note_columns
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit

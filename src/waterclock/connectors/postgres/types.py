@@ -6,13 +6,11 @@ form, so a column that is declared STRING accepts any type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import Matched, SourceColumn, Taken
-from waterclock.connectors.postgres.database import quote_identifier, source_of
-from waterclock.errors import WaterclockError
+from waterclock.connectors.postgres.dialect import source_of
+from waterclock.connectors.sql.columns import SqlColumn
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
@@ -43,24 +41,21 @@ _IN_ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", *(_T
 _MOST_DIGITS = 38
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresColumn:
-    """A column of a table or query. `kind` is the name of its base type; for an array, that of its elements.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresColumn(SqlColumn):
+    """A column of a table or query. `kind` is the name of its base type; for an array, that of its elements."""
 
-    `spark` is the Spark type that it becomes without a declaration; None if a declaration is needed, for the reason in
-    `why`.
-    """
-
-    name: str
-    kind: str
     is_array: bool
-    spark: str | None
-    why: str = ""
 
     @property
-    def source_column(self) -> SourceColumn:
-        """The column in the form in which it is matched with declarations."""
-        return SourceColumn(self.name, self.spark)
+    def type_name(self) -> str:
+        """The name of its type for messages."""
+        return f"{self.kind}[]" if self.is_array else self.kind
+
+    @property
+    def suggested_type(self) -> str:
+        """The type that an error suggests to declare."""
+        return "DECIMAL(20,6)" if self.type_name == "numeric" else "STRING"
 
 
 def columns_of(connection: Connection, unit: Unit) -> list[PostgresColumn]:
@@ -99,36 +94,3 @@ def _numeric(name: str, precision: int | None, scale: int | None) -> PostgresCol
         why = f"numeric({digits},{after}) is more than DECIMAL can hold"
         return PostgresColumn(name, "numeric", is_array=False, spark=None, why=why)
     return PostgresColumn(name, "numeric", is_array=False, spark=f"DECIMAL({digits},{after})")
-
-
-def refuse_unsaid(matched: Matched, columns: Sequence[PostgresColumn], unit: Unit) -> None:
-    """Refuse columns without a declared type or a known counterpart, all of them in one error.
-
-    Raises  E815
-    """
-    by_name = {column.name: column for column in columns}
-    unsaid = [taken for taken in matched.taken if not taken.is_typed and by_name[taken.source].spark is None]
-    if unsaid:
-        raise _unsaid(unsaid, by_name, unit)
-
-
-def _unsaid(unsaid: Sequence[Taken], by_name: dict[str, PostgresColumn], unit: Unit) -> WaterclockError:
-    reasons = dict.fromkeys(by_name[taken.source].why for taken in unsaid)
-    names = ", ".join(taken.source for taken in unsaid)
-    listed = ", ".join(f"{taken.name} {_suggest_type(by_name[taken.source])}" for taken in unsaid)
-    return WaterclockError(
-        "E815",
-        f"{unit}: {names} {'has a type' if len(unsaid) == 1 else 'have types'} that must be declared",
-        where=str(unit),
-        why="; ".join(reasons),
-        fix=f"declare the columns, as ({listed}, *); STRING takes any type as its text",
-    )
-
-
-def _suggest_type(column: PostgresColumn) -> str:
-    return "DECIMAL(20,6)" if column.kind == "numeric" and not column.is_array else "STRING"
-
-
-def join_quoted_names(names: Iterable[str]) -> str:
-    """Return quoted names, separated by commas."""
-    return ", ".join(quote_identifier(name) for name in names)

@@ -13,6 +13,7 @@ import base64
 import json
 import logging
 import random
+import re
 import threading
 import time
 import weakref
@@ -41,6 +42,8 @@ MOST_BYTES = 256 * 1024 * 1024
 MOST_BYTES_OF_TOKEN = 1024 * 1024
 _TOLD = 300
 _LONGEST_WAIT = 30.0
+_SENDABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
+"""Values of headers that every server reads alike: ASCII without control characters, and no blanks around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +240,20 @@ class Api:
         return with_params(self._place(request), params)
 
     def _authorization(self, where: str = "") -> dict[str, str]:
+        headers = self._credentials(where)
+        own = {name: str(value) for name, value in self._options.items() if name.startswith("headers.")}
+        for name, value in (own | headers).items():
+            if not _SENDABLE.fullmatch(value):
+                raise WaterclockError(
+                    "E844",
+                    f"credentials for {self.name} cannot be sent",
+                    where=where or self.name,
+                    why=f"{name} contains a character that no HTTP header can carry, such as a line break",
+                    fix="store the secret without it (files often end with a line break); then `waterclock retry`",
+                )
+        return headers
+
+    def _credentials(self, where: str) -> dict[str, str]:
         if self._tokens is not None:
             try:
                 return {"Authorization": f"Bearer {self._tokens.get()}"}
@@ -362,8 +379,9 @@ class Api:
 
 
 def _forms(secret: str) -> tuple[str, ...]:
-    """Return the forms in which a server may return a secret: plain, percent-encoded, in JSON or in HTML."""
-    return secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], escape(secret)
+    """Return the forms in which an error may show a secret: plain, percent-encoded, in JSON, in HTML or escaped."""
+    escaped = (repr(secret)[1:-1], ascii(secret)[1:-1], repr(secret.encode())[2:-1])
+    return secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], escape(secret), *escaped
 
 
 def _basic(user: str, password: str) -> str:

@@ -13,14 +13,17 @@ from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.direct_rows import DIRECT_ROWS, Fetching, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.misfits import FIRST_MICROS, TypeMismatch
+from waterclock.connectors.sql.columns import SqlColumn, SqlExtract, SqlRequestedColumn, arrow_schema_of
+from waterclock.connectors.sql.reading import collected_here
+from waterclock.connectors.sql.refusals import changed_meanwhile
+from waterclock.connectors.sql.window_bounds import labels_of, local_bounds
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
-from waterclock.connectors.sqlite.database import SqliteFile, quote_identifier
-from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column, instant_of, instants
-from waterclock.connectors.window_bounds import labels_of, local_bounds
+from waterclock.connectors.sqlite.database import SqliteFile
+from waterclock.connectors.sqlite.dialect import quote_identifier
+from waterclock.connectors.values import EPOCH_UNITS, Times, column, instant_of, instants
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
-from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -35,26 +38,12 @@ _SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteWindowFilter:
-    """Selects the rows whose `time_column` is in one of the windows, which ascend."""
-
-    time_column: str
-    windows: tuple[Window, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SqliteExtract:
-    """Everything needed to read some rows, here or in a Python worker of Spark.
+class SqliteExtract(SqlExtract[SqliteFile, SqlRequestedColumn[SqlColumn]]):
+    """The rows to read.
 
     `rowids` selects a part: `low <= rowid < high`. `seen` is the state of the database that every part must see.
     """
 
-    database: SqliteFile
-    where: str
-    source: str
-    taken: tuple[Taken, ...]
-    times: Times
-    by_window: SqliteWindowFilter | None = None
     rowids: tuple[int, int] | None = None
     seen: str | None = None
 
@@ -68,16 +57,12 @@ def collect_rows(
     partitions: int = 1,
 ) -> Collected:
     """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read them."""
-    import pyarrow as pa
-
     counts = set_aside(connection, extract)
     read = None if _seem_many(connection, extract) else few(batches(connection, extract))
-    source: dict[str, Any] = {"path": extract.database.path}
-    if read is None:
-        return Collected(_by_workers(spark, connection, extract, partitions), lambda: counts, left_out, source)
-    table = pa.Table.from_batches(read, _schema(extract))
-    source["rows"] = table.num_rows
-    return Collected(spark.createDataFrame(table), lambda: counts, left_out, source, is_empty=not table.num_rows)
+    source = {"path": extract.database.path}
+    if read is not None:
+        return collected_here(spark, read, arrow_schema_of(extract), counts, left_out, source)
+    return Collected(_by_workers(spark, connection, extract, partitions), lambda: counts, left_out, source)
 
 
 def _seem_many(connection: sqlite3.Connection, extract: SqliteExtract) -> bool:
@@ -103,10 +88,7 @@ def _by_workers(
 ) -> DataFrame:
     seen = state_seen_from_outside(extract.database.path) if partitions > 1 else None
     parts = [replace(extract, rowids=part, seen=seen) for part in _rowid_ranges(connection, extract, partitions)]
-    fields = [(taken.name, taken.type) for taken in extract.taken]
-    if extract.by_window:
-        fields.append((TIMELABEL, "STRING"))
-    return by_workers(spark, parts, _of_part, fields)
+    return by_workers(spark, parts, _of_part, extract.fields)
 
 
 def _of_part(extract: SqliteExtract) -> Iterator[pa.RecordBatch]:
@@ -119,18 +101,7 @@ def _of_part(extract: SqliteExtract) -> Iterator[pa.RecordBatch]:
 
 def _see(extract: SqliteExtract) -> None:
     if extract.seen is not None and state_of(extract.database.path) != extract.seen:
-        raise _changed_database_error(extract)
-
-
-def _changed_database_error(extract: SqliteExtract) -> WaterclockError:
-    return WaterclockError(
-        "E814",
-        "the database changed while it was read in parts",
-        where=extract.where,
-        why="the parts would be of different moments",
-        fix="it is tried again; without the option partitions it is read in one transaction, whatever else happens",
-        transient=True,
-    )
+        raise changed_meanwhile(extract.where, "the parts would be of different moments")
 
 
 def _rowid_ranges(
@@ -148,15 +119,6 @@ def _rowid_ranges(
     return [(at, at + step) for at in range(low, high + 1, step)]
 
 
-def _schema(extract: SqliteExtract) -> pa.Schema:
-    import pyarrow as pa
-
-    fields = [pa.field(taken.name, arrow_type(taken.type)) for taken in extract.taken]
-    if extract.by_window:
-        fields.append(pa.field(TIMELABEL, pa.string()))
-    return pa.schema(fields)
-
-
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the wanted rows in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
 
@@ -164,8 +126,8 @@ def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator
     """
     import pyarrow as pa
 
-    schema = _schema(extract)
-    names = [taken.source for taken in extract.taken]
+    schema = arrow_schema_of(extract)
+    names = [one.taken.source for one in extract.wanted]
     by_window = extract.by_window
     wanted = [quote_identifier(name) for name in names] + (
         [quote_identifier(by_window.time_column)] if by_window else []
@@ -180,7 +142,7 @@ def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator
             found, kept = _labels([row[-1] for row in rows], by_window.windows, extract.times)
             rows = list(compress(rows, kept.to_pylist()))
             labels = [found.filter(kept)]
-        arrays = [_array([row[at] for row in rows], one, extract) for at, one in enumerate(extract.taken)]
+        arrays = [_array([row[at] for row in rows], one.taken, extract) for at, one in enumerate(extract.wanted)]
         batch = pa.RecordBatch.from_arrays([*arrays, *labels], schema=schema)
         fetching.came(batch.num_rows, batch.nbytes)
         yield batch

@@ -9,9 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.interface import Setting
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.connectors.sql.columns import SqlColumn
+from waterclock.connectors.sql.logins import file_of
+from waterclock.connectors.sql.refusals import (
+    damaged_file,
+    locked,
+    missing_file,
+    no_table,
+    refused_statement,
+    unwritable,
+)
+from waterclock.connectors.sqlite.dialect import quote_identifier
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
 
@@ -46,13 +56,7 @@ class SqliteFile:
     @contextmanager
     def _open_connection(self, mode: str, where: str) -> Iterator[sqlite3.Connection]:
         if not Path(self.path).is_file() and mode != "rwc":
-            raise WaterclockError(
-                "E810",
-                "the database is not there",
-                where=where,
-                why=f"there is no file {self.path}",
-                fix="mend the connection's path, or bring the file back; nothing was changed",
-            )
+            raise missing_file(self.path, where)
         with self._translate_errors(where):
             uri = f"{Path(self.path).absolute().as_uri()}?mode={mode}"
             connection = sqlite3.connect(uri, uri=True, timeout=self.timeout, isolation_level=None)
@@ -74,54 +78,32 @@ def database_of(setting: Setting) -> SqliteFile:
 
     Raises  E803 without a path
     """
-    path = setting.options.get("path")
-    if not path:
-        raise WaterclockError(
-            "E803",
-            f"the connection {setting.name} has no path",
-            where=setting.name,
-            why="a connection of type sqlite is a database file",
-            fix=f"connections.{setting.name} = {{ path = 'data/{setting.name}.sqlite' }} in waterclock.toml",
-        )
-    return SqliteFile(
-        path=str(setting.folder / str(path)),
-        timeout=float(str(setting.options.get("timeout", 5))),
-        may_create=bool(setting.options.get("create", False)),
-    )
+    path, timeout, may_create = file_of(setting, "sqlite")
+    return SqliteFile(path, timeout, may_create)
 
 
-def quote_identifier(name: str) -> str:
-    """Return a name as a quoted SQL identifier, whatever characters it contains."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def table_of(unit: Unit) -> str:
-    """Return the unit's table as a quoted SQL identifier: `"planes"` or `"main"."planes"`."""
-    return ".".join(quote_identifier(part) for part in unit.path.split("."))
-
-
-def source_of(unit: Unit) -> str:
-    """Return the FROM item of the unit: its table, or its query in parentheses."""
-    return f"({_query(unit)})" if unit.query is not None else table_of(unit)
-
-
-def describe(connection: sqlite3.Connection, unit: Unit) -> list[SourceColumn]:
+def describe(connection: sqlite3.Connection, unit: Unit) -> list[SqlColumn]:
     """Return the columns of a table or query with their Spark types.
 
     Raises  E804 for a table that does not exist, with the nearest names
     """
     if unit.query is not None:
         name = "_waterclock_query"
-        connection.execute(f"CREATE TEMP VIEW {name} AS {_query(unit)}")
+        connection.execute(f"CREATE TEMP VIEW {name} AS {unit.query.strip().rstrip(';')}")
         rows = connection.execute(f"PRAGMA temp.table_xinfo({name})").fetchall()
         connection.execute(f"DROP VIEW temp.{name}")
     else:
-        *schema, table = unit.path.split(".")
-        prefix = f"{quote_identifier(schema[0])}." if schema else ""
+        prefix, table = place_of(unit)
         rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(table)})").fetchall()
         if not rows:
-            raise _no_table(connection, unit)
-    return [SourceColumn(row[1], spark_type(row[2])) for row in rows if row[6] != 1]
+            raise no_table(unit, _tables_in(connection))
+    return [SqlColumn(row[1], row[2], spark_type(row[2])) for row in rows if row[6] != 1]
+
+
+def place_of(unit: Unit) -> tuple[str, str]:
+    """Return the schema of a unit as a prefix in SQL, empty without one, and the name of its table."""
+    *schema, name = unit.path.split(".")
+    return (f"{quote_identifier(schema[0])}." if schema else "", name)
 
 
 def spark_type(declared: str) -> str | None:
@@ -153,46 +135,15 @@ def translate_error(error: sqlite3.Error, path: str, where: str) -> WaterclockEr
     name = getattr(error, "sqlite_errorname", "") or ""
     text = str(error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return WaterclockError(
-            "E811",
-            "the database is locked",
-            where=where,
-            why=f"another process holds {path} ({text}); nothing was changed",
-            fix="it is tried again; end the other process, or give the connection a longer timeout",
-            transient=True,
-        )
+        return locked(where, f"another process holds {path} ({text})", by="process")
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return WaterclockError(
-            "E810", "the database cannot be opened", where=where, why=f"{path}: {text}", fix="mend or restore the file"
-        )
+        return damaged_file(path, where, text)
     if name.startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")):
-        return WaterclockError(
-            "E821",
-            "the database cannot be written",
-            where=where,
-            why=f"{path}: {text}; the transaction was undone",
-            fix="free some space, or give the right to write to the file and its folder; then run again",
-        )
-    return WaterclockError(
-        "E813",
-        "the database refuses",
-        where=where,
-        why=f"{path}: {text}",
-        fix="mend the query, or the table in the database",
-    )
+        fix = "free some space, or give the right to write to the file and its folder"
+        return unwritable(where, f"{path}: {text}", "the database cannot be written", fix)
+    return refused_statement(where, f"{path}: {text}")
 
 
-def _query(unit: Unit) -> str:
-    return (unit.query or "").strip().rstrip(";")
-
-
-def _no_table(connection: sqlite3.Connection, unit: Unit) -> WaterclockError:
+def _tables_in(connection: sqlite3.Connection) -> list[str]:
     rows = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-    known = sorted(str(row[0]) for row in rows if not str(row[0]).startswith(("sqlite_", "waterclock_")))
-    return WaterclockError(
-        "E804",
-        f"there is no table {unit.path}",
-        where=str(unit),
-        why=f"the database holds {', '.join(known)}" if known else "the database holds no tables",
-        fix=did_you_mean(unit.path, known, otherwise="mend the name, or bring the table back"),
-    )
+    return sorted(str(row[0]) for row in rows if not str(row[0]).startswith(("sqlite_", "waterclock_")))

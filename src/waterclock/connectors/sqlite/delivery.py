@@ -1,37 +1,28 @@
 """Delivers a sealed slice to a SQLite database: in one transaction, once per claim.
 
-The table `waterclock_deliveries` in the same database has a row for each claim and label, written in the transaction
-that delivers the rows. A claim with a row is not delivered again: the table is the latch, and shows the outcome of each
-claim.
-
-REPLACE   of a regular table replaces all rows of the destination; with WHERE, those of its condition.
-MERGE     of a regular table deletes the rows of deleted keys, and replaces the rows whose keys are in the slice.
-          Columns of the destination that the publish does not name keep their values.
-APPEND    and anything from a partitioned table: the destination has a column `timelabel`, and the rows of a label
-          replace the earlier rows of that label. A MERGE never changes a row with a newer label.
-
-`destination` creates or alters the table first.
+`sql/database_delivery` describes the modes. `destination` creates or alters the table first.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import compress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.delivery_record import DELIVERIES, INDEX, DeliveryRecord
-from waterclock.connectors.destination_refusals import like_keys, lost_rows
-from waterclock.connectors.exact_values import StoredColumn, refuse_inexact
-from waterclock.connectors.overwrites import rows_of
 from waterclock.connectors.slice_rows import batches_of, flat
-from waterclock.connectors.sqlite.database import SqliteFile, quote_identifier, table_of
-from waterclock.connectors.sqlite.destination import DIALECT, columns_there, is_key_coarse, settle_table
+from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
+from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
+from waterclock.connectors.sql.destination_refusals import like_keys, lost_rows
+from waterclock.connectors.sql.exact_values import StoredColumn, refuse_inexact
+from waterclock.connectors.sql.overwrites import replaced_rows
+from waterclock.connectors.sql.refusals import name_missing_file
+from waterclock.connectors.sql.sessions import SqlSession
+from waterclock.connectors.sqlite.database import SqliteFile
+from waterclock.connectors.sqlite.destination import columns_there, is_key_coarse, settle_table
+from waterclock.connectors.sqlite.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.sqlite.versioned_views import SqliteViewTables
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -56,39 +47,30 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
 
     database: SqliteFile
 
-    def _open_for_reading(self, where: str) -> AbstractContextManager[sqlite3.Connection]:
-        return self.database.open_for_reading(where)
+    @property
+    def _destination(self) -> SqliteFile:
+        return self.database
 
-    def _open_for_writing(
-        self, where: str, *, called: tuple[str, int] | None = None
-    ) -> AbstractContextManager[sqlite3.Connection]:
-        del called
-        return self.database.open_for_writing(where)
+    def _session(self, connection: sqlite3.Connection) -> SqlSession:
+        return session_in(connection)
 
     def _prepare(self, connection: sqlite3.Connection, project: str, publish: str) -> None:
         del project, publish
         connection.execute(_CREATE)
         connection.execute(INDEX)
 
-    def _record(self, connection: sqlite3.Connection) -> DeliveryRecord:
-        return DeliveryRecord(connection.execute, "?")
-
     def _has_record(self, connection: sqlite3.Connection) -> bool:
         sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
         return connection.execute(sql, (DELIVERIES,)).fetchone() is not None
 
     def _tables(self, connection: sqlite3.Connection) -> SqliteViewTables:
-        return SqliteViewTables(connection)
-
-    def _table_of(self, unit: Unit) -> str:
-        return table_of(unit)
+        return SqliteViewTables(session_in(connection))
 
     def _names_there(self, connection: sqlite3.Connection, unit: Unit) -> Mapping[str, str]:
-        return {name: quote_identifier(name) for name in columns_there(connection, unit)}
+        return {name: name for name in columns_there(connection, unit)}
 
     def _find_missing_database(self) -> str | None:
-        path = Path(self.database.path)
-        return f"the file {path.name} is gone" if self.database.may_create and not path.exists() else None
+        return name_missing_file(self.database.path, may_create=self.database.may_create)
 
     def _settle(
         self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
@@ -98,22 +80,19 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
     def _bring(
         self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, there: Mapping[str, StoredColumn]
     ) -> Delivered:
-        return _bring(connection, unit, delivery, there)
+        return _deliver_rows(connection, unit, delivery, there)
 
 
-def _bring(
+def _deliver_rows(
     connection: sqlite3.Connection, unit: Unit, delivery: Delivery, there: Mapping[str, StoredColumn]
 ) -> Delivered:
     table = table_of(unit)
     rows = deleted = 0
     is_whole_merge = delivery.is_whole and delivery.mode is Mode.MERGE and not delivery.is_by_label
-    if delivery.is_by_label:
-        sql = f"DELETE FROM {table} WHERE {quote_identifier(TIMELABEL)} = ?"
-        deleted = connection.execute(sql, (delivery.label_text,)).rowcount
-    elif delivery.mode is Mode.REPLACE:
-        some, values = rows_of(delivery, DIALECT)
-        where = f" WHERE {some}" if delivery.where else ""  # without a condition SQLite truncates the table
-        deleted = connection.execute(f"DELETE FROM {table}{where}", values).rowcount
+    if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+        sql, values = replaced_rows("DELETE", unit, delivery, DIALECT, {})
+        # without a condition SQLite truncates the table
+        deleted = connection.execute(sql.removesuffix(" WHERE TRUE"), values).rowcount
     put = _insert_sql(table, delivery)
     # a MERGE skips rows with newer labels, and changes nothing for a known key without other columns
     must_take = delivery.mode is not Mode.MERGE or not (delivery.is_by_label or put.endswith("NOTHING"))

@@ -8,44 +8,26 @@ JSON text.
 
 from __future__ import annotations
 
-import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.delivery_record import DeliveryRecord
-from waterclock.connectors.destination_refusals import foreign_rows
-from waterclock.connectors.exact_values import Holds, StoredColumn
-from waterclock.connectors.overwrites import Dialect, number_or_text, rows_of
-from waterclock.connectors.sqlite.database import quote_identifier, table_of
-from waterclock.flow.choices import Mode
+from waterclock.connectors.sql.destination import (
+    DestinationIndex,
+    add_columns,
+    create_table,
+    refuse_foreign_rows,
+    wanted_columns,
+    wanted_index,
+)
+from waterclock.connectors.sql.exact_values import Holds, StoredColumn
+from waterclock.connectors.sqlite.database import place_of
+from waterclock.connectors.sqlite.dialect import DIALECT, quote_identifier, session_in
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
 _DIGITS_AS_TEXT = 15  # digits of a number that is written to a text column
-
-
-def sql_type(spark_type: str) -> str:
-    """Return the declared type of a column for values of a Spark type."""
-    kind = spark_type.strip().lower()
-    if decimal := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,\s*(\d+))?\))?", kind):
-        digits, scale = int(decimal[1] or 10), int(decimal[2] or 0)
-        return f"DECIMAL({digits},{scale})" if digits <= 15 else "TEXT"
-    return _TYPES.get(kind, "TEXT")
-
-
-_TYPES = {
-    **dict.fromkeys(("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"), "INTEGER"),
-    **dict.fromkeys(("float", "real", "double"), "REAL"),
-    **dict.fromkeys(("timestamp", "timestamp_ltz", "timestamp_ntz"), "TIMESTAMP"),
-    "boolean": "BOOLEAN",
-    "date": "DATE",
-    "binary": "BLOB",
-}
-
-
-DIALECT = Dialect(quote_identifier, "?", "{} COLLATE BINARY", number_or_text)
 
 
 def settle_table(
@@ -55,37 +37,21 @@ def settle_table(
 
     Raises  E820 for a table that belongs to someone else
     """
-    table = table_of(unit)
-    wanted = {name: sql_type(kind) for name, kind in delivery.columns}
-    if delivery.is_by_label:
-        wanted[TIMELABEL] = "TEXT"
-    prefix, name = _place_of(unit)
+    session, wanted = session_in(connection), wanted_columns(delivery, DIALECT)
     known = columns_there(connection, unit)
     if not known:
-        connection.execute(
-            f"CREATE TABLE {table} "
-            f"({', '.join(f'{quote_identifier(column)} {kind}' for column, kind in wanted.items())})"
-        )
+        create_table(session, unit, wanted)
     else:
-        _refuse_foreign(connection, unit, delivery, is_ours=is_ours)
-        for column, kind in wanted.items():
-            if column.lower() not in known:
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN {quote_identifier(column)} {kind}")
-    if delivery.mode is Mode.MERGE:
-        _index(connection, prefix, name, delivery.keys, is_unique=True)
-    elif delivery.is_by_label:
-        _index(connection, prefix, name, (TIMELABEL,), is_unique=False)
+        refuse_foreign_rows(session, unit, delivery, {}, is_ours=is_ours)
+        add_columns(session, unit, wanted, known)
+    if index := wanted_index(delivery):
+        _index(connection, unit, index)
     return columns_there(connection, unit)
-
-
-def _place_of(unit: Unit) -> tuple[str, str]:
-    *schema, name = unit.path.split(".")
-    return (f"{quote_identifier(schema[0])}." if schema else "", name)
 
 
 def columns_there(connection: sqlite3.Connection, unit: Unit) -> dict[str, StoredColumn]:
     """Return the table's columns by their names in lower case; empty if there is no table."""
-    prefix, name = _place_of(unit)
+    prefix, name = place_of(unit)
     rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(name)})")
     return {str(row[1]).lower(): _resolve_stored_column(str(row[1]), str(row[2])) for row in rows}
 
@@ -106,7 +72,7 @@ def _resolve_stored_column(name: str, declared: str) -> StoredColumn:
 
 def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> bool:
     """Return whether a collation treats different keys as equal, as NOCASE does with `a` and `A`."""
-    prefix, table = _place_of(unit)
+    prefix, table = place_of(unit)
     keys = {key.lower() for key in delivery.keys}
     for _, index, *_ in connection.execute(f"PRAGMA {prefix}index_list({quote_identifier(table)})").fetchall():
         for row in connection.execute(f"PRAGMA {prefix}index_xinfo({quote_identifier(index)})").fetchall():
@@ -115,29 +81,17 @@ def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery
     return False
 
 
-def _refuse_foreign(connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> None:
-    other = DeliveryRecord(connection.execute, "?").other_project(delivery)
-    some, values = rows_of(delivery, DIALECT)
-    has_rows = is_ours or connection.execute(f"SELECT 1 FROM {table_of(unit)} WHERE {some} LIMIT 1", values).fetchone()
-    if not other and (is_ours or not has_rows or unit.options.get("adopt")):
-        return
-    raise foreign_rows(unit, delivery, of=other)
-
-
-def _index(connection: sqlite3.Connection, prefix: str, table: str, columns: Sequence[str], *, is_unique: bool) -> None:
-    wanted = {column.lower() for column in columns}
+def _index(connection: sqlite3.Connection, unit: Unit, wanted: DestinationIndex) -> None:
+    prefix, table = place_of(unit)
     rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(table)})").fetchall()
-    if {str(row[1]).lower() for row in rows if row[5]} == wanted:
+    if {str(row[1]).lower() for row in rows if row[5]} == {column.lower() for column in wanted.columns}:
         return
-    for _, index, unique, _, partial in connection.execute(
-        f"PRAGMA {prefix}index_list({quote_identifier(table)})"
-    ).fetchall():
-        members = [
-            str(row[2]).lower() for row in connection.execute(f"PRAGMA {prefix}index_info({quote_identifier(index)})")
-        ]
-        if not partial and (set(members) == wanted if is_unique and unique else members[:1] == list(wanted)):
+    rows = connection.execute(f"PRAGMA {prefix}index_list({quote_identifier(table)})").fetchall()
+    for _, index, unique, _, partial in rows:
+        of_index = connection.execute(f"PRAGMA {prefix}index_info({quote_identifier(index)})")
+        if not partial and wanted.is_served_by([str(row[2]) for row in of_index], is_unique=bool(unique)):
             return
-    name = quote_identifier(f"waterclock_{table}_{'key' if is_unique else TIMELABEL}")
-    listed = ", ".join(quote_identifier(column) for column in columns)
-    kind = "UNIQUE INDEX" if is_unique else "INDEX"
+    name = quote_identifier(f"waterclock_{table}_{'key' if wanted.is_unique else TIMELABEL}")
+    listed = ", ".join(quote_identifier(column) for column in wanted.columns)
+    kind = "UNIQUE INDEX" if wanted.is_unique else "INDEX"
     connection.execute(f"CREATE {kind} {prefix}{name} ON {quote_identifier(table)} ({listed})")

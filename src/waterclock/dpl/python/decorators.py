@@ -23,10 +23,7 @@ from waterclock.flow.declarations import Secret
 
 F = TypeVar("F", bound=Callable[..., Any])
 Texts = str | Sequence[str]
-_ABOUT = ("owner", "tags", "comment")
-_WHEN = ("every", "schedule", "delay", "zone", "start")
 _BOTH = ("every", "schedule", "delay", "zone", "start", "pool", "owner", "tags")
-_HOW = ("mode", "expect", "measure", "sequential", "pool", "on_restate", "deadline", "runtime")
 OptionValue = str | int | float | bool | Secret
 
 
@@ -128,21 +125,6 @@ class FunctionArguments(TypedDict, total=False):
     parameters: str | None
     returns: str | None
     return_: str | None
-
-
-ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
-    StatementKind.CONNECTION: ("type", "options", *_ABOUT),
-    StatementKind.FUNCTION: ("parameters", "returns", "return_"),
-    StatementKind.VIEW: ("columns", "shared", *_ABOUT, "as_"),
-    StatementKind.COLLECT: ("regular", "partitioned", "columns", "from_", "options", "for_each", *_WHEN, "by",
-                            "await_", *_HOW, "on_schema_change", "compatible", "watermark", "retain", "keep_versions",
-                            "was", *_ABOUT),
-    StatementKind.TRANSFORM: ("regular", "partitioned", "columns", "options", *_WHEN, *_HOW, "partial_after",
-                              "close_when", "max_lateness", "compatible", "watermark", "retain", "keep_versions",
-                              "was", *_ABOUT, "when", "as_"),
-    StatementKind.PUBLISH: ("columns", "to", "options", *_WHEN, *_HOW, *_ABOUT),
-    StatementKind.GRANT: (),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

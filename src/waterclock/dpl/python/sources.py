@@ -9,18 +9,12 @@ from pathlib import Path
 
 from waterclock.dpl.python.fingerprints import PythonFingerprints
 from waterclock.dpl.python.positions import PythonText, Site
+from waterclock.dpl.syntax.clause_table import BY_ARGUMENT
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import StatementKind
 from waterclock.dpl.syntax.tokens import statements_of, words_of
 from waterclock.flow.declarations import Value
-
-_EXAMPLES = {
-    "every": "15 minutes", "delay": "10 minutes", "retain": "90 days", "keep_versions": "30 days",
-    "by": "data time updated_at", "mode": "merge", "await_": "'%Y/%m/%d/_SUCCESS' for 3 hours",
-    "columns": "id KEY, *", "expect": "amount > 0", "start": "2018-01-01", "as_": "SELECT ...", "tags": "(a, b)",
-    "watermark": "at 10 minutes", "for_each": "shop.orders",
-}  # fmt: skip
 
 
 class Texts:
@@ -85,9 +79,10 @@ class Texts:
         if isinstance(value, str):
             return self.source(site, node or self.keyword(site, argument), value, argument)
         shown = "a function's result" if callable(value) else repr(value)
+        example = BY_ARGUMENT[argument].example if argument in BY_ARGUMENT else ""
         raise self.argument_span(site, argument).refuse(
             "E251", f"{argument} is {shown}, not a text", why="an argument's value is the clause's own text",
-            fix=f'write {argument}="{_EXAMPLES[argument]}"' if argument in _EXAMPLES else "write it in quotes",
+            fix=f'write {argument}="{example}"' if example else "write it in quotes",
         )  # fmt: skip
 
     def positional(self, site: Site | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:
@@ -118,7 +113,7 @@ class Texts:
                 "E204", "this text is empty", fix="write what it is to say, or leave the argument out"
             )
         source = statements[0].source
-        return Cursor(source, words_of(source, tokens), tokens, self.variables)
+        return Cursor(source, words_of(source, tokens), tokens, self.variables, first_words={})
 
     def table_name(self, source: SourceText) -> tuple[str, Span]:
         """Read the name of a table."""

@@ -58,7 +58,7 @@ def step_function(
 
 def _are_declared(clauses: Sequence[Clause]) -> bool:
     said = next((clause.value for clause in clauses if isinstance(clause.value, ColumnsSaid)), None)
-    return said is not None and not said.is_open and all(column.type for column in said.columns)
+    return said is not None and not said.is_open and all(column.declared.type for column in said.columns)
 
 
 def _keys(call: Call, texts: Texts) -> tuple[str, ...]:

@@ -8,25 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.credentials import hide_credentials, is_credential
-from waterclock.dpl.python.decorators import ARGUMENTS, Call, VariableSaid, argument_word, record_calls
+from waterclock.dpl.python.decorators import Call, VariableSaid, argument_word, record_calls
 from waterclock.dpl.python.failures import loading_error
 from waterclock.dpl.python.functions import transform_function
 from waterclock.dpl.python.loader import isolate_imports, run_file
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.python.stateful import check_step_arguments, step_function
 from waterclock.dpl.python.udfs import function_said
-from waterclock.dpl.syntax.clause_readers import parse_clause
-from waterclock.dpl.syntax.clause_table import BY_WORD
+from waterclock.dpl.syntax.clause_definition import ClauseForm
+from waterclock.dpl.syntax.clause_parsing import parse_clause
+from waterclock.dpl.syntax.clause_table import ARGUMENTS, BY_ARGUMENT, BY_WORD
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind, WhenSaid
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import TableType
 from waterclock.flow.declarations import PythonFunction, Secret, Value
 
-_FLAGS = {"partitioned": TableType.PARTITIONED, "regular": TableType.REGULAR}
-_LISTS = frozenset({"expect", "measure", "tags"})
 _HABITS = {
     "merge": 'say mode="merge ..."', "append": 'say mode="append"', "replace": 'say mode="replace"',
     "temporal": 'say mode="temporal ..."', "data_time": 'say by="data time column"',
@@ -95,7 +93,7 @@ class _CallReader:
         except WaterclockError as error:
             self.errors.append(error)
             failed.add("AS")
-        if all(call.arguments.get(flag) is True for flag in _FLAGS):
+        if all(call.arguments.get(flag) is True for flag in BY_WORD["TYPE OF TABLE"].argument_names):
             self.errors.append(span.refuse("E207", "the type of the table is said twice", fix="say one of the two"))
         yield Statement(call.kind, name, span, tuple(clauses), function, frozenset(failed))
 
@@ -125,18 +123,18 @@ class _CallReader:
         if call.kind is StatementKind.FUNCTION:
             return  # its arguments are one clause, read together
         word = _word(argument)
-        clause = BY_WORD.get(word)
-        if argument in _FLAGS or argument in {"sequential", "shared"}:
+        clause = BY_ARGUMENT[argument]
+        if clause.form is ClauseForm.FLAG:
             if value is not True:
                 raise at.refuse("E251", f"{argument} is {value!r}, not True or False", fix=f"write {argument}=True")
-            yield Clause(word, _FLAGS.get(argument, True), at)
+            yield Clause(word, next(it.flag for it in clause.python_arguments if it.name == argument), at)
         elif argument == "options" and isinstance(value, Mapping):
             yield Clause(word, self._options(call, value), at)
         elif argument == "when":
             yield from self._whens(call, value, at)
-        elif argument in _LISTS and not isinstance(value, str):
+        elif clause.form is ClauseForm.LIST and not isinstance(value, str):
             sources = self._list(call, argument, value)
-            if clause is not None and clause.adds_up:
+            if clause.is_repeatable:
                 for source in sources:
                     yield self._parse_clause(word, source)
             else:
@@ -177,7 +175,7 @@ class _CallReader:
             return
         word = _word(argument)
         clause = BY_WORD.get(word)
-        if clause is not None and clause.is_for_later(call.kind):
+        if clause is not None and call.kind in clause.later:
             raise not_yet(word, at)
         name = at.text.partition("=")[0].strip() or argument
         if any(argument in others for others in ARGUMENTS.values()):
@@ -276,7 +274,7 @@ class _CallReader:
 
 
 def _word(argument: str) -> str:
-    return "TYPE OF TABLE" if argument in _FLAGS else argument_word(argument)
+    return BY_ARGUMENT[argument].word if argument in BY_ARGUMENT else argument_word(argument)
 
 
 def _format_decorator(call: Call) -> str:

@@ -44,7 +44,7 @@ def unstorable(output: Output, query: Span, said: ColumnsSaid | None) -> Iterato
     """Yield errors for columns of a TRANSFORM's query that no table can store; `said` is its list of columns."""
     yield from _names(output, query)
     yield from _twice(output, query)
-    types = {column.name.lower(): column.type for column in (said.columns if said else ())}
+    types = {column.name.lower(): column.declared.type for column in (said.columns if said else ())}
     is_closed = said is not None and not said.is_open
     for entry in output.entries:
         lower = entry.name.lower()

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 
 from waterclock.dpl.config.model import Config
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.cursor import ensure_place, parse_at
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
@@ -28,7 +28,7 @@ _NOTHING = timedelta(0)
 class Cadences:
     """Resolves cadences upstream first; a table takes that of its inputs only if these agree."""
 
-    def __init__(self, drafts: Mapping[str, Draft], config: Config, errors: list[WaterclockError]) -> None:
+    def __init__(self, drafts: Mapping[str, UnresolvedTable], config: Config, errors: list[WaterclockError]) -> None:
         self.drafts = drafts
         self.config = config
         self.errors = errors
@@ -50,7 +50,7 @@ class Cadences:
             return
         self._in_progress.add(name)
         draft = self.drafts[name]
-        for read in draft.reads:
+        for read in draft.declared.reads:
             if read.table in self.drafts:
                 self._settle(read.table)
         self._guard(partial(self._cadence, draft))
@@ -63,7 +63,7 @@ class Cadences:
         except WaterclockError as error:
             self.errors.append(error)
 
-    def _cadence(self, draft: Draft) -> None:
+    def _cadence(self, draft: UnresolvedTable) -> None:
         statement = draft.statement
         every, schedule = statement.value("EVERY", Period), statement.value("SCHEDULE", str)
         delay_said = statement.value("DELAY", Duration)
@@ -88,14 +88,14 @@ class Cadences:
         delay = max(delay, self._until(draft))
         draft.cadence = parse_at(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
 
-    def _until(self, draft: Draft) -> timedelta:
+    def _until(self, draft: UnresolvedTable) -> timedelta:
         """Return the longest span of UNTIL, for a batch is due no earlier than that after its window's end."""
         if draft.statement.clause("CLOSE WHEN"):  # it reads up to the tick that closes it
             return _NOTHING
-        spans = (read.span for read in draft.reads if read.kind is ReadKind.UNTIL)
+        spans = (read.span for read in draft.declared.reads if read.kind is ReadKind.UNTIL)
         return max((parse_at(draft.span, span.to_timedelta) for span in spans if span is not None), default=_NOTHING)
 
-    def _period(self, draft: Draft) -> Period | None:
+    def _period(self, draft: UnresolvedTable) -> Period | None:
         if draft.statement.has_failed("EVERY") or draft.statement.has_failed("SCHEDULE"):
             return None
         if draft.kind is Kind.COLLECT and not _is_of_each(draft):
@@ -107,18 +107,18 @@ class Cadences:
         if draft.is_incomplete or any(self._is_unknown(read) for read in self._list_cadence_reads(draft)):
             return None  # errors of the inputs are reported there
         if not inputs:
-            if draft.query is None and draft.function is None and not draft.reads:
+            if draft.declared.query is None and draft.declared.function is None and not draft.declared.reads:
                 return None
             raise draft.span.refuse(
                 "E228",
                 f"{draft.name} does not say how often",
                 why="it reads no table whose cadence it could take"
-                + ("; LATEST and a table's own PREVIOUS give none" if draft.reads else ""),
+                + ("; LATEST and a table's own PREVIOUS give none" if draft.declared.reads else ""),
                 fix="say EVERY, as in EVERY DAY",
             )
         raise _differing_periods_error(draft, inputs)
 
-    def _verify(self, draft: Draft) -> None:
+    def _verify(self, draft: UnresolvedTable) -> None:
         """Check cadences again that were resolved while a circle of references was not complete."""
         is_given = draft.kind is Kind.COLLECT and not _is_of_each(draft)
         if is_given or draft.statement.clause("EVERY") or draft.statement.clause("SCHEDULE"):
@@ -135,7 +135,7 @@ class Cadences:
                 fix="say EVERY, as in EVERY DAY",
             )
 
-    def _default_period(self, draft: Draft) -> Period | None:
+    def _default_period(self, draft: UnresolvedTable) -> Period | None:
         default = self.config.default(draft.name, "every")
         if default is None and "every" in self.config.misspelt:
             return None
@@ -150,14 +150,14 @@ class Cadences:
         period: Period = parse_at(span, lambda: parse_period(str(value)))
         return period
 
-    def _list_cadence_reads(self, draft: Draft) -> list[Read]:
-        return [read for read in draft.reads if _gives_cadence(read, draft.name)]
+    def _list_cadence_reads(self, draft: UnresolvedTable) -> list[Read]:
+        return [read for read in draft.declared.reads if _gives_cadence(read, draft.name)]
 
     def _is_unknown(self, read: Read) -> bool:
         other = self.drafts.get(read.table)
         return other is None or other.cadence is None
 
-    def _inputs(self, draft: Draft) -> list[tuple[Cadence, str]]:
+    def _inputs(self, draft: UnresolvedTable) -> list[tuple[Cadence, str]]:
         found: dict[str, Cadence] = {}
         for read in self._list_cadence_reads(draft):
             other = self.drafts.get(read.table)
@@ -165,7 +165,7 @@ class Cadences:
                 found.setdefault(read.table, other.cadence)
         return [(cadence, name) for name, cadence in found.items()]
 
-    def _zone(self, draft: Draft, *, is_calendar: bool) -> str:
+    def _zone(self, draft: UnresolvedTable, *, is_calendar: bool) -> str:
         said = draft.statement.value("ZONE", str)
         if said is not None:
             return said
@@ -187,7 +187,7 @@ class Cadences:
         )
 
 
-def _differing_periods_error(draft: Draft, inputs: list[tuple[Cadence, str]]) -> WaterclockError:
+def _differing_periods_error(draft: UnresolvedTable, inputs: list[tuple[Cadence, str]]) -> WaterclockError:
     said = ", ".join(f"{name} {cadence.period}" for cadence, name in inputs)
     longest = max((cadence.period for cadence, _ in inputs), key=lambda period: period.minutes)
     return draft.span.refuse(
@@ -198,7 +198,7 @@ def _differing_periods_error(draft: Draft, inputs: list[tuple[Cadence, str]]) ->
     )
 
 
-def _is_of_each(draft: Draft) -> bool:
+def _is_of_each(draft: UnresolvedTable) -> bool:
     """Return whether a collect takes its batches from the table of its FOR EACH."""
     return draft.statement.clause("FOR EACH") is not None or "FOR EACH" in draft.statement.failed
 
@@ -219,7 +219,7 @@ def default_zone(table: str, config: Config) -> str:
     return zone
 
 
-def settle_start(draft: Draft, config: Config) -> None:
+def settle_start(draft: UnresolvedTable, config: Config) -> None:
     """Resolve START: a declared one must be a boundary; a default is moved to the next one.
 
     A transform or publish without one starts where all its inputs exist, which the planner derives. A transform without
@@ -234,18 +234,18 @@ def settle_start(draft: Draft, config: Config) -> None:
         start = parse_at(span, lambda: parse_instant(said, cadence.zone))
         if not cadence.is_boundary(start):
             raise _no_boundary(span, said, start, cadence)
-        draft.start = start
+        draft.declared = replace(draft.declared, start=start)
         return
     begins_alone = (draft.kind is Kind.COLLECT and not _is_of_each(draft)) or (
-        draft.kind is Kind.TRANSFORM and not draft.reads
+        draft.kind is Kind.TRANSFORM and not draft.declared.reads
     )
     # a log has nothing before the snapshot that begins it
-    is_log = draft.source is not None and draft.source.batching is Batching.CHANGES
+    is_log = draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
     may_default = begins_alone and not is_log and not draft.is_incomplete
     default = config.default(draft.name, "start") if may_default else None
     if default is not None:
-        draft.start = cadence.ceil(_instant(default[0], cadence.zone, default[1]))
-    elif draft.source is not None and draft.source.batching in {Batching.DATA_TIME, Batching.LABELS}:
+        draft.declared = replace(draft.declared, start=cadence.ceil(_instant(default[0], cadence.zone, default[1])))
+    elif draft.declared.source is not None and draft.declared.source.batching in {Batching.DATA_TIME, Batching.LABELS}:
         if draft.statement.has_failed("START") or "start" in config.misspelt:
             return
         raise draft.span.refuse(

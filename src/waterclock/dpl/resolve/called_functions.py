@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -12,14 +12,12 @@ from waterclock.dpl.query.aggregates import NAMES
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.references import READS, VALUES
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, QuerySaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Function
-
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
 
 # functions for rules only, and a batch's own values, which are refused there with their own errors
 _OF_RULES = frozenset(
@@ -31,7 +29,9 @@ _OF_GRAMMAR = frozenset({"timestampadd", "timestampdiff", "try_cast"})
 _OF_READS = frozenset({"flat", "identifier", "table", *map(str.lower, READS)})
 
 
-def unknown_functions(drafts: Iterable[Draft], functions: Mapping[str, Function]) -> Iterator[WaterclockError]:
+def unknown_functions(
+    drafts: Iterable[UnresolvedTable], functions: Mapping[str, Function]
+) -> Iterator[WaterclockError]:
     """Report calls of functions that are defined neither by Spark nor by Waterclock nor by the project."""
     known = _list_known_functions(functions)
     for draft in drafts:
@@ -70,14 +70,14 @@ def _unknown(node: Any, said: Expression | QuerySaid, known: frozenset[str]) -> 
     )
 
 
-def _list_expressions(draft: Draft) -> Iterator[Expression]:
+def _list_expressions(draft: UnresolvedTable) -> Iterator[Expression]:
     """Yield the standalone expressions of a table: its rules, and the columns that a PUBLISH computes."""
     for clause in draft.statement.clauses:
         if clause.word == "EXPECT":
             # a rule with OVER may use any aggregate that the session knows, which is not known here
             yield from (it.expression for it in clause.value if not it.is_over_batch and not it.is_over_table)
     said = draft.statement.value("COLUMNS", ColumnsSaid)
-    settled = {column.name for column in draft.columns.named if column.made_as is not None}
+    settled = {column.name for column in draft.declared.columns.named if column.made_as is not None}
     for column in said.columns if said else ():
         yield from (rule.expression for rule in column.rules)
         if draft.kind is Kind.PUBLISH and column.made_as is not None and column.name in settled:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import ModeSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import DELETES, OP_COLUMN, format_change_mark
@@ -15,16 +15,13 @@ from waterclock.flow.folds import Merge, Temporal
 from waterclock.flow.ladders import Ladder
 from waterclock.spark_sql import quote_name
 
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
-
 _REMOVE = frozenset({Action.QUARANTINE, Action.DROP})
 
 
-def with_op(draft: Draft) -> Columns:
+def with_op(draft: UnresolvedTable) -> Columns:
     """Return the columns, with a column for the operation of each change added if none is declared."""
-    columns = draft.columns
-    is_followed = draft.source is not None and draft.source.batching is Batching.CHANGES
+    columns = draft.declared.columns
+    is_followed = draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
     if not is_followed or any(column.tells == format_change_mark("op") for column in columns.named):
         return columns
     op = Column(
@@ -33,7 +30,7 @@ def with_op(draft: Draft) -> Columns:
     return replace(columns, named=(*columns.named, op))
 
 
-def refused_changes(draft: Draft, said: ModeSaid | None) -> list[WaterclockError]:
+def refused_changes(draft: UnresolvedTable, said: ModeSaid | None) -> list[WaterclockError]:
     """Return the errors of a collect BY CHANGES that is not valid."""
     return (
         []
@@ -42,7 +39,7 @@ def refused_changes(draft: Draft, said: ModeSaid | None) -> list[WaterclockError
     )
 
 
-def _check_changes(draft: Draft, said: ModeSaid | None) -> Iterator[WaterclockError]:
+def _check_changes(draft: UnresolvedTable, said: ModeSaid | None) -> Iterator[WaterclockError]:
     if said is None or said.mode not in FOLDS:
         yield draft.at("MODE" if said else "BY").refuse(
             "E325",
@@ -50,7 +47,7 @@ def _check_changes(draft: Draft, said: ModeSaid | None) -> Iterator[WaterclockEr
             why="changes are put in place key by key: MERGE keeps the last row, TEMPORAL all versions",
             fix="say MERGE; or TEMPORAL AT a column AS (_change.at), which keeps each change",
         )
-    if draft.source is not None and draft.source.unit.query is not None:
+    if draft.declared.source is not None and draft.declared.source.unit.query is not None:
         yield draft.at("FROM").refuse(
             "E325",
             f"{draft.name} collects a QUERY by its changes",
@@ -67,19 +64,19 @@ def _check_changes(draft: Draft, said: ModeSaid | None) -> Iterator[WaterclockEr
             )
 
 
-def _ladders(draft: Draft) -> Iterator[tuple[str, Ladder]]:
-    for rule in draft.rules:
+def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, Ladder]]:
+    for rule in draft.declared.rules:
         yield f"the rule {rule.name}", rule.rungs
-    for column in draft.columns.named:
+    for column in draft.declared.columns.named:
         for ladder in (column.else_of_type, column.else_of_null, column.else_of_key):
             yield f"the column {column.name}", ladder
         for rule in column.rules:
             yield f"the rule {rule.name}", rule.rungs
 
 
-def by_changes(draft: Draft, said: ModeSaid, errors: list[WaterclockError]) -> Merge | Temporal | None:
+def by_changes(draft: UnresolvedTable, said: ModeSaid, errors: list[WaterclockError]) -> Merge | Temporal | None:
     """Return the fold in which a deleting change removes its key; only the log determines the order."""
-    fold = draft.fold
+    fold = draft.declared.fold
     if fold is None:
         return None
     if fold.order_by:
@@ -91,12 +88,12 @@ def by_changes(draft: Draft, said: ModeSaid, errors: list[WaterclockError]) -> M
                 fix="leave ORDER BY out",
             )
         )
-    op = next(column.name for column in draft.columns.named if column.tells == format_change_mark("op"))
+    op = next(column.name for column in draft.declared.columns.named if column.tells == format_change_mark("op"))
     deletes = f"{quote_name(op)} IN ({', '.join(repr(each) for each in DELETES)})"
     when = deletes if fold.delete_when is None else f"{deletes} OR ({fold.delete_when}\n)"
     if isinstance(fold, Merge):
         return replace(fold, delete_when=when)
-    timed = {column.name.lower() for column in draft.columns.named if column.tells == format_change_mark("at")}
+    timed = {column.name.lower() for column in draft.declared.columns.named if column.tells == format_change_mark("at")}
     if fold.at is not None and fold.at.lower() not in timed and fold.at.lower() not in fold.keys:
         errors.append(
             (said.temporal.spans if said.temporal else {})

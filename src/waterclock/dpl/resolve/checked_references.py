@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.table_options import keeps_open_windows
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, OptionsSaid
@@ -18,14 +18,14 @@ from waterclock.flow.flat_joins import plain_type
 
 
 def read_parents(
-    drafts: Mapping[str, Draft], spans: MutableMapping[tuple[str, Read], Span]
+    drafts: Mapping[str, UnresolvedTable], spans: MutableMapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
     """Add the parents of its checked references to each transform's reads; yield errors.
 
     A parent that is not declared is reported by the check of all references.
     """
     for draft in drafts.values():
-        for checked in checked_references(draft.columns):
+        for checked in checked_references(draft.declared.columns):
             parent = drafts.get(checked.table)
             if parent is None or parent.kind is Kind.PUBLISH:
                 continue
@@ -33,9 +33,14 @@ def read_parents(
             yield from problems
             if problems:
                 continue
-            draft.columns = _add_parent_columns(draft.columns, checked, checked.parent_columns or parent.keys)
-            if checked.read not in draft.reads:
-                draft.reads = (*draft.reads, checked.read)
+            draft.declared = replace(
+                draft.declared,
+                columns=_add_parent_columns(
+                    draft.declared.columns, checked, checked.parent_columns or parent.declared.keys
+                ),
+            )
+            if checked.read not in draft.declared.reads:
+                draft.declared = replace(draft.declared, reads=(*draft.declared.reads, checked.read))
                 spans[draft.name, checked.read] = reference_span(draft, checked.columns[0])
 
 
@@ -51,24 +56,26 @@ def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Seq
     return replace(columns, named=tuple(named))
 
 
-def reference_span(draft: Draft, column: str) -> Span:
+def reference_span(draft: UnresolvedTable, column: str) -> Span:
     """Return the span in which a column names the table that it refers to."""
     said = _find_declaration(draft, column)
     return (said.references_span or said.span) if said else draft.span
 
 
-def _find_declaration(draft: Draft, column: str) -> ColumnSaid | None:
+def _find_declaration(draft: UnresolvedTable, column: str) -> ColumnSaid | None:
     columns = draft.statement.value("COLUMNS", ColumnsSaid)
     return next((one for one in columns.columns if one.name == column), None) if columns else None
 
 
-def _problems(draft: Draft, parent: Draft, checked: CheckedReference) -> Iterator[WaterclockError]:
+def _problems(draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedReference) -> Iterator[WaterclockError]:
     span = reference_span(draft, checked.columns[0])
     if draft.kind is Kind.COLLECT:
         yield not_yet("a checked REFERENCES of a COLLECT", span, fix="say it in a TRANSFORM that reads it")
         return
-    said = [column.references for name in checked.columns for column in draft.columns.named if column.name == name]
-    if parent.temporal is not None or any(each is not None and each.at is not None for each in said):
+    said = [
+        column.references for name in checked.columns for column in draft.declared.columns.named if column.name == name
+    ]
+    if parent.declared.temporal is not None or any(each is not None and each.at is not None for each in said):
         fix = "leave its ELSE out, or refer to a table with one row for each key"
         yield not_yet("a checked REFERENCES to versions", span, fix=fix)
         return
@@ -82,8 +89,8 @@ def _problems(draft: Draft, parent: Draft, checked: CheckedReference) -> Iterato
     yield from _pairs(draft, parent, checked, span)
 
 
-def _ladders(draft: Draft, checked: CheckedReference) -> Iterator[WaterclockError]:
-    for column in draft.columns.named:
+def _ladders(draft: UnresolvedTable, checked: CheckedReference) -> Iterator[WaterclockError]:
+    for column in draft.declared.columns.named:
         own = column.references.otherwise if column.references and column.name in checked.columns else ()
         if own and own != checked.ladder:
             yield reference_span(draft, column.name).refuse(
@@ -94,8 +101,10 @@ def _ladders(draft: Draft, checked: CheckedReference) -> Iterator[WaterclockErro
             )
 
 
-def _pairs(draft: Draft, parent: Draft, checked: CheckedReference, span: Span) -> Iterator[WaterclockError]:
-    theirs = checked.parent_columns or parent.keys
+def _pairs(
+    draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedReference, span: Span
+) -> Iterator[WaterclockError]:
+    theirs = checked.parent_columns or parent.declared.keys
     columns = ", ".join(checked.columns)
     if not theirs:
         yield span.refuse(
@@ -124,8 +133,8 @@ def _pairs(draft: Draft, parent: Draft, checked: CheckedReference, span: Span) -
             )
 
 
-def _type(draft: Draft, column: str) -> str | None:
-    return next((each.type for each in draft.columns.named if each.name.lower() == column.lower()), None)
+def _type(draft: UnresolvedTable, column: str) -> str | None:
+    return next((each.type for each in draft.declared.columns.named if each.name.lower() == column.lower()), None)
 
 
 def _format_count(number: int) -> str:

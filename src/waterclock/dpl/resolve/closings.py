@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -14,9 +14,9 @@ from sqlglot.tokens import TokenType
 from waterclock.dpl.query.builtins import check_builtin_call
 from waterclock.dpl.query.determinism import nondeterministic
 from waterclock.dpl.query.now_texts import now_texts
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.literals import literal
 from waterclock.dpl.resolve.rules import has_aggregate
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import AS_TIMESTAMP
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, Expression
@@ -39,7 +39,7 @@ _SAY = f"say what must have come, {_FIX}"
 
 
 def settle_closings(
-    drafts: Mapping[str, Draft], variables: Mapping[str, Any], functions: Iterable[str] = ()
+    drafts: Mapping[str, UnresolvedTable], variables: Mapping[str, Any], functions: Iterable[str] = ()
 ) -> Iterator[WaterclockError]:
     """Set `closes` of each draft with CLOSE WHEN, and yield its errors.
 
@@ -54,17 +54,17 @@ def settle_closings(
         said = draft.statement.value(_WORD, Expression)
         if said is not None and not wrong and not draft.is_incomplete:
             condition = _Condition(draft, said, _until(draft), drafts, variables, known)
-            draft.closes = condition.resolve()
+            draft.declared = replace(draft.declared, closes=condition.resolve())
             yield from condition.errors
 
 
-def _until(draft: Draft) -> list[str]:
-    return list(dict.fromkeys(read.table for read in draft.reads if read.kind is ReadKind.UNTIL))
+def _until(draft: UnresolvedTable) -> list[str]:
+    return list(dict.fromkeys(read.table for read in draft.declared.reads if read.kind is ReadKind.UNTIL))
 
 
-def _check_close_when(draft: Draft, drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
+def _check_close_when(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
     at, tables = draft.at(_WORD), _until(draft)
-    if draft.kind is not Kind.TRANSFORM or draft.type is not TableType.PARTITIONED:
+    if draft.kind is not Kind.TRANSFORM or draft.declared.type is not TableType.PARTITIONED:
         yield at.refuse(
             "E261",
             f"{draft.name} is regular, and has no windows to close",
@@ -100,10 +100,10 @@ def _check_close_when(draft: Draft, drafts: Mapping[str, Draft]) -> Iterator[Wat
 class _Condition:
     """One condition while it is resolved."""
 
-    draft: Draft
+    draft: UnresolvedTable
     said: Expression
     tables: list[str]
-    drafts: Mapping[str, Draft]
+    drafts: Mapping[str, UnresolvedTable]
     variables: Mapping[str, Any]
     functions: frozenset[str]
     errors: list[WaterclockError] = field(default_factory=list)
@@ -233,7 +233,7 @@ class _Condition:
         """Report a watermark of a column known to contain no instants, as it is compared with window ends."""
         listed = self.drafts[table].statement.value("COLUMNS", ColumnsSaid) if table in self.drafts else None
         known = [] if listed is None else listed.columns
-        said = next((it.type for it in known if it.name.lower() == column.lower()), None)
+        said = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)
         if said is not None and said.upper() not in AS_TIMESTAMP:
             fix = f"declare it as {column} TIMESTAMP, or ask for max({column})"
             self._refuse(span, f"{column} of {table} is {said}, no TIMESTAMP", "a watermark is an instant", fix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from waterclock.dpl.query.outputs import illegal_name, refused_signs
@@ -53,12 +54,14 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
 
 def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Column:
     rules = tuple(rule for rule in (rule_of(rule, variables, errors, in_column=True) for rule in said.rules) if rule)
-    return Column(
-        said.name, said.span.place, said.type, said.is_key, said.is_not_null, rules, said.references, said.comment,
-        said.tags, said.else_of_type, said.else_of_null, said.else_of_key, resolve_ending(said, variables, errors),
-        said.stays.stays if said.stays else None, said.tells.what if said.tells else None,
-        resolve_expression(said, variables, errors), said.hidden_span is not None,
-    )  # fmt: skip
+    return replace(
+        said.declared,
+        rules=rules,
+        ends=resolve_ending(said, variables, errors),
+        stays=said.stays.stays if said.stays else None,
+        tells=said.tells.what if said.tells else None,
+        made_as=resolve_expression(said, variables, errors),
+    )
 
 
 def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind) -> WaterclockError | None:
@@ -84,7 +87,8 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind
 
 
 def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError | None:
-    is_plain = not (column.type or column.is_key or column.is_not_null or column.rules or column.references)
+    said = column.declared
+    is_plain = not (said.type or said.is_key or said.is_not_null or column.rules or said.references)
     if is_plain and not column.retires and not column.tells:
         return None
     return column.span.refuse(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from waterclock.dpl.resolve.connections import Systems
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid
 from waterclock.errors import WaterclockError
@@ -15,10 +15,10 @@ from waterclock.flow.declarations import Unit
 _RAW = "raw"
 
 
-def refused_copies(drafts: Mapping[str, Draft], systems: Systems) -> Iterator[WaterclockError]:
+def refused_copies(drafts: Mapping[str, UnresolvedTable], systems: Systems) -> Iterator[WaterclockError]:
     """Report raw collects BY DATA TIME, and raw publishes of rows, of some columns, or in a mode other than APPEND."""
     for draft in drafts.values():
-        source = draft.source
+        source = draft.declared.source
         if source is not None and source.batching is Batching.DATA_TIME and _copies(source.unit, systems):
             yield draft.at("BY").refuse(
                 "E287",
@@ -26,33 +26,38 @@ def refused_copies(drafts: Mapping[str, Draft], systems: Systems) -> Iterator[Wa
                 why="nothing is read of them, so no row tells a time",
                 fix="say BY ARRIVAL TIME",
             )
-        if draft.kind is Kind.PUBLISH and draft.destination is not None and _copies(draft.destination, systems):
+        if (
+            draft.kind is Kind.PUBLISH
+            and draft.declared.destination is not None
+            and _copies(draft.declared.destination, systems)
+        ):
             table = drafts.get(draft.statement.name)
             if table is not None:
                 yield from _publish(draft, table, systems)
 
 
-def _publish(draft: Draft, table: Draft, systems: Systems) -> Iterator[WaterclockError]:
+def _publish(draft: UnresolvedTable, table: UnresolvedTable, systems: Systems) -> Iterator[WaterclockError]:
     said = draft.statement.value("OPTIONS", OptionsSaid)
     span = said.spans.get("format", draft.span) if said else draft.span
-    if table.source is None or not _copies(table.source.unit, systems):
+    if table.declared.source is None or not _copies(table.declared.source.unit, systems):
         yield _copy_error(
             span, f"{table.name} holds no files to copy", "its rows are what was read of them, or made",
             f"publish a COLLECT with OPTIONS (format '{_RAW}'), or say another format",
         )  # fmt: skip
         return
-    if not draft.columns.is_open:
+    if not draft.declared.columns.is_open:
         yield _copy_error(
             draft.at("COLUMNS"), "columns of what is copied", "a file is copied whole, with all that is in it",
             "leave the list out; to send some columns, collect what the files hold",
         )  # fmt: skip
-    if draft.mode is not Mode.APPEND:
+    if draft.declared.mode is not Mode.APPEND:
         yield _copy_error(
-            draft.at("MODE"), f"{draft.mode.name} of what is copied", "each label brings files and takes none away",
+            draft.at("MODE"), f"{draft.declared.mode.name} of what is copied",
+            "each label brings files and takes none away",
             f"say {table.name} PARTITIONED, or APPEND of both",
         )  # fmt: skip
-    named = {column.name.lower() for column in table.columns.named}
-    lacking = [name for name in _NEEDED if not table.columns.is_open and name not in named]
+    named = {column.name.lower() for column in table.declared.columns.named}
+    lacking = [name for name in _NEEDED if not table.declared.columns.is_open and name not in named]
     if lacking:
         yield _copy_error(
             span, f"{table.name} has no {', '.join(lacking)}", "by these a copy is found, ordered and checked",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import watermark_of
-from waterclock.dpl.syntax.statements import DeadlineSaid, StatementKind, WatermarkSaid
+from waterclock.dpl.syntax.statements import DeadlineSaid, Statement, StatementKind, WatermarkSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.watermarks import find_earliest_advance
 from waterclock.timelabel.cadence import Cadence
@@ -18,10 +18,10 @@ DEADLINE, RUNTIME, WATERMARK = "DEADLINE", "RUNTIME", "WATERMARK"
 _NOTHING, _HOUR = timedelta(0), timedelta(hours=1)
 
 
-def check_deadlines(drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
+def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
     """Report a deadline before a window is due or its batch can be made, and a RUNTIME without a deadline."""
     for draft in drafts.values():
-        deadline, runtime = draft.deadline, draft.statement.value(RUNTIME, Duration)
+        deadline, runtime = draft.declared.deadline, draft.declared.runtime
         if runtime is not None and not runtime.amount:
             yield draft.at(RUNTIME).refuse(
                 "E278", f"no batch of {draft.name} is made in no time", fix="say RUNTIME 1 MINUTE or more"
@@ -33,21 +33,21 @@ def check_deadlines(drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
                 why="how long a batch takes matters by when it is to be done",
                 fix=f"say by when: DEADLINE 2 HOURS RUNTIME {runtime}",
             )
-        if is_by_watermark(draft) and draft.statement.clause(WATERMARK) is None:
+        if draft.declared.is_by_watermark and draft.statement.clause(WATERMARK) is None:
             yield _without_watermark(draft, drafts)
         elif deadline is not None and draft.cadence is not None:
             yield from _too_soon(draft, draft.cadence, deadline, runtime)
 
 
-def is_by_watermark(draft: Draft) -> bool:
-    """Return whether a deadline is about the table's watermark."""
-    said = draft.statement.value(DEADLINE, DeadlineSaid)
+def is_by_watermark(statement: Statement) -> bool:
+    """Return whether the deadline of a statement is about the table's watermark."""
+    said = statement.value(DEADLINE, DeadlineSaid)
     return said is not None and said.is_by_watermark
 
 
-def _without_watermark(draft: Draft, drafts: Mapping[str, Draft]) -> WaterclockError:
+def _without_watermark(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> WaterclockError:
     """Build the error for a deadline by the watermark of a table without one; suggest an input that has one."""
-    above = [read.table for read in draft.reads if read.table in drafts]
+    above = [read.table for read in draft.declared.reads if read.table in drafts]
     known = [name for name in dict.fromkeys(above) if drafts[name].statement.clause(WATERMARK) is not None]
     if known:
         fix = f"say it of {known[0]}, which has one"
@@ -64,13 +64,13 @@ def _without_watermark(draft: Draft, drafts: Mapping[str, Draft]) -> WaterclockE
 
 
 def _too_soon(
-    draft: Draft, cadence: Cadence, deadline: Duration, runtime: Duration | None
+    draft: UnresolvedTable, cadence: Cadence, deadline: Duration, runtime: Duration | None
 ) -> Iterator[WaterclockError]:
     """Report a deadline that no batch can meet. A month counts as long as January, which no DELAY comes close to."""
     delay, said = cadence.delay, draft.statement.value(WATERMARK, WatermarkSaid)
     due = f"its windows are due {elapsed_text(delay)} after their end" if delay else "its windows are due at their end"
     what = "can be done"
-    if is_by_watermark(draft) and said is not None:
+    if draft.declared.is_by_watermark and said is not None:
         first = cadence.ceil(EPOCH)
         delay += find_earliest_advance(cadence, first, watermark_of(said)) - first
         what = "can be passed by its watermark"

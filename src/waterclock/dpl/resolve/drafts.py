@@ -1,177 +1,102 @@
-"""Represents a table while it is compiled, and resolves its columns, rules, mode and unit, with defaults."""
+"""Resolves the columns, rules, mode and unit of a table, with defaults."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import Any
 
 from waterclock.dpl.config.model import Config
-from waterclock.dpl.resolve.awaits import awaits_of
-from waterclock.dpl.resolve.changes import by_changes, refused_changes, with_op
+from waterclock.dpl.resolve.collect_sources import settle_source
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
-from waterclock.dpl.resolve.for_each_clause import each_of
-from waterclock.dpl.resolve.hidden import hidden_keys, with_hidden_rules, with_hidden_untracked
-from waterclock.dpl.resolve.links import by_link
-from waterclock.dpl.resolve.lookbacks import resolve_changed
+from waterclock.dpl.resolve.deadlines import is_by_watermark
+from waterclock.dpl.resolve.hidden import with_hidden_rules
+from waterclock.dpl.resolve.late_rows import KEEPS_LATE
 from waterclock.dpl.resolve.measures import measures_of
-from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
+from waterclock.dpl.resolve.modes import settle_mode
 from waterclock.dpl.resolve.origins import refused_origins
-from waterclock.dpl.resolve.receivers import check_stream
 from waterclock.dpl.resolve.retention import deadline_of, keep_versions_of, retain_of
-from waterclock.dpl.resolve.rules import is_parsed, rule_of, unread_of
+from waterclock.dpl.resolve.statement_rules import rules_of
 from waterclock.dpl.resolve.table_options import manifest_of
-from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.resolve.unresolved import KINDS, UnresolvedTable
+from waterclock.dpl.resolve.watermarks import MARKS
+from waterclock.dpl.syntax.clause_table import BY_WORD
 from waterclock.dpl.syntax.statements import (
-    BatchedSaid,
-    ColumnSaid,
-    ColumnsSaid,
-    ModeSaid,
     OptionsSaid,
-    RuleSaid,
     Statement,
-    StatementKind,
     UnitSaid,
 )
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.about import About
-from waterclock.flow.choices import LINKED, Batching, Kind, Mode, OnRestate, TableType
-from waterclock.flow.closings import Closes
-from waterclock.flow.conditions import Condition
-from waterclock.flow.declarations import Choice, Columns, PythonFunction, Query, Read, Rule, Source, Unit
-from waterclock.flow.folds import Keyed, Merge, Order, Temporal
-from waterclock.flow.measures import Measure, Offline
-from waterclock.timelabel.cadence import Cadence
-from waterclock.timelabel.duration import Duration
-
-KINDS = {
-    StatementKind.COLLECT: Kind.COLLECT,
-    StatementKind.TRANSFORM: Kind.TRANSFORM,
-    StatementKind.PUBLISH: Kind.PUBLISH,
-}
+from waterclock.flow.choices import Kind, OnRestate, TableType
+from waterclock.flow.declarations import TableDeclaration, Unit
+from waterclock.flow.late_rows import LateRows
+from waterclock.flow.watermarks import Watermark
 
 
-@dataclass(slots=True)
-class Draft(Keyed):
-    """A table whose parts are resolved one after the other; an error in one is reported, and the others are resolved.
-
-    `is_incomplete`: one of its inputs is unknown. That is reported, but its consequences are not.
-    """
-
-    statement: Statement
-    name: str
-    kind: Kind
-    type: TableType
-    mode: Mode = Mode.REPLACE
-    columns: Columns = field(default_factory=Columns)
-    rules: tuple[Rule, ...] = ()
-    input_rules: tuple[Rule, ...] = ()
-    measures: tuple[Measure, ...] = ()
-    is_profiled: bool = False
-    offline: Offline | None = None
-    fold: Merge | Temporal | None = None
-    source: Source | None = None
-    destination: Unit | None = None
-    where: Condition | None = None
-    order: Order | None = None
-    query: Query | None = None
-    choices: tuple[Choice, ...] = ()
-    function: PythonFunction | None = None
-    reads: tuple[Read, ...] = ()
-    cadence: Cadence | None = None
-    start: datetime | None = None
-    retain: Duration | None = None
-    keep_versions: Duration | None = None
-    deadline: Duration | None = None
-    manifest: str | None = None
-    pool: str = "default"
-    on_restate: OnRestate = OnRestate.RECOMPUTE
-    closes: Closes | None = None
-    about: About = field(default_factory=About)
-    functions: frozenset[str] = frozenset()
-    query_variables: tuple[str, ...] = ()
-    is_incomplete: bool = False
-
-    @property
-    def span(self) -> Span:
-        """Where the table is named."""
-        return self.statement.span
-
-    def at(self, word: str) -> Span:
-        """Return the span of a clause, or of the table's name if the clause is missing."""
-        clause = self.statement.clause(word)
-        return clause.span if clause else self.span
-
-
-def draft_of(statement: Statement, config: Config, systems: Systems, errors: list[WaterclockError]) -> Draft:
+def draft_of(statement: Statement, config: Config, systems: Systems, errors: list[WaterclockError]) -> UnresolvedTable:
     """Create the draft of a table, with all parts that depend on no other table."""
-    kind = KINDS[statement.kind]
-    table_type = statement.value("TYPE OF TABLE", TableType) or TableType.REGULAR
-    draft = Draft(statement, statement.name, kind, table_type, function=statement.function)
-    draft.columns = columns_of(statement, config.variables, errors)
-    rules = _rules(statement, config.variables, errors)
-    draft.rules = tuple(rule for rule in rules if not rule.of)
-    draft.input_rules = tuple(rule for rule in rules if rule.of)
+    columns = columns_of(statement, config.variables, errors)
+    rules = rules_of(statement, config.variables, errors)
+    measures, is_profiled, offline = measures_of(statement, config.variables, errors)
+    draft = UnresolvedTable(
+        statement,
+        TableDeclaration(
+            name=statement.name,
+            kind=KINDS[statement.kind],
+            type=statement.value("TYPE OF TABLE", TableType) or TableType.REGULAR,
+            place=statement.span.place,
+            columns=columns,
+            rules=tuple(rule for rule in rules if not rule.of),
+            input_rules=tuple(rule for rule in rules if rule.of),
+            on_restate=_on_restate(statement, config),
+            is_by_watermark=is_by_watermark(statement),
+            about=_about(statement, config),
+            function=statement.function,
+            marks=statement.value(MARKS, Watermark),
+            late_rows=statement.value(KEEPS_LATE, LateRows),
+            measures=measures,
+            is_profiled=is_profiled,
+            offline=offline,
+            **_values_as_read(statement),
+        ),
+    )
     with_hidden_rules(draft)
-    draft.measures, draft.is_profiled, draft.offline = measures_of(statement, config.variables, errors)
-    draft.about = _about(draft, config)
-    draft.pool = _pool(draft, config, errors)
-    draft.on_restate = _on_restate(draft, config)
-    if kind is Kind.COLLECT:
-        draft.source = _source(draft, systems, errors)
-        if of_lines := _list_declared_rules(statement, of_lines=True):
-            capabilities = systems.of(draft.source.unit) if draft.source else None
-            draft.columns = replace(draft.columns, unread=unread_of(of_lines, capabilities, errors))
-        draft.columns = with_op(draft)
-    elif kind is Kind.TRANSFORM:
+    draft.declared = replace(draft.declared, pool=_pool(draft, config, errors))
+    if draft.kind is Kind.COLLECT:
+        settle_source(draft, systems, errors)
+    elif draft.kind is Kind.TRANSFORM:
         errors.extend(refused_origins(statement, None))
-    if kind is Kind.PUBLISH:
-        draft.destination = _destination(draft, systems, errors)
-        draft.name = str(draft.destination) if draft.destination else statement.name
+    if draft.kind is Kind.PUBLISH:
+        unit = _destination(draft, systems, errors)
+        draft.declared = replace(draft.declared, destination=unit, name=str(unit) if unit else statement.name)
     else:
-        _settle_mode(draft, config.variables, errors)
-        draft.retain = retain_of(draft, config, errors)
-        draft.keep_versions = keep_versions_of(draft, config, errors)
-        options = statement.value("OPTIONS", OptionsSaid)
-        draft.manifest = manifest_of(options)
-        if kind is Kind.TRANSFORM and options is not None:
-            check_table_options(options, errors)
-    draft.deadline = deadline_of(draft, config, errors)  # by its name, which for a publish is that of its unit
+        settle_mode(draft, config.variables, errors)
+        _settle_keeping(draft, config, errors)
+    # by the table's name, which for a publish is that of its unit
+    draft.declared = replace(draft.declared, deadline=deadline_of(draft, config, errors))
     return draft
 
 
-def _list_declared_rules(statement: Statement, *, of_lines: bool) -> list[RuleSaid]:
-    """Return the EXPECTs of a statement; for a COLLECT, either those of lines or those of rows."""
-    said = [one for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
-    is_collect = statement.kind is StatementKind.COLLECT
-    return [one for one in said if (is_collect and is_parsed(one.expression)) is of_lines]
+def _values_as_read(statement: Statement) -> dict[str, Any]:
+    """Return the fields of a table that are the values of its clauses."""
+    definitions = ((clause, BY_WORD.get(clause.word)) for clause in statement.clauses)
+    return {known.table_field: clause.value for clause, known in definitions if known is not None and known.table_field}
 
 
-def _rules(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> tuple[Rule, ...]:
-    said = _list_declared_rules(statement, of_lines=False)
-    rules = [rule for rule in (rule_of(one, variables, errors) for one in said) if rule]
-    columns = statement.value("COLUMNS", ColumnsSaid)
-    seen = {rule.name for column in (columns.columns if columns else ()) for rule in _resolve_column_rules(column)}
-    seen |= {one.name or one.expression.text for one in _list_declared_rules(statement, of_lines=True)}
-    for rule, span in zip(rules, (one.expression.span for one in said), strict=False):
-        if rule.name in seen:
-            errors.append(
-                span.refuse(
-                    "E212", f"two rules are called {rule.name}", fix="give one another name: EXPECT ... AS name"
-                )
-            )
-        seen.add(rule.name)
-    return tuple(rules)
+def _settle_keeping(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> None:
+    options = draft.statement.value("OPTIONS", OptionsSaid)
+    draft.declared = replace(
+        draft.declared,
+        retain=retain_of(draft, config, errors),
+        keep_versions=keep_versions_of(draft, config, errors),
+        manifest=manifest_of(options),
+    )
+    if draft.kind is Kind.TRANSFORM and options is not None:
+        check_table_options(options, errors)
 
 
-def _resolve_column_rules(column: ColumnSaid) -> Iterable[Rule]:
-    return [rule for rule in (rule_of(said, {}, [], in_column=True) for said in column.rules) if rule]
-
-
-def _about(draft: Draft, config: Config) -> About:
-    statement = draft.statement
+def _about(statement: Statement, config: Config) -> About:
     owner = statement.value("OWNER", str)
     tags = statement.value("TAGS", tuple)
     if owner is None:
@@ -183,7 +108,7 @@ def _about(draft: Draft, config: Config) -> About:
     return About(owner, tags, statement.value("COMMENT", str))
 
 
-def _pool(draft: Draft, config: Config, errors: list[WaterclockError]) -> str:
+def _pool(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> str:
     clause = draft.statement.clause("POOL")
     pool, span = (str(clause.value), clause.span) if clause else ("default", draft.span)
     if clause is None and (default := config.default(draft.statement.name, "pool")):
@@ -200,57 +125,13 @@ def _pool(draft: Draft, config: Config, errors: list[WaterclockError]) -> str:
     return pool
 
 
-def _on_restate(draft: Draft, config: Config) -> OnRestate:
-    default = config.default(draft.statement.name, "on_restate")
-    said = draft.statement.value("ON RESTATE", OnRestate)
+def _on_restate(statement: Statement, config: Config) -> OnRestate:
+    default = config.default(statement.name, "on_restate")
+    said = statement.value("ON RESTATE", OnRestate)
     return said or (OnRestate(default[0]) if default else OnRestate.RECOMPUTE)
 
 
-def _source(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> Source | None:
-    statement = draft.statement
-    said = statement.value("FROM", UnitSaid)
-    if said is None:
-        if not statement.has_failed("FROM"):
-            errors.append(
-                draft.span.refuse("E233", f"{draft.name} does not say where FROM", fix="as in FROM shop.public.orders")
-            )
-        return None
-    unit = systems.unit(said, statement.value("OPTIONS", OptionsSaid), errors, is_source=True)
-    by = statement.value("BY", BatchedSaid) or BatchedSaid(Batching.SNAPSHOT)
-    capabilities = systems.of(unit)
-    each = each_of(statement, unit, capabilities, systems.capabilities, errors)
-    if statement.clause("FOR EACH") is not None:
-        return Source(unit, Batching.EACH, each=each)
-    if capabilities and capabilities.collects <= LINKED:
-        by = by_link(draft, unit, by, errors)
-    elif capabilities and by.batching not in capabilities.collects:
-        legal = sorted(_BATCHINGS[batching] for batching in capabilities.collects)
-        errors.append(
-            draft.at("BY").refuse(
-                "E224",
-                f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}",
-                fix=f"collect it {' or '.join(legal)}",
-            )
-        )
-    check_stream(draft, unit, capabilities, errors)
-    errors.extend(refused_origins(statement, capabilities, by_changes=by.batching is Batching.CHANGES))
-    awaits = awaits_of(statement, capabilities, by.batching, errors)
-    changed = resolve_changed(statement, by, capabilities, errors)
-    return Source(unit, by.batching, by.time_column, by.lookback, awaits, changed)
-
-
-_BATCHINGS = {
-    Batching.DATA_TIME: "BY DATA TIME",
-    Batching.ARRIVAL_TIME: "BY ARRIVAL TIME",
-    Batching.CHANGES: "BY CHANGES",
-    Batching.SNAPSHOT: "without a BY, as a snapshot",
-    Batching.EACH: "FOR EACH row of a table",
-    Batching.LABELS: "BY DATA TIME timelabel",
-    Batching.STATE: "without a BY, as it stands at the end of each window",
-}
-
-
-def _destination(draft: Draft, systems: Systems, errors: list[WaterclockError]) -> Unit | None:
+def _destination(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> Unit | None:
     said = draft.statement.value("TO", UnitSaid)
     if said is None:
         if not draft.statement.has_failed("TO"):
@@ -269,84 +150,3 @@ def _destination(draft: Draft, systems: Systems, errors: list[WaterclockError]) 
             )
         )
     return systems.unit(said, draft.statement.value("OPTIONS", OptionsSaid), errors, is_source=False)
-
-
-def _said_of_a_publish(draft: Draft, said: ModeSaid) -> Iterator[WaterclockError]:
-    """Report properties of a table's mode that only its publishes can have."""
-    if said.mode is Mode.APPEND and said.order_by:
-        yield draft.at("MODE").refuse(
-            "E316",
-            "APPEND ORDER BY is not said of a table of the lake",
-            why="its rows have no order; they are sent in one",
-            fix=f"say it of the PUBLISH of {draft.name}",
-        )
-    if said.where is not None:
-        yield draft.at("MODE").refuse(
-            "E226",
-            "REPLACE WHERE is not said of a table of the lake",
-            why="a batch replaces its own label, or the whole state",
-            fix=f"say it of the PUBLISH of {draft.name}; in the query, WHERE chooses rows",
-        )
-
-
-def _settle_mode(draft: Draft, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
-    statement = draft.statement
-    said = statement.value("MODE", ModeSaid)
-    is_partitioned = draft.type is TableType.PARTITIONED
-    batching = draft.source.batching if draft.source else None
-    if batching is Batching.CHANGES:
-        refused = refused_changes(draft, said)
-        errors.extend(refused)
-        if refused:
-            return
-    if said is None:
-        draft.mode = Mode.APPEND if is_partitioned else Mode.REPLACE
-        by_row = {Batching.DATA_TIME, Batching.ARRIVAL_TIME, Batching.LABELS}
-        must_say = batching in by_row and not is_partitioned
-        if must_say and not statement.has_failed("MODE"):
-            errors.append(
-                draft.at("BY").refuse(
-                    "E226",
-                    f"{draft.name} does not say how a batch changes it",
-                    why="a wrong guess doubles rows",
-                    fix="say PARTITIONED behind the name, or APPEND, MERGE, TEMPORAL or REPLACE",
-                )
-            )
-        if is_partitioned and batching in _WHOLE and not statement.has_failed("BY"):
-            errors.append(_missing_by_error(draft, "is PARTITIONED"))
-        return
-    draft.mode = said.mode
-    errors.extend(_said_of_a_publish(draft, said))
-    if is_partitioned and said.mode is not Mode.APPEND:
-        errors.append(
-            draft.at("MODE").refuse(
-                "E226",
-                f"{said.mode.name} cannot change a PARTITIONED table",
-                why="its labels are slices that stand for themselves",
-                fix="leave PARTITIONED out, or the mode",
-            )
-        )
-    elif batching in _WHOLE and said.mode not in _WHOLE[batching] and not statement.has_failed("BY"):
-        errors.append(_missing_by_error(draft, f"says {said.mode.name}"))
-    if said.mode is Mode.MERGE:
-        settle_merge(draft, said, draft.columns.keys, variables, errors)
-    if said.mode is Mode.TEMPORAL:
-        settle_temporal(draft, said, variables, errors)
-    if batching is Batching.CHANGES:
-        draft.fold = by_changes(draft, said, errors)
-    with_hidden_untracked(draft)
-    errors.extend(hidden_keys(draft))
-
-
-_WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mode.REPLACE}}
-
-
-def _missing_by_error(draft: Draft, what: str) -> WaterclockError:
-    return draft.at("MODE").refuse(
-        "E226",
-        f"{draft.name} {what}, and not what decides the window of a row",
-        why="without a BY the source is taken whole, and REPLACEs what was there",
-        fix="say BY DATA TIME timelabel, where that is a table of slices; a TRANSFORM of this one has any mode"
-        if draft.source and draft.source.batching is Batching.STATE
-        else "say BY DATA TIME column or BY ARRIVAL TIME",
-    )

@@ -96,8 +96,8 @@ def _check_ending(said: ColumnSaid) -> Iterator[WaterclockError]:
             "E292", f"{said.retires.text!r} is no day", why="RETIRE names the first day without the column",
             fix="as in RETIRE '2027-12-31'",
         )  # fmt: skip
-    if said.is_key or said.is_not_null:
-        word = "KEY" if said.is_key else "NOT NULL"
+    if said.declared.is_key or said.declared.is_not_null:
+        word = "KEY" if said.declared.is_key else "NOT NULL"
         yield _wrongly(said, said.span, f"is {word}, and ends", "it is NULL from that day on", f"leave {word} out")
     if said.rules:
         yield _wrongly(said, said.span, "has a rule, and ends", "it is NULL from that day on", "leave EXPECT out")

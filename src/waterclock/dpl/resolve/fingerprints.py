@@ -8,7 +8,6 @@ from typing import Any
 
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.former_code import (
     Names,
     draft_before,
@@ -19,9 +18,20 @@ from waterclock.dpl.resolve.former_code import (
     with_names,
 )
 from waterclock.dpl.resolve.hidden import describe_hidden
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
 from waterclock.flow.checks import every_rule, keeps_unread
-from waterclock.flow.declarations import Column, Columns, Flat, Function, PythonFunction, Rule, Source, Table
+from waterclock.flow.declarations import (
+    Column,
+    Columns,
+    Flat,
+    Function,
+    PythonFunction,
+    Rule,
+    Source,
+    Table,
+    TableDeclaration,
+)
 from waterclock.flow.flats import flats_of
 from waterclock.flow.ladders import FAILS, words
 from waterclock.flow.origins import SOURCE
@@ -67,7 +77,7 @@ def digest(parts: Iterable[Any]) -> str:
 
 
 def fingerprint_of(
-    draft: Draft,
+    draft: UnresolvedTable,
     *,
     queries: Mapping[str, str],
     functions: Mapping[str, Function],
@@ -79,33 +89,33 @@ def fingerprint_of(
     `queries` are the canonical texts of the queries and views that the table depends on. `before` maps current names of
     tables to former ones; with it, the result is the fingerprint from before the tables were renamed.
     """
-    flats = list(_flats(draft))
+    flats = list(_flats(draft.declared))
     if before:
         draft, flats = draft_before(draft, before), [flat_before(flat, before) for flat in flats]
         queries = {before.get(name, name): text_before(text, before) for name, text in queries.items()}
-    used = set(draft.query_variables)
-    parts: list[Any] = [draft.kind.value, draft.type.value, draft.mode.value, draft.merge]
-    parts += [repr(draft.temporal)] if draft.temporal else []
-    parts += [_columns(draft.columns), *(_rule(rule) for rule in draft.rules)]
-    parts += [f"{_rule(rule)} OF {rule.of}" for rule in draft.input_rules]
+    declared, used = draft.declared, set(draft.query_variables)
+    parts: list[Any] = [declared.kind.value, declared.type.value, declared.mode.value, declared.merge]
+    parts += [repr(declared.temporal)] if declared.temporal else []
+    parts += [_columns(declared.columns), *(_rule(rule) for rule in declared.rules)]
+    parts += [f"{_rule(rule)} OF {rule.of}" for rule in declared.input_rules]
     parts += [f"{name}={text}" for name, text in sorted(queries.items())]
-    parts += [str(read) for read in draft.reads]
+    parts += [str(read) for read in declared.reads]
     parts += [repr(flat) for flat in flats]
     parts += [restore_former_names(text, before) for text in describe_hidden(draft)]
-    parts += [_source(draft.source), draft.destination and str(draft.destination)]
-    parts += [f"CLOSE WHEN {draft.closes.expression} {draft.closes.marks}"] if draft.closes else []
+    parts += [_source(declared.source), declared.destination and str(declared.destination)]
+    parts += [f"CLOSE WHEN {declared.closes.expression} {declared.closes.marks}"] if declared.closes else []
     late_rows = (clause.value for clause in draft.statement.clauses if clause.word == "LATE ROWS")
     parts += [f"LATE ROWS {late_rows_before(each, before)}" for each in late_rows]
-    parts += [f"ORDER {draft.order.by} PER {draft.order.per}"] if draft.order else []
-    if draft.destination is not None:
-        parts.append(sorted(draft.destination.options.items()))
-    if draft.function is not None:
-        code = digest(with_names(draft.function.shapes, before)) if before and draft.function.shapes else ""
-        parts += [draft.function.name, code or draft.function.fingerprint or draft.function.source]
-        parts += [repr(draft.function.step)] if draft.function.step else []
-        used |= {argument.variable for argument in draft.function.arguments if argument.variable}
+    parts += [f"ORDER {declared.order.by} PER {declared.order.per}"] if declared.order else []
+    if declared.destination is not None:
+        parts.append(sorted(declared.destination.options.items()))
+    if declared.function is not None:
+        code = digest(with_names(declared.function.shapes, before)) if before and declared.function.shapes else ""
+        parts += [declared.function.name, code or declared.function.fingerprint or declared.function.source]
+        parts += [repr(declared.function.step)] if declared.function.step else []
+        used |= {argument.variable for argument in declared.function.arguments if argument.variable}
     parts += [_function(functions[name]) for name in sorted(draft.functions) if name in functions]
-    for rule in every_rule(draft):
+    for rule in every_rule(declared):
         used |= set(rule.variables)
     parts += [f"{name}={variables.get(name)!r}" for name in sorted(used)]
     # older versions let Spark replace ${...} in texts, so their batches with such code count as made by other code
@@ -113,10 +123,10 @@ def fingerprint_of(
     return digest(parts)
 
 
-def _flats(draft: Draft) -> Iterable[Flat]:
-    arguments = draft.function.arguments if draft.function else ()
+def _flats(declared: TableDeclaration) -> Iterable[Flat]:
+    arguments = declared.function.arguments if declared.function else ()
     return (
-        *(flats_of(draft.query) if draft.query else ()),
+        *(flats_of(declared.query) if declared.query else ()),
         *(
             flat
             for each in arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.cursor import ensure_place
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid
@@ -17,7 +17,7 @@ from waterclock.flow.flat_joins import flat_of
 class Flats:
     """Follows the REFERENCES of tables while they are compiled."""
 
-    def __init__(self, drafts: Mapping[str, Draft], errors: list[WaterclockError]) -> None:
+    def __init__(self, drafts: Mapping[str, UnresolvedTable], errors: list[WaterclockError]) -> None:
         self.drafts = drafts
         self.errors = errors
         self._found: dict[tuple[str, bool], tuple[Flat | None, list[WaterclockError]]] = {}
@@ -34,7 +34,8 @@ class Flats:
             return None
         if (name, is_exact) not in self._found:
             errors: list[WaterclockError] = []
-            self._found[name, is_exact] = flat_of(self.drafts, name, errors, is_exact=is_exact), errors
+            declared = {each: draft.declared for each, draft in self.drafts.items()}
+            self._found[name, is_exact] = flat_of(declared, name, errors, is_exact=is_exact), errors
         return self._found[name, is_exact][0]
 
     def _locate_error(self, error: WaterclockError, span: Span) -> WaterclockError:

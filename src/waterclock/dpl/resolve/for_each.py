@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import replace
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import unknown_table
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import EachSaid, OptionsSaid, Statement
@@ -15,7 +16,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 
 def read_each(
-    drafts: Mapping[str, Draft],
+    drafts: Mapping[str, UnresolvedTable],
     tables: Mapping[str, Statement],
     views: Mapping[str, Statement],
     spans: MutableMapping[tuple[str, Read], Span],
@@ -32,15 +33,15 @@ def read_each(
         elif said.table not in tables:
             yield unknown_table(said.table, said.span, tables, tables)
         else:
-            draft.reads = (Read(said.table),)
-            spans[draft.name, draft.reads[0]] = said.span
+            draft.declared = replace(draft.declared, reads=(Read(said.table),))
+            spans[draft.name, draft.declared.reads[0]] = said.span
             continue
         draft.is_incomplete = True
 
 
-def lacking_parameters(draft: Draft, columns: Mapping[str, str] | None) -> Iterator[WaterclockError]:
+def lacking_parameters(draft: UnresolvedTable, columns: Mapping[str, str] | None) -> Iterator[WaterclockError]:
     """Report columns in a request that the table does not have; `columns` is None if they are not all known."""
-    each = draft.source.each if draft.source is not None else None
+    each = draft.declared.source.each if draft.declared.source is not None else None
     if each is None or columns is None:
         return
     for name in each.parameters:
@@ -53,7 +54,7 @@ def lacking_parameters(draft: Draft, columns: Mapping[str, str] | None) -> Itera
             )
 
 
-def place_of(draft: Draft, name: str) -> Span:
+def place_of(draft: UnresolvedTable, name: str) -> Span:
     """Return the span of the option that names a column of the row in braces; of FOR EACH if there is none."""
     options = draft.statement.value("OPTIONS", OptionsSaid)
     for option, value in options.values.items() if options is not None else ():

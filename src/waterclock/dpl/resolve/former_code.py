@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.flow.declarations import Columns, Flat
 from waterclock.flow.late_rows import LateRows
@@ -21,22 +21,24 @@ _MARKED = re.compile("⟦(.*?)⟧")
 _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
 
-def draft_before(draft: Draft, names: Names) -> Draft:
+def draft_before(draft: UnresolvedTable, names: Names) -> UnresolvedTable:
     """Return a draft with the former names of the tables that it reads."""
-    source, closes = draft.source, draft.closes
+    declared = draft.declared
+    source, closes = declared.source, declared.closes
     if source is not None and source.each is not None:
         source = replace(source, each=replace(source.each, table=_of(names, source.each.table)))
     if closes is not None:
         marks = (replace(it, table=_of(names, it.table), text=_plain(it.text, names)) for it in closes.marks)
         closes = replace(closes, marks=tuple(marks))
-    return replace(
-        draft,
-        reads=tuple(replace(read, table=_of(names, read.table)) for read in draft.reads),
-        columns=_columns(draft.columns, names),
-        input_rules=tuple(replace(rule, of=_of(names, rule.of)) for rule in draft.input_rules),
+    before = replace(
+        declared,
+        reads=tuple(replace(read, table=_of(names, read.table)) for read in declared.reads),
+        columns=_columns(declared.columns, names),
+        input_rules=tuple(replace(rule, of=_of(names, rule.of)) for rule in declared.input_rules),
         source=source,
         closes=closes,
     )
+    return replace(draft, declared=before)
 
 
 def flat_before(flat: Flat, names: Names) -> Flat:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waterclock.dpl.query.hidden_columns import stars_without
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
@@ -14,7 +15,6 @@ from waterclock.flow.folds import Temporal
 from waterclock.flow.steps import STATE
 
 if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
     from waterclock.flow.declarations import Argument, Flat, Query
 
 
@@ -30,7 +30,7 @@ def check_hidden_column(column: ColumnSaid, kind: StatementKind) -> WaterclockEr
             why="such a list says which columns pass, and what it does not name goes nowhere",
             fix=f"leave {column.name} out of the list, or HIDDEN out of {column.name}",
         )
-    if column.is_key:
+    if column.declared.is_key:
         return _hidden_key(span, column.name)
     return None
 
@@ -47,10 +47,10 @@ def all_hidden(said: ColumnsSaid) -> Iterator[WaterclockError]:
         )
 
 
-def hidden_keys(draft: Draft) -> Iterator[WaterclockError]:
+def hidden_keys(draft: UnresolvedTable) -> Iterator[WaterclockError]:
     """Report a mode whose ON names a HIDDEN column; a HIDDEN column with KEY is reported itself."""
-    hidden = {column.name.lower() for column in draft.columns.named if column.is_hidden and not column.is_key}
-    for key in draft.fold.keys if draft.fold else ():
+    hidden = {column.name.lower() for column in draft.declared.columns.named if column.is_hidden and not column.is_key}
+    for key in draft.declared.fold.keys if draft.declared.fold else ():
         if key.lower() in hidden:
             yield _hidden_key(draft.at("MODE"), key)
 
@@ -72,39 +72,51 @@ def list_hidden_columns(statement: Statement | None) -> tuple[str, ...]:
     return tuple(column.name for column in said.columns if column.hidden_span is not None)
 
 
-def with_hidden_rules(draft: Draft) -> None:
+def with_hidden_rules(draft: UnresolvedTable) -> None:
     """Give a `*` in a table's rule the same columns as in a query, also next to an EXCEPT of its own."""
-    hidden = draft.columns.hidden_columns
+    hidden = draft.declared.columns.hidden_columns
     if hidden:
-        draft.rules = tuple(replace(rule, expression=stars_without(rule.expression, hidden)) for rule in draft.rules)
+        draft.declared = replace(
+            draft.declared,
+            rules=tuple(
+                replace(rule, expression=stars_without(rule.expression, hidden)) for rule in draft.declared.rules
+            ),
+        )
 
 
-def with_hidden_input_rules(drafts: Mapping[str, Draft]) -> None:
+def with_hidden_input_rules(drafts: Mapping[str, UnresolvedTable]) -> None:
     """Give a `*` in a rule OF an input the same columns as in a query of it."""
     for draft in drafts.values():
-        hidden = {rule.of: drafts[rule.of].columns.hidden_columns for rule in draft.input_rules if rule.of in drafts}
+        hidden = {
+            rule.of: drafts[rule.of].declared.columns.hidden_columns
+            for rule in draft.declared.input_rules
+            if rule.of in drafts
+        }
         if any(hidden.values()):
-            draft.input_rules = tuple(
-                replace(rule, expression=stars_without(rule.expression, columns))
-                if (columns := hidden.get(rule.of, ()))
-                else rule
-                for rule in draft.input_rules
+            draft.declared = replace(
+                draft.declared,
+                input_rules=tuple(
+                    replace(rule, expression=stars_without(rule.expression, columns))
+                    if (columns := hidden.get(rule.of, ()))
+                    else rule
+                    for rule in draft.declared.input_rules
+                ),
             )
 
 
-def with_hidden_untracked(draft: Draft) -> None:
+def with_hidden_untracked(draft: UnresolvedTable) -> None:
     """Keep a TEMPORAL without a TRACK from making versions when only a HIDDEN column changed."""
-    fold = draft.fold
-    if isinstance(fold, Temporal) and not fold.track and draft.columns.hidden_columns:
-        draft.fold = replace(fold, untracked=draft.hidden_columns)
+    fold = draft.declared.fold
+    if isinstance(fold, Temporal) and not fold.track and draft.declared.columns.hidden_columns:
+        draft.declared = replace(draft.declared, fold=replace(fold, untracked=draft.declared.hidden_columns))
 
 
-def with_left_out(draft: Draft, table: Draft) -> None:
+def with_left_out(draft: UnresolvedTable, table: UnresolvedTable) -> None:
     """Let a PUBLISH with an open list leave out the HIDDEN columns of its table, except those that it names."""
-    if draft.columns.is_open:
-        named = {column.name.lower() for column in draft.columns.named}
-        left_out = tuple(name for name in table.columns.hidden_columns if name.lower() not in named)
-        draft.columns = replace(draft.columns, left_out=left_out)
+    if draft.declared.columns.is_open:
+        named = {column.name.lower() for column in draft.declared.columns.named}
+        left_out = tuple(name for name in table.declared.columns.hidden_columns if name.lower() not in named)
+        draft.declared = replace(draft.declared, columns=replace(draft.declared.columns, left_out=left_out))
 
 
 def with_left_out_rows(argument: Argument, table: str, hidden: Callable[[str], tuple[str, ...]]) -> Argument:
@@ -124,19 +136,19 @@ def hidden_of_view(span: Span, name: str) -> WaterclockError:
     )
 
 
-def describe_hidden(draft: Draft) -> list[str]:
+def describe_hidden(draft: UnresolvedTable) -> list[str]:
     """Return texts that name the HIDDEN columns left out of a table's code; none if there are none.
 
     Code that names all its columns does not depend on which others are HIDDEN.
     """
-    found = list(_in_query(draft.query)) if draft.query is not None else []
-    for argument in draft.function.arguments if draft.function else ():
+    found = list(_in_query(draft.declared.query)) if draft.declared.query is not None else []
+    for argument in draft.declared.function.arguments if draft.declared.function else ():
         found += [f"{argument.name} {' '.join(argument.left_out)}"] if argument.left_out else []
         found += _in_query(argument.query) if argument.query is not None else []
         found += _in_flat(argument.flat) if argument.flat is not None else []
-    found += [" ".join(draft.columns.left_out)] if draft.columns.left_out else []
-    if draft.temporal is not None and draft.temporal.untracked:
-        found.append(f"untracked {' '.join(draft.temporal.untracked)}")
+    found += [" ".join(draft.declared.columns.left_out)] if draft.declared.columns.left_out else []
+    if draft.declared.temporal is not None and draft.declared.temporal.untracked:
+        found.append(f"untracked {' '.join(draft.declared.temporal.untracked)}")
     return [f"HIDDEN {text}" for text in found]
 
 

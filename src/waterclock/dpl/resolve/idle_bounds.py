@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.cadence import Cadence
@@ -16,7 +16,7 @@ from waterclock.timelabel.window import Window
 _SAMPLES = tuple(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=91 * quarter) for quarter in range(8))
 
 
-def check_idle_bounds(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
+def check_idle_bounds(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
     """Report bounds without effect (E124), for tables whose cadence is known."""
     for draft in drafts:
         lateness = draft.statement.value("MAX LATENESS", Duration)
@@ -56,11 +56,11 @@ def idle_key(key: Span, back: Duration, cadence: Cadence) -> WaterclockError:
     )
 
 
-def _lookback(draft: Draft, cadence: Cadence) -> Iterator[WaterclockError]:
-    lookback = draft.source.lookback if draft.source is not None else None
+def _lookback(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockError]:
+    lookback = draft.declared.source.lookback if draft.declared.source is not None else None
     if lookback is None:
         return
-    if draft.fold is not None:
+    if draft.declared.fold is not None:
         is_idle = not lookback.amount  # a MERGE reads single late rows
     else:
         is_idle = all(_reaches_none(lookback, cadence, cadence.window_of(sample)) for sample in _SAMPLES)
@@ -69,7 +69,7 @@ def _lookback(draft: Draft, cadence: Cadence) -> Iterator[WaterclockError]:
             "E124",
             f"LOOKBACK {lookback} reaches no earlier window",
             why="no row is late by nothing"
-            if draft.fold is not None
+            if draft.declared.fold is not None
             else f"whole windows are read again, and a window lasts {several_windows(cadence, 1)}",
             fix=f"say LOOKBACK {several_windows(cadence, 1)} or more, or leave it out",
         )
@@ -79,7 +79,7 @@ def _reaches_none(lookback: Duration, cadence: Cadence, window: Window) -> bool:
     return cadence.ceil(lookback.before(window.start, cadence.zone)) >= window.start
 
 
-def _partial(draft: Draft, cadence: Cadence) -> Iterator[WaterclockError]:
+def _partial(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockError]:
     after = draft.statement.value("PARTIAL AFTER", Duration)
     if after is None:
         return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.table_options import keeps_open_windows
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, RuleSaid
@@ -17,7 +17,7 @@ from waterclock.flow.declarations import Choice, Query, Read
 _GOES_BY = {Kind.COLLECT: "come in", Kind.PUBLISH: "go out"}
 
 
-def check_input_rules(drafts: Mapping[str, Draft], views: Container[str]) -> Iterator[WaterclockError]:
+def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[str]) -> Iterator[WaterclockError]:
     """Report rules OF a table that is not read by its plain name, and rules of inputs that cannot be checked.
 
     `views` are the names of all views. Consequences of an unknown read are not reported.
@@ -35,14 +35,14 @@ def check_input_rules(drafts: Mapping[str, Draft], views: Container[str]) -> Ite
         for rule, span in said:
             if rule.of not in read:
                 yield _unread(draft, rule.of, span, read, is_view=rule.of in views, is_there=rule.of in drafts)
-            elif any(_is_read_otherwise(rule.of, choice) for choice in draft.choices):
+            elif any(_is_read_otherwise(rule.of, choice) for choice in draft.declared.choices):
                 fix = f"say it in two tables, or read {rule.of} in all queries alike"
                 yield not_yet(
                     f"a rule OF {rule.of}, which one query reads by its name and another by FLAT", span, fix=fix
                 )
         yield from _not_yet(draft, said[0][1])
-        takes = keeps_aside(draft) or marks_rows(draft)
-        if takes and len(found := marks(draft)) > MOST_CHECKS:
+        takes = keeps_aside(draft.declared) or marks_rows(draft.declared)
+        if takes and len(found := marks(draft.declared)) > MOST_CHECKS:
             yield draft.at("EXPECT").refuse(
                 "E275",
                 f"{draft.name} demands {len(found)} things of a row, of those that it reads and of those that it makes",
@@ -51,17 +51,17 @@ def check_input_rules(drafts: Mapping[str, Draft], views: Container[str]) -> Ite
             )
 
 
-def rules_of_inputs(draft: Draft) -> list[RuleSaid]:
+def rules_of_inputs(draft: UnresolvedTable) -> list[RuleSaid]:
     """Return the EXPECTs of a statement that check its inputs."""
     return [rule for clause in draft.statement.clauses if clause.word == "EXPECT" for rule in clause.value if rule.of]
 
 
-def plain_names(draft: Draft) -> dict[str, None]:
+def plain_names(draft: UnresolvedTable) -> dict[str, None]:
     """Return the tables that a transform reads by plain names, directly or through views, in the order written."""
     found: dict[str, None] = {}
-    if draft.query is not None:
-        found.update(dict.fromkeys(_plain(draft.query)))
-    for argument in draft.function.arguments if draft.function is not None else ():
+    if draft.declared.query is not None:
+        found.update(dict.fromkeys(_plain(draft.declared.query)))
+    for argument in draft.declared.function.arguments if draft.declared.function is not None else ():
         if argument.read is not None and argument.read.kind is ReadKind.PLAIN:
             found[argument.read.table] = None
         if argument.query is not None:
@@ -84,7 +84,7 @@ def _is_read_otherwise(name: str, choice: Choice) -> bool:
     return Read(name) in choice.reads and name not in _plain(choice.query)
 
 
-def _needless(draft: Draft, rule: RuleSaid, span: Span) -> WaterclockError:
+def _needless(draft: UnresolvedTable, rule: RuleSaid, span: Span) -> WaterclockError:
     return span.refuse(
         "E320",
         f"OF {rule.of} in a {draft.kind.name}",
@@ -94,7 +94,7 @@ def _needless(draft: Draft, rule: RuleSaid, span: Span) -> WaterclockError:
 
 
 def _unread(
-    draft: Draft, name: str, span: Span, read: Mapping[str, None], *, is_view: bool, is_there: bool
+    draft: UnresolvedTable, name: str, span: Span, read: Mapping[str, None], *, is_view: bool, is_there: bool
 ) -> WaterclockError:
     names = ", ".join(read) or "no table by its plain name"
     if is_view:
@@ -104,7 +104,7 @@ def _unread(
             why="a view stands for its text: what is read are the tables in it",
             fix=f"say the table it reads: OF {' or OF '.join(read)}" if read else "say the table it reads",
         )
-    how = next((each for each in draft.reads if each.table == name), None)
+    how = next((each for each in draft.declared.reads if each.table == name), None)
     if how is not None:
         return span.refuse(
             "E321",
@@ -125,9 +125,9 @@ def _unread(
     )
 
 
-def _not_yet(draft: Draft, span: Span) -> Iterator[WaterclockError]:
+def _not_yet(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
     if keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid)):
         yield not_yet("a rule OF what is read, with open windows", span, fix="leave open_windows out, or OF")
-    if draft.function is not None and draft.function.step is not None:
+    if draft.declared.function is not None and draft.declared.function.step is not None:
         fix = "say it in a TRANSFORM that it reads"
         yield not_yet("a rule OF what a table with a state reads", span, fix=fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, StaysSaid
@@ -16,7 +16,9 @@ from waterclock.flow.declarations import Read
 from waterclock.flow.ladders import sets_aside
 
 
-def settle_keys(drafts: Mapping[str, Draft], spans: dict[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
+def settle_keys(
+    drafts: Mapping[str, UnresolvedTable], spans: dict[tuple[str, Read], Span]
+) -> Iterator[WaterclockError]:
     """Add to each table whose KEY has a PAST the read of its own earlier labels; report an invalid KEY.
 
     Cadences are resolved before, because this read determines none. `spans` records where the read is declared.
@@ -28,13 +30,16 @@ def settle_keys(drafts: Mapping[str, Draft], spans: dict[tuple[str, Read], Span]
             continue
         wrong = [*_apart(said), *_kept_whole(draft, said), *_without_order(draft, said), *_without_past(draft, said)]
         yield from wrong
-        past = key_stays(draft).past
+        past = key_stays(draft.declared).past
         if past is None or wrong:
             continue
         read = Read(draft.name, ReadKind.PREVIOUS, past)
         spans[draft.name, read] = next(each.span for each in said if each.stays.past)
-        draft.reads = (*draft.reads, read)
-        draft.choices = tuple(replace(choice, reads=(*choice.reads, read)) for choice in draft.choices)
+        draft.declared = replace(draft.declared, reads=(*draft.declared.reads, read))
+        draft.declared = replace(
+            draft.declared,
+            choices=tuple(replace(choice, reads=(*choice.reads, read)) for choice in draft.declared.choices),
+        )
 
 
 def _apart(said: list[StaysSaid]) -> Iterator[WaterclockError]:
@@ -51,8 +56,8 @@ def _apart(said: list[StaysSaid]) -> Iterator[WaterclockError]:
                 )
 
 
-def _kept_whole(draft: Draft, said: list[StaysSaid]) -> Iterator[WaterclockError]:
-    if sets_aside(key_ladder(draft)) is None:
+def _kept_whole(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[WaterclockError]:
+    if sets_aside(key_ladder(draft.declared)) is None:
         yield said[0].span.refuse(
             "E288",
             f"KEY {said[0].span.text} takes no row out of {draft.name}",
@@ -61,21 +66,23 @@ def _kept_whole(draft: Draft, said: list[StaysSaid]) -> Iterator[WaterclockError
         )
 
 
-def _without_order(draft: Draft, said: list[StaysSaid]) -> Iterator[WaterclockError]:
-    is_snapshot = draft.source is not None and draft.source.time_column is None and draft.fold is None
-    if draft.fold is None or is_snapshot:
+def _without_order(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[WaterclockError]:
+    is_snapshot = (
+        draft.declared.source is not None and draft.declared.source.time_column is None and draft.declared.fold is None
+    )
+    if draft.declared.fold is None or is_snapshot:
         return
     for each in said:
         if each.stays.order:
             yield each.span.refuse(
                 "E296",
-                f"{draft.mode.name} keeps what its own ORDER BY says of a key",
+                f"{draft.declared.mode.name} keeps what its own ORDER BY says of a key",
                 why="its batches bring changes of a key, and there may be several of one",
-                fix=f"say {draft.mode.name} ORDER BY {', '.join(it.column for it in each.stays.order)}",
+                fix=f"say {draft.declared.mode.name} ORDER BY {', '.join(it.column for it in each.stays.order)}",
             )
 
 
-def _without_past(draft: Draft, said: list[StaysSaid]) -> Iterator[WaterclockError]:
+def _without_past(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[WaterclockError]:
     for each in said:
         if each.stays.past is None:
             continue
@@ -86,7 +93,7 @@ def _without_past(draft: Draft, said: list[StaysSaid]) -> Iterator[WaterclockErr
                 why="which rows stay must follow an earlier label that changes, and what is dropped is not kept",
                 fix=f"say it of a TRANSFORM PARTITIONED that reads {draft.name}",
             )
-        elif draft.type is not TableType.PARTITIONED:
+        elif draft.declared.type is not TableType.PARTITIONED:
             yield each.span.refuse(
                 "E289",
                 f"a regular table looks back for its keys in {draft.name}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid
@@ -16,7 +16,7 @@ from waterclock.flow.measures import ComparedSource
 from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_OF_TREND, MOST_DAYS
 
 
-def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
+def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
     """Report combinations of rules that are not valid for a table."""
     for draft in drafts:
         said = draft.statement.value("COLUMNS", ColumnsSaid)
@@ -26,25 +26,25 @@ def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
         yield from _of_time(draft, columns)
         yield from _of_fold(draft, columns)
         yield from _of_season(draft)
-        if draft.where is not None and any(rule.scope is Scope.TABLE for rule in draft.rules):
+        if draft.declared.where is not None and any(rule.scope is Scope.TABLE for rule in draft.declared.rules):
             yield draft.at("EXPECT").refuse(
                 "E386",
                 f"OVER TABLE where {draft.name} is replaced in part",
                 why="the rows beyond REPLACE WHERE are others', and what they hold is not known here",
                 fix="say OVER BATCH, which asks all that is delivered, or take REPLACE WHERE away",
             )
-        loose = loose_types(draft)
+        loose = loose_types(draft.declared)
         yield from (
-            not_yet(f"an ELSE behind {column.type}", column.span, fix="set aside by a rule on its fields")
+            not_yet(f"an ELSE behind {column.declared.type}", column.span, fix="set aside by a rule on its fields")
             for column in columns
-            if column.type and column.name.lower() in loose and is_nested(column.type)
+            if column.declared.type and column.name.lower() in loose and is_nested(column.declared.type)
         )
-        if not marks_rows(draft):
+        if not marks_rows(draft.declared):
             continue
-        if draft.kind is Kind.PUBLISH and draft.mode is Mode.MERGE:
+        if draft.kind is Kind.PUBLISH and draft.declared.mode is Mode.MERGE:
             fix = "set them aside in a transform, and publish that"
             yield not_yet("a MERGE publish that takes rows out", draft.at("EXPECT"), fix=fix)
-        if len(found := checks_of(draft)) > MOST_CHECKS:
+        if len(found := checks_of(draft.declared)) > MOST_CHECKS:
             yield draft.span.refuse(
                 "E275",
                 f"{draft.name} demands {len(found)} things of a row",
@@ -53,11 +53,11 @@ def check_ladders(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
             )
 
 
-def _of_season(draft: Draft) -> Iterator[WaterclockError]:
+def _of_season(draft: UnresolvedTable) -> Iterator[WaterclockError]:
     """Report usual() and trend() for windows that are too short or too long for their period of comparison."""
     if draft.cadence is None:
         return
-    compared = [value for rule in draft.rules if rule.comparison for value in rule.comparison.values]
+    compared = [value for rule in draft.declared.rules if rule.comparison for value in rule.comparison.values]
     asked = {value.source for value in compared}
     for source, minutes, of in (
         (ComparedSource.USUAL, LEAST_MINUTES, "what is usual is learnt of two weeks"),
@@ -96,7 +96,11 @@ def _check_duplicate_rules(columns: Iterable[ColumnSaid]) -> Iterator[Waterclock
 
 
 def _of_key(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
-    ladders = [(column.else_of_key, column.span) for column in columns if column.is_key and column.else_of_key]
+    ladders = [
+        (column.declared.else_of_key, column.span)
+        for column in columns
+        if column.declared.is_key and column.declared.else_of_key
+    ]
     for ladder, span in ladders[1:]:
         if ladder != ladders[0][0]:
             yield span.refuse(
@@ -107,24 +111,30 @@ def _of_key(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
             )
 
 
-def _of_time(draft: Draft, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
+def _of_time(draft: UnresolvedTable, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
     """Report a ladder for the type of the column that assigns rows to windows."""
-    time = draft.source.time_column if draft.source else None
+    time = draft.declared.source.time_column if draft.declared.source else None
     for column in columns:
-        if time is not None and column.name.lower() == time.lower() and column.name.lower() in loose_types(draft):
+        if (
+            time is not None
+            and column.name.lower() == time.lower()
+            and column.name.lower() in loose_types(draft.declared)
+        ):
             yield _no_window(column.span, column.name)
 
 
-def _of_fold(draft: Draft, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
+def _of_fold(draft: UnresolvedTable, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
     """Report a ladder that admits rows without a key to a table that needs one, with a warning or when released."""
-    keys = {key.lower() for key in draft.fold.keys} if draft.fold else set()
+    keys = {key.lower() for key in draft.declared.fold.keys} if draft.declared.fold else set()
     for column in columns:
-        first = next((ladder[0].action for ladder in (column.else_of_null, column.else_of_key) if ladder), None)
+        first = next(
+            (ladder[0].action for ladder in (column.declared.else_of_null, column.declared.else_of_key) if ladder), None
+        )
         if column.name.lower() in keys and first in {Action.WARN, Action.HOLD}:
             yield column.span.refuse(
                 "E276",
                 f"a row without {column.name} has no place in {draft.name}",
-                why=f"{draft.mode.name} finds rows by it, and {first.name} would let them in",
+                why=f"{draft.declared.mode.name} finds rows by it, and {first.name} would let them in",
                 fix="say ELSE QUARANTINE, ELSE DROP or nothing, which fails the batch",
             )
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from waterclock.dpl.resolve.checked_references import reference_span
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.idle_bounds import idle_key, looks_back_at_nothing, several_windows
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import checked_references
@@ -27,10 +27,12 @@ _QUOTE = "'"
 _SLICES = frozenset({ReadKind.PLAIN, ReadKind.PAST, ReadKind.UNTIL, ReadKind.PREVIOUS})
 
 
-def check_reads(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
+def check_reads(
+    drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
+) -> Iterator[WaterclockError]:
     """Check each read of each table (rules: docs/explain/consistency.md). `spans` are the places of the reads."""
     for draft in drafts.values():
-        for read in draft.reads:
+        for read in draft.declared.reads:
             other = drafts.get(read.table)
             if other is None:
                 continue
@@ -40,11 +42,17 @@ def check_reads(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Sp
                 yield error
 
 
-def check_cycles(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
+def check_cycles(
+    drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
+) -> Iterator[WaterclockError]:
     """Report circles without PREVIOUS, or with LATEST or UNTIL; tables in legal circles must declare their columns."""
-    edges = {name: [read.table for read in draft.reads if read.table in drafts] for name, draft in drafts.items()}
+    edges = {
+        name: [read.table for read in draft.declared.reads if read.table in drafts] for name, draft in drafts.items()
+    }
     forward = {
-        name: [read.table for read in draft.reads if read.kind is not ReadKind.PREVIOUS and read.table in drafts]
+        name: [
+            read.table for read in draft.declared.reads if read.kind is not ReadKind.PREVIOUS and read.table in drafts
+        ]
         for name, draft in drafts.items()
     }
     for group in components_of(forward):
@@ -59,9 +67,11 @@ def check_cycles(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], S
             yield from _inside_circle(drafts[name], group, drafts, spans)
 
 
-def _read(draft: Draft, read: Read, other: Draft, span: Span) -> WaterclockError | None:
-    is_delivered = draft.kind is Kind.PUBLISH and draft.mode is Mode.APPEND  # label by label, of a regular table too
-    if other.type is TableType.REGULAR and not is_delivered:
+def _read(draft: UnresolvedTable, read: Read, other: UnresolvedTable, span: Span) -> WaterclockError | None:
+    is_delivered = (
+        draft.kind is Kind.PUBLISH and draft.declared.mode is Mode.APPEND
+    )  # label by label, of a regular table too
+    if other.declared.type is TableType.REGULAR and not is_delivered:
         return _slices_of_regular(read, span) if read.span is not None else None
     own, cadence = draft.cadence, other.cadence
     if own is None or cadence is None or read.kind not in _SLICES:
@@ -70,7 +80,7 @@ def _read(draft: Draft, read: Read, other: Draft, span: Span) -> WaterclockError
         return _misfit(draft, own, read, cadence, span)
     if read.span is not None:
         return _check_span(own, read, read.span, other, cadence, span)
-    return _beyond_window(draft, own, read, other.retain, span) if other.retain else None
+    return _beyond_window(draft, own, read, other.declared.retain, span) if other.declared.retain else None
 
 
 def _slices_of_regular(read: Read, span: Span) -> WaterclockError:
@@ -82,7 +92,7 @@ def _slices_of_regular(read: Read, span: Span) -> WaterclockError:
     )
 
 
-def _misfit(draft: Draft, own: Cadence, read: Read, other: Cadence, span: Span) -> WaterclockError:
+def _misfit(draft: UnresolvedTable, own: Cadence, read: Read, other: Cadence, span: Span) -> WaterclockError:
     near = nearest_fitting_cadence(own, other)
     zone = f" ZONE '{near.zone}'" if near.zone != own.zone else ""
     other_reads = f", or read HISTORY({read.table}) or LATEST({read.table})" if draft.kind is Kind.TRANSFORM else ""
@@ -99,7 +109,7 @@ def _words(cadence: Cadence) -> str:
 
 
 def _check_span(
-    own: Cadence, read: Read, back: Duration, other: Draft, cadence: Cadence, span: Span
+    own: Cadence, read: Read, back: Duration, other: UnresolvedTable, cadence: Cadence, span: Span
 ) -> WaterclockError | None:
     is_idle = read.kind is ReadKind.PREVIOUS and looks_back_at_nothing(back, own)
     if not span_fits(own, cadence, back):
@@ -113,11 +123,11 @@ def _check_span(
     if is_idle:
         return idle_key(span, back, own)
     if read.kind is ReadKind.UNTIL:
-        return _until_beyond(own, read, back, other.retain, span) if other.retain else None
-    if other.retain is not None and _reaches_beyond(back, other.retain, own.zone):
+        return _until_beyond(own, read, back, other.declared.retain, span) if other.declared.retain else None
+    if other.declared.retain is not None and _reaches_beyond(back, other.declared.retain, own.zone):
         return span.refuse(
             "E123",
-            f"PAST reaches {back} back, and {read.table} keeps {other.retain}",
+            f"PAST reaches {back} back, and {read.table} keeps {other.declared.retain}",
             why="a window that is dropped is never read as empty",
             fix=f"say RETAIN {back} where {read.table} is made, or read less",
         )
@@ -137,7 +147,9 @@ def _until_beyond(own: Cadence, read: Read, late: Duration, retain: Duration, sp
     return None
 
 
-def _beyond_window(draft: Draft, own: Cadence, read: Read, retain: Duration, span: Span) -> WaterclockError | None:
+def _beyond_window(
+    draft: UnresolvedTable, own: Cadence, read: Read, retain: Duration, span: Span
+) -> WaterclockError | None:
     window = own.window_of(_SAMPLE)
     if retain.before(window.end, own.zone) <= window.start:
         return None
@@ -193,11 +205,11 @@ def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
 
 
 def _endless(
-    path: Iterable[str], drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]
+    path: Iterable[str], drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
 ) -> WaterclockError:
     names = _from_reference(list(path), drafts, spans)
     reader = names[0]
-    read = next((one for one in drafts[reader].reads if one.table == names[1]), None)
+    read = next((one for one in drafts[reader].declared.reads if one.table == names[1]), None)
     span = spans.get((reader, read), drafts[reader].span) if read else drafts[reader].span
     own = len(names) == 2
     return span.refuse(
@@ -212,7 +224,9 @@ def _endless(
     )
 
 
-def _from_reference(names: list[str], drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> list[str]:
+def _from_reference(
+    names: list[str], drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
+) -> list[str]:
     """Rotate a circle to start at a checked reference that closes it, if there is one."""
     for at, (reader, other) in enumerate(pairwise(names)):
         if _is_reference(drafts[reader], Read(other), spans):
@@ -220,16 +234,19 @@ def _from_reference(names: list[str], drafts: Mapping[str, Draft], spans: Mappin
     return names
 
 
-def _is_reference(draft: Draft, read: Read, spans: Mapping[tuple[str, Read], Span]) -> bool:
+def _is_reference(draft: UnresolvedTable, read: Read, spans: Mapping[tuple[str, Read], Span]) -> bool:
     """Return whether a table reads another only for a checked reference."""
-    checked = [each for each in checked_references(draft.columns) if each.read == read]
+    checked = [each for each in checked_references(draft.declared.columns) if each.read == read]
     return any(spans.get((draft.name, read)) == reference_span(draft, each.columns[0]) for each in checked)
 
 
 def _inside_circle(
-    draft: Draft, group: frozenset[str], drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]
+    draft: UnresolvedTable,
+    group: frozenset[str],
+    drafts: Mapping[str, UnresolvedTable],
+    spans: Mapping[tuple[str, Read], Span],
 ) -> Iterator[WaterclockError]:
-    for read in draft.reads:
+    for read in draft.declared.reads:
         if read.table not in group:
             continue
         span = spans.get((draft.name, read), draft.span)
@@ -245,10 +262,12 @@ def _inside_circle(
             yield from _check_declared_columns(draft, read, drafts[read.table], span)
 
 
-def _check_declared_columns(draft: Draft, read: Read, other: Draft, span: Span) -> Iterator[WaterclockError]:
-    if other.columns.are_declared:
+def _check_declared_columns(
+    draft: UnresolvedTable, read: Read, other: UnresolvedTable, span: Span
+) -> Iterator[WaterclockError]:
+    if other.declared.columns.are_declared:
         return
-    untyped = [column.name for column in other.columns.named if column.type is None]
+    untyped = [column.name for column in other.declared.columns.named if column.type is None]
     what = f"has no type for {', '.join(untyped)}" if untyped else "has no closed list of columns"
     yield span.refuse(
         "E230",

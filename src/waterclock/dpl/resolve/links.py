@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import BatchedSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
 
-
-def by_link(draft: Draft, unit: Unit, by: BatchedSaid, errors: list[WaterclockError]) -> BatchedSaid:
+def by_link(draft: UnresolvedTable, unit: Unit, by: BatchedSaid, errors: list[WaterclockError]) -> BatchedSaid:
     """Return the resolved BY for a table of another project; report one that is not valid there."""
     if unit.query is None and len(unit.path.split(".")) != 2:
         errors.append(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, ModeSaid, TemporalSaid
 from waterclock.errors import WaterclockError
@@ -16,14 +18,11 @@ from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.folds import RECORD, Merge, Temporal
 from waterclock.timelabel.label import TIMELABEL
 
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
-
 _INSTANTS = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 
 
 def settle_merge(
-    draft: Draft,
+    draft: UnresolvedTable,
     said: ModeSaid | None,
     keys: tuple[str, ...],
     variables: Mapping[str, Any],
@@ -32,22 +31,24 @@ def settle_merge(
     """Resolve a MERGE: its keys are those of ON, else the KEY columns; report one without keys."""
     chosen = _keys_of(draft, said, keys, Mode.MERGE, errors)
     delete_when = _delete_when(said, variables, errors)
-    draft.fold = Merge(chosen, said.order_by if said else (), delete_when)
+    draft.declared = replace(draft.declared, fold=Merge(chosen, said.order_by if said else (), delete_when))
 
 
-def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
+def settle_temporal(
+    draft: UnresolvedTable, said: ModeSaid, variables: Mapping[str, Any], errors: list[WaterclockError]
+) -> None:
     """Resolve a TEMPORAL: keys as for MERGE; columns of ORDER BY and DELETE WHEN are attributes only if in TRACK."""
-    declared = {column.name.lower(): column.name for column in draft.columns.named}
+    declared = {column.name.lower(): column.name for column in draft.declared.columns.named}
 
     def spelt(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(declared.get(name.lower(), name) for name in names))
 
-    keys = spelt(_keys_of(draft, said, draft.columns.keys, Mode.TEMPORAL, errors))
+    keys = spelt(_keys_of(draft, said, draft.declared.columns.keys, Mode.TEMPORAL, errors))
     more = said.temporal or TemporalSaid()
     delete_when = _delete_when(said, variables, errors)
     consumed = [*said.order_by, *_columns_in(said.delete_when)]
     kept = {TIMELABEL, *(name.lower() for name in (*keys, *more.track, more.at or ""))}
-    temporal = draft.fold = Temporal(
+    temporal = Temporal(
         keys,
         declared.get((more.at or "").lower(), more.at),
         spelt(said.order_by),
@@ -59,21 +60,24 @@ def settle_temporal(draft: Draft, said: ModeSaid, variables: Mapping[str, Any], 
         fills_back=more.fills_back,
         is_of_snapshots=_is_snapshot(draft),
     )
+    draft.declared = replace(draft.declared, fold=temporal)
     errors.extend(_contradictions(draft, temporal, more))
 
 
-def _is_snapshot(draft: Draft) -> bool:
+def _is_snapshot(draft: UnresolvedTable) -> bool:
     """Return whether each batch reads the whole source: a row is then complete, and a NULL means no value."""
-    return draft.source is not None and draft.source.batching is Batching.SNAPSHOT
+    return draft.declared.source is not None and draft.declared.source.batching is Batching.SNAPSHOT
 
 
-def _has_complete_rows(draft: Draft) -> bool:
+def _has_complete_rows(draft: UnresolvedTable) -> bool:
     """Return whether a row of a key is complete: in a snapshot or a log, NULL means that there is no value."""
-    return _is_snapshot(draft) or (draft.source is not None and draft.source.batching is Batching.CHANGES)
+    return _is_snapshot(draft) or (
+        draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
+    )
 
 
 def _keys_of(
-    draft: Draft, said: ModeSaid | None, keys: tuple[str, ...], mode: Mode, errors: list[WaterclockError]
+    draft: UnresolvedTable, said: ModeSaid | None, keys: tuple[str, ...], mode: Mode, errors: list[WaterclockError]
 ) -> tuple[str, ...]:
     chosen = (said.keys if said else ()) or keys
     if not chosen and not draft.statement.has_failed("COLUMNS"):
@@ -112,7 +116,7 @@ def _columns_in(expression: Expression | None) -> Iterable[str]:
     return [name for _, name in sorted(found)]
 
 
-def _contradictions(draft: Draft, temporal: Temporal, more: TemporalSaid) -> Iterator[WaterclockError]:
+def _contradictions(draft: UnresolvedTable, temporal: Temporal, more: TemporalSaid) -> Iterator[WaterclockError]:
     at = more.spans.get("AT", draft.at("MODE"))
     keys = {key.lower() for key in temporal.keys}
     if temporal.at is not None and temporal.at.lower() in keys:
@@ -160,7 +164,7 @@ def _no_attribute(name: str, span: Span, words: str, temporal: Temporal, keys: s
         )
 
 
-def _check_column_list(draft: Draft, temporal: Temporal) -> Iterator[WaterclockError]:
+def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[WaterclockError]:
     """Check the column list: no column has a name of the record, and the time is an instant."""
     said = draft.statement.value("COLUMNS", ColumnsSaid)
     for column in said.columns if said else ():
@@ -168,10 +172,10 @@ def _check_column_list(draft: Draft, temporal: Temporal) -> Iterator[WaterclockE
         is_time = lower == (temporal.at or "").lower()
         if lower in RECORD and not (is_time and lower == RECORD[0]):
             yield record_name(column.span, column.name, draft.name)
-        if is_time and column.type is not None and column.type.upper() not in _INSTANTS:
+        if is_time and column.declared.type is not None and column.declared.type.upper() not in _INSTANTS:
             yield column.span.refuse(
                 "E235",
-                f"the time {column.name} is of type {column.type}",
+                f"the time {column.name} is of type {column.declared.type}",
                 why="versions begin at instants; a date or a text is one only in a zone, which nobody has said",
                 fix=f"say {column.name} TIMESTAMP",
             )

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import MeasureSaid
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
 
 
-def check_offline(drafts: Iterable[Draft]) -> Iterator[WaterclockError]:
+def check_offline(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
     """Report offline periods that are shorter than a window, or cross the boundaries of windows."""
     for draft in drafts:
-        if draft.offline is None or draft.cadence is None:
+        if draft.declared.offline is None or draft.cadence is None:
             continue
-        asked = Cadence(draft.offline.period, zone=draft.cadence.zone)
+        asked = Cadence(draft.declared.offline.period, zone=draft.cadence.zone)
         if fits(asked, draft.cadence):
             continue
         nearest = nearest_fitting_cadence(asked, draft.cadence).period
         span = next((span for said in _list_measures(draft) if (span := said.offline_span) is not None), draft.span)
         yield span.refuse(
             "E390",
-            f"OFFLINE {draft.offline.period} of windows of {draft.cadence.period}",
+            f"OFFLINE {draft.declared.offline.period} of windows of {draft.cadence.period}",
             why="what is measured of whole windows is put together for each cadence of OFFLINE",
             fix=f"say OFFLINE {_as_duration(str(nearest))}",
         )
 
 
-def _list_measures(draft: Draft) -> list[MeasureSaid]:
+def _list_measures(draft: UnresolvedTable) -> list[MeasureSaid]:
     return [said for clause in draft.statement.clauses if clause.word == "MEASURE" for said in clause.value]
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.fingerprints import digest
 from waterclock.dpl.resolve.table_options import OPEN_WINDOWS, keeps_open_windows
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
@@ -24,7 +24,9 @@ from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_table_of,
 _RELATIONS = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.VIEW})
 
 
-def check_open_windows(drafts: Mapping[str, Draft], statements: Iterable[Statement]) -> Iterator[WaterclockError]:
+def check_open_windows(
+    drafts: Mapping[str, UnresolvedTable], statements: Iterable[Statement]
+) -> Iterator[WaterclockError]:
     """Report open windows of a table without CLOSE WHEN, or whose windows cannot be made before they are closed."""
     names = {each.name.lower(): each for each in statements if each.kind in _RELATIONS}
     for draft in drafts.values():
@@ -51,7 +53,7 @@ def check_open_windows(drafts: Mapping[str, Draft], statements: Iterable[Stateme
             )
 
 
-def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, Draft]) -> dict[str, Table]:
+def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, UnresolvedTable]) -> dict[str, Table]:
     """Return the tables of a flow, including those of open windows."""
     found = dict(tables)
     for name, draft in drafts.items():
@@ -72,7 +74,7 @@ def shown_to_queries(name: str, tables: Mapping[str, Statement]) -> str | None:
     return None
 
 
-def _is_asked_of(draft: Draft) -> bool:
+def _is_asked_of(draft: UnresolvedTable) -> bool:
     return draft.kind is Kind.TRANSFORM and keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid))
 
 
@@ -112,16 +114,16 @@ def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
     )
 
 
-def _unmade(draft: Draft, drafts: Mapping[str, Draft], span: Span) -> Iterator[WaterclockError]:
+def _unmade(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable], span: Span) -> Iterator[WaterclockError]:
     """Report reads that wait for closed windows."""
-    if draft.function is not None and draft.function.step is not None:
+    if draft.declared.function is not None and draft.declared.function.step is not None:
         yield span.refuse(
             "E268",
             f"windows of {draft.name} are made of the state before them, and cannot be made while they are open",
             why="the state before a window is there once the windows before it are closed",
             fix="leave the option out",
         )
-    for read in draft.reads:
+    for read in draft.declared.reads:
         if draft.name in _above(drafts, [read.table]):
             yield span.refuse(
                 "E268",
@@ -133,19 +135,19 @@ def _unmade(draft: Draft, drafts: Mapping[str, Draft], span: Span) -> Iterator[W
             )
 
 
-def _above(drafts: Mapping[str, Draft], names: Sequence[str]) -> set[str]:
+def _above(drafts: Mapping[str, UnresolvedTable], names: Sequence[str]) -> set[str]:
     found: set[str] = set()
     to_do = list(names)
     while to_do:
         name = to_do.pop()
         if name in drafts and name not in found:
             found.add(name)
-            to_do += [read.table for read in drafts[name].reads]
+            to_do += [read.table for read in drafts[name].declared.reads]
     return found
 
 
-def _columns(draft: Draft, span: Span) -> Iterator[WaterclockError]:
-    for column in draft.columns.named:
+def _columns(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
+    for column in draft.declared.columns.named:
         if column.name.lower() in {WINDOW_LABEL, IS_CLOSED}:
             place = "the table of its open windows" if column.name.lower() == WINDOW_LABEL else f"{draft.name}_view"
             yield span.refuse(

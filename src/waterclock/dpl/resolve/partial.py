@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from waterclock.dpl.query.names_in_query import QueryNames
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
@@ -14,14 +14,14 @@ from waterclock.flow.graph import circles_of
 _VALUE = "IS_PARTIAL"
 
 
-def check_partial(drafts: Mapping[str, Draft], found: Mapping[str, QueryNames]) -> Iterator[WaterclockError]:
+def check_partial(drafts: Mapping[str, UnresolvedTable], found: Mapping[str, QueryNames]) -> Iterator[WaterclockError]:
     """Report PARTIAL AFTER where no input can be missing or inputs form a circle, and IS_PARTIAL() without it.
 
     `found` are the references in the queries of tables, by name.
     """
     circles = circles_of(
         {
-            name: [read.table for read in draft.reads if read.table in drafts and read.table != name]
+            name: [read.table for read in draft.declared.reads if read.table in drafts and read.table != name]
             for name, draft in drafts.items()
         }
     )
@@ -35,7 +35,9 @@ def check_partial(drafts: Mapping[str, Draft], found: Mapping[str, QueryNames]) 
                 why=f"{', '.join(sorted(circles[draft.name]))} read each other, and each would be made again for ever",
                 fix="leave PARTIAL AFTER out there, and let a table that reads them have it",
             )
-        elif not draft.is_incomplete and not any(_may_lack(draft, read.table, read.kind) for read in draft.reads):
+        elif not draft.is_incomplete and not any(
+            _may_lack(draft, read.table, read.kind) for read in draft.declared.reads
+        ):
             yield draft.at("PARTIAL AFTER").refuse(
                 "E260",
                 f"{draft.name} reads nothing that could be missing",
@@ -44,11 +46,11 @@ def check_partial(drafts: Mapping[str, Draft], found: Mapping[str, QueryNames]) 
             )
 
 
-def _may_lack(draft: Draft, table: str, kind: ReadKind) -> bool:
+def _may_lack(draft: UnresolvedTable, table: str, kind: ReadKind) -> bool:
     return table != draft.name and kind is not ReadKind.LATEST
 
 
-def _check_is_partial_calls(draft: Draft, found: QueryNames | None) -> Iterator[WaterclockError]:
+def _check_is_partial_calls(draft: UnresolvedTable, found: QueryNames | None) -> Iterator[WaterclockError]:
     """Report IS_PARTIAL() in the queries of a transform; `found` are the references in them."""
     whole = draft.statement.value("AS", QuerySaid)
     if found is None or whole is None:

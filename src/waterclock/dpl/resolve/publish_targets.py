@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from waterclock.dpl.resolve.connections import Systems
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.hidden import with_left_out
 from waterclock.dpl.resolve.merge_keys import settle_merge
 from waterclock.dpl.resolve.overwrites import overwrite_of, rule_of_overwrite
 from waterclock.dpl.resolve.published_columns import with_sent_keys
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import Expression, ModeSaid, OptionsSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
@@ -20,38 +21,42 @@ from waterclock.timelabel.duration import parse_duration
 
 
 def settle_publish(
-    draft: Draft, table: Draft, systems: Systems, variables: Mapping[str, Any], errors: list[WaterclockError]
+    draft: UnresolvedTable,
+    table: UnresolvedTable,
+    systems: Systems,
+    variables: Mapping[str, Any],
+    errors: list[WaterclockError],
 ) -> None:
     """Set the properties that a publish inherits: the type, and mode and keys if the statement has none."""
-    draft.type = table.type
+    draft.declared = replace(draft.declared, type=table.declared.type)
     with_left_out(draft, table)
     said = draft.statement.value("MODE", ModeSaid)
-    draft.mode = said.mode if said else table.mode
-    if table.temporal is not None:
-        _of_versions(draft, table.temporal, said, errors)
-    keys = table.keys if table.temporal is None else (*table.keys, RECORD[0])
-    if draft.mode is Mode.MERGE:
+    draft.declared = replace(draft.declared, mode=said.mode if said else table.declared.mode)
+    if table.declared.temporal is not None:
+        _of_versions(draft, table.declared.temporal, said, errors)
+    keys = table.declared.keys if table.declared.temporal is None else (*table.declared.keys, RECORD[0])
+    if draft.declared.mode is Mode.MERGE:
         settle_merge(draft, said, keys, variables, errors)
         with_sent_keys(draft, said, errors)
-    legal = {Mode.MERGE} | ({Mode.APPEND} if table.mode is Mode.APPEND else set())
-    legal |= set() if table.type is TableType.PARTITIONED else {Mode.REPLACE}
-    if draft.mode not in legal:
+    legal = {Mode.MERGE} | ({Mode.APPEND} if table.declared.mode is Mode.APPEND else set())
+    legal |= set() if table.declared.type is TableType.PARTITIONED else {Mode.REPLACE}
+    if draft.declared.mode not in legal:
         errors.append(_illegal_publish(draft, table, legal))
         return
-    capabilities = systems.of(draft.destination) if draft.destination else None
+    capabilities = systems.of(draft.declared.destination) if draft.declared.destination else None
     if not capabilities or "behind" in capabilities.publish_options:
         _check_view(draft, errors)
     if said is not None and said.where is not None:
         _settle_overwrite(draft, said.where, capabilities, variables, errors)
-    if said is not None and draft.mode is Mode.APPEND and said.order_by:
+    if said is not None and draft.declared.mode is Mode.APPEND and said.order_by:
         _settle_order(draft, Order(said.order_by, said.per), capabilities, errors)
-    if capabilities and draft.mode not in capabilities.publishes:
+    if capabilities and draft.declared.mode not in capabilities.publishes:
         errors.append(
             draft.at("MODE" if said else "TO").refuse(
                 "E224",
-                f"{capabilities.type} cannot take {draft.mode.name}",
+                f"{capabilities.type} cannot take {draft.declared.mode.name}",
                 why=f"it takes {_modes(capabilities.publishes) or 'nothing'}"
-                + ("" if said else f"; {table.name} is a {table.mode.name} table"),
+                + ("" if said else f"; {table.name} is a {table.declared.mode.name} table"),
                 fix=f"say {_modes(legal & capabilities.publishes)}"
                 if legal & capabilities.publishes
                 else "publish to a database",
@@ -59,10 +64,12 @@ def settle_publish(
         )
 
 
-def _settle_order(draft: Draft, order: Order, capabilities: Capabilities | None, errors: list[WaterclockError]) -> None:
+def _settle_order(
+    draft: UnresolvedTable, order: Order, capabilities: Capabilities | None, errors: list[WaterclockError]
+) -> None:
     """Resolve APPEND ORDER BY: the destination must keep an order, and requests must not overtake each other."""
-    draft.order = order
-    options = draft.destination.options if draft.destination else {}
+    draft.declared = replace(draft.declared, order=order)
+    options = draft.declared.destination.options if draft.declared.destination else {}
     if capabilities is not None and not capabilities.keeps_order:
         errors.append(
             draft.at("MODE").refuse(
@@ -85,19 +92,19 @@ def _settle_order(draft: Draft, order: Order, capabilities: Capabilities | None,
         )
 
 
-def _check_view(draft: Draft, errors: list[WaterclockError]) -> None:
+def _check_view(draft: UnresolvedTable, errors: list[WaterclockError]) -> None:
     """Report a view over a publish that has neither versions nor labels, and an invalid time to keep versions."""
-    options = draft.destination.options if draft.destination else {}
+    options = draft.declared.destination.options if draft.declared.destination else {}
     said = draft.statement.value("OPTIONS", OptionsSaid)
     if said is None or not {"behind", "keep"} & options.keys():
         return
-    is_by_label = draft.type is TableType.PARTITIONED and draft.mode is Mode.APPEND
+    is_by_label = draft.declared.type is TableType.PARTITIONED and draft.declared.mode is Mode.APPEND
     mode = draft.statement.value("MODE", ModeSaid)
-    if "behind" in options and not is_by_label and (draft.mode is not Mode.REPLACE or (mode and mode.where)):
+    if "behind" in options and not is_by_label and (draft.declared.mode is not Mode.REPLACE or (mode and mode.where)):
         errors.append(
             said.spans["behind"].refuse(
                 "E832",
-                f"{draft.mode.name}{' WHERE' if mode and mode.where else ''} cannot stand behind a view",
+                f"{draft.declared.mode.name}{' WHERE' if mode and mode.where else ''} cannot stand behind a view",
                 why="behind a view each version, or each label of a PARTITIONED table, is a table of its own",
                 fix="say REPLACE, publish a PARTITIONED table by APPEND, or leave the option out",
             )
@@ -120,7 +127,7 @@ def _check_view(draft: Draft, errors: list[WaterclockError]) -> None:
 
 
 def _settle_overwrite(
-    draft: Draft,
+    draft: UnresolvedTable,
     said: Expression,
     capabilities: Capabilities | None,
     variables: Mapping[str, Any],
@@ -137,15 +144,19 @@ def _settle_overwrite(
             )
         )
         return
-    draft.where = overwrite_of(said, variables, errors)
-    if draft.where is not None:
-        draft.rules = (*draft.rules, rule_of_overwrite(said, draft.where))
+    draft.declared = replace(draft.declared, where=overwrite_of(said, variables, errors))
+    if draft.declared.where is not None:
+        draft.declared = replace(
+            draft.declared, rules=(*draft.declared.rules, rule_of_overwrite(said, draft.declared.where))
+        )
 
 
-def _of_versions(draft: Draft, temporal: Temporal, said: ModeSaid | None, errors: list[WaterclockError]) -> None:
+def _of_versions(
+    draft: UnresolvedTable, temporal: Temporal, said: ModeSaid | None, errors: list[WaterclockError]
+) -> None:
     """Resolve a publish of versions: its default mode is REPLACE, and key and time together identify a version."""
     if said is None:
-        draft.mode = Mode.REPLACE
+        draft.declared = replace(draft.declared, mode=Mode.REPLACE)
     names = (*temporal.keys, RECORD[0])
     if said is not None and said.keys and {name.lower() for name in said.keys} != {name.lower() for name in names}:
         errors.append(
@@ -158,14 +169,14 @@ def _of_versions(draft: Draft, temporal: Temporal, said: ModeSaid | None, errors
         )
 
 
-def _illegal_publish(draft: Draft, table: Draft, legal: set[Mode]) -> WaterclockError:
+def _illegal_publish(draft: UnresolvedTable, table: UnresolvedTable, legal: set[Mode]) -> WaterclockError:
     why = (
         f"{table.name} is PARTITIONED: each label is delivered for itself"
-        if table.type is TableType.PARTITIONED
-        else f"{table.name} is a {table.mode.name} table: its newest state is delivered"
+        if table.declared.type is TableType.PARTITIONED
+        else f"{table.name} is a {table.declared.mode.name} table: its newest state is delivered"
     )
     return draft.at("MODE").refuse(
-        "E226", f"{draft.mode.name} cannot publish {table.name}", why=why, fix=f"say {_modes(legal)}"
+        "E226", f"{draft.declared.mode.name} cannot publish {table.name}", why=why, fix=f"say {_modes(legal)}"
     )
 
 

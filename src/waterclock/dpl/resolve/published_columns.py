@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, WINDOWED
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.folds import Merge
 from waterclock.flow.published import MadeAs, find_sent_name
-
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
 
 _OURS = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
 _BY_ROW = "each row is sent by itself, made of its own columns"
@@ -54,32 +52,34 @@ def refused_list(statement: Statement) -> Iterator[WaterclockError]:
         )
 
 
-def with_sent_keys(draft: Draft, said: ModeSaid | None, errors: list[WaterclockError]) -> None:
+def with_sent_keys(draft: UnresolvedTable, said: ModeSaid | None, errors: list[WaterclockError]) -> None:
     """Set the keys of a MERGE to the names under which they are sent, and report a key that is not sent unchanged.
 
     Rows are looked up by their key. Only a plain copy is certain to be as unique as the key itself.
     """
-    if not isinstance(draft.fold, Merge) or draft.columns.is_open:
+    if not isinstance(draft.declared.fold, Merge) or draft.declared.columns.is_open:
         return
-    by_name = {column.name.lower(): column for column in draft.columns.named}
+    by_name = {column.name.lower(): column for column in draft.declared.columns.named}
     if said is not None and said.keys:  # names of sent columns; an unknown one is reported with the mode's names
         names: list[str | None] = [
             key if (own := by_name.get(key.lower())) is None or _is_copy(own.made_as) else None for key in said.keys
         ]
     else:
-        names = [find_sent_name(draft.columns, key) for key in draft.fold.keys]
-    for key, name in zip(draft.fold.keys, names, strict=True):
+        names = [find_sent_name(draft.declared.columns, key) for key in draft.declared.fold.keys]
+    for key, name in zip(draft.declared.fold.keys, names, strict=True):
         if name is None:
             errors.append(_no_key(draft, key, is_made=key.lower() in by_name))
             return
-    draft.fold = replace(draft.fold, keys=tuple(name for name in names if name is not None))
+    draft.declared = replace(
+        draft.declared, fold=replace(draft.declared.fold, keys=tuple(name for name in names if name is not None))
+    )
 
 
 def _is_copy(made: MadeAs | None) -> bool:
     return made is None or made.copies is not None
 
 
-def _no_key(draft: Draft, key: str, *, is_made: bool) -> WaterclockError:
+def _no_key(draft: UnresolvedTable, key: str, *, is_made: bool) -> WaterclockError:
     return draft.at("MODE" if not is_made else "COLUMNS").refuse(
         "E285",
         f"the key {key} is made by AS" if is_made else f"the key {key} is not sent",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from waterclock.dpl.query.splice import list_reads
 from waterclock.dpl.query.type_families import Family
 from waterclock.dpl.query.visible_columns import Names, Output, names_of
 from waterclock.dpl.resolve.conditions import condition_of
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, WhenSaid
@@ -19,7 +20,7 @@ from waterclock.flow.declarations import Choice, Query
 
 
 def settle_choices(
-    draft: Draft, queries: Sequence[Query], variables: Mapping[str, Any], errors: list[WaterclockError]
+    draft: UnresolvedTable, queries: Sequence[Query], variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
     """Resolve the conditions in the zone of the table, whose cadence is already resolved; the ELSE query has none."""
     zone = draft.cadence.zone if draft.cadence else "UTC"
@@ -27,10 +28,13 @@ def settle_choices(
     conditions = [condition_of(when.condition, variables, zone, errors) for when in whens]
     if not queries or None in conditions:
         return
-    parents = [each.read for each in checked_references(draft.columns)]
-    draft.choices = tuple(
-        Choice(condition, query, tuple(dict.fromkeys((*list_reads(query), *parents))))
-        for condition, query in zip([*conditions, None], queries, strict=True)
+    parents = [each.read for each in checked_references(draft.declared.columns)]
+    draft.declared = replace(
+        draft.declared,
+        choices=tuple(
+            Choice(condition, query, tuple(dict.fromkeys((*list_reads(query), *parents))))
+            for condition, query in zip([*conditions, None], queries, strict=True)
+        ),
     )
     named = {name for when in whens for name in when.condition.variables}
     draft.query_variables = tuple(sorted({*draft.query_variables, *named}))
@@ -57,7 +61,7 @@ def unlike(
                   and at.source is query.span.source]  # fmt: skip
         made.append(together(inside))
     listed = None if said is None or said.is_open else names_of(column.name for column in said.columns)
-    typed = {column.name.lower() for column in (said.columns if said else ()) if column.type}
+    typed = {column.name.lower() for column in (said.columns if said else ()) if column.declared.type}
     first = made[0]
     for query, output in zip(queries, made, strict=True):
         wanted = listed if listed is not None else first.names

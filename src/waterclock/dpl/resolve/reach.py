@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from waterclock.dpl.query.names_in_query import QueryNames
 from waterclock.dpl.query.time_bounds import TimeBound, time_bounds
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.legality import fitting_span
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import WatermarkSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, TableType
@@ -19,7 +19,9 @@ _TICKS = tuple(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=days) for days 
 _NO_TIME = timedelta()
 
 
-def check_reach(draft: Draft, found: Iterable[QueryNames], drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
+def check_reach(
+    draft: UnresolvedTable, found: Iterable[QueryNames], drafts: Mapping[str, UnresolvedTable]
+) -> Iterator[WaterclockError]:
     """Report each PAST that certainly misses rows; `found` are the references of the query and its views.
 
     A row of the window, however late, matches rows up to the bound before it, and the PAST must include those.
@@ -33,11 +35,13 @@ def check_reach(draft: Draft, found: Iterable[QueryNames], drafts: Mapping[str, 
                     yield from _short(draft, draft.cadence, bound, drafts)
 
 
-def _short(draft: Draft, own: Cadence, bound: TimeBound, drafts: Mapping[str, Draft]) -> Iterator[WaterclockError]:
+def _short(
+    draft: UnresolvedTable, own: Cadence, bound: TimeBound, drafts: Mapping[str, UnresolvedTable]
+) -> Iterator[WaterclockError]:
     table, other = drafts.get(bound.read.name), drafts.get(bound.other.name)
     if table is None or other is None or table.cadence is None or bound.read.duration is None:
         return
-    if table.type is not TableType.PARTITIONED or other.type is not TableType.PARTITIONED:
+    if table.declared.type is not TableType.PARTITIONED or other.declared.type is not TableType.PARTITIONED:
         return
     late = _lateness(other, bound.other_column)
     if late is None or _lateness(table, bound.column) is None:
@@ -75,9 +79,9 @@ def _farthest(back: Duration, own: Cadence) -> timedelta:
     return max(own.floor(tick) - back.before(own.floor(tick), own.zone) for tick in _TICKS)
 
 
-def _lateness(draft: Draft, column: str) -> timedelta | None:
+def _lateness(draft: UnresolvedTable, column: str) -> timedelta | None:
     """Return how long after its time a row may arrive; None if its slices are not known to depend on that column."""
-    source = draft.source
+    source = draft.declared.source
     if source is not None and source.batching is Batching.DATA_TIME and _is(source.time_column, column):
         return _NO_TIME
     said = draft.statement.value("WATERMARK", WatermarkSaid)

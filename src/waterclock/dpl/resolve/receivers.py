@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from waterclock.dpl.resolve.buckets import SpanOf
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Connection, Unit
-
-if TYPE_CHECKING:
-    from waterclock.dpl.resolve.drafts import Draft
 
 RECEIVER = "receiver"
 
@@ -51,7 +48,9 @@ def _number(connection: Connection, name: str, otherwise: int) -> float:
     return said if isinstance(said, int | float) else otherwise  # a value that is no number is reported as E223
 
 
-def check_stream(draft: Draft, unit: Unit, capabilities: Capabilities | None, errors: list[WaterclockError]) -> None:
+def check_stream(
+    draft: UnresolvedTable, unit: Unit, capabilities: Capabilities | None, errors: list[WaterclockError]
+) -> None:
     """Report a stream with a name that no sender could POST to."""
     if capabilities is None or capabilities.type != RECEIVER or unit.query is not None:
         return

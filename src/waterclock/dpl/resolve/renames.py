@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.former_code import Names
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import MARKS
 from waterclock.dpl.syntax.statements import Statement, WasSaid
 from waterclock.errors import WaterclockError
@@ -15,11 +15,11 @@ from waterclock.flow.open_windows import open_table_of
 from waterclock.flow.watermarks import MARK, Watermark, mark_of
 
 
-def check_renames(drafts: Mapping[str, Draft], views: Mapping[str, Statement]) -> Iterator[WaterclockError]:
+def check_renames(drafts: Mapping[str, UnresolvedTable], views: Mapping[str, Statement]) -> Iterator[WaterclockError]:
     """Report former names that another table has now, or that two tables claim."""
     by_name = {name.lower(): draft.span.place for name, draft in drafts.items()}
     by_name |= {name.lower(): statement.span.place for name, statement in views.items()}
-    firsts: dict[str, Draft] = {}
+    firsts: dict[str, UnresolvedTable] = {}
     for name, draft in drafts.items():
         said = draft.statement.value("WAS", WasSaid)
         if said is None:
@@ -46,7 +46,7 @@ def check_renames(drafts: Mapping[str, Draft], views: Mapping[str, Statement]) -
             firsts[said.table.lower()] = draft
 
 
-def former_names(drafts: Mapping[str, Draft]) -> Names:
+def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
     """Return the former names of tables and of their companions, by current names."""
     said = {name: draft.statement.value("WAS", WasSaid) for name, draft in drafts.items()}
     names = {name: was.table for name, was in said.items() if was is not None}
@@ -60,7 +60,7 @@ def former_names(drafts: Mapping[str, Draft]) -> Names:
         elif late is not None:
             before = late_of(names.get(late.of, late.of))
             if name != late_of(late.of):  # there is one for each table that is read
-                of = draft.reads[0].table
+                of = draft.declared.reads[0].table
                 before = f"{before}_{_short(names.get(of, of))}"
         elif name in names:
             beside[open_table_of(name)] = open_table_of(names[name])

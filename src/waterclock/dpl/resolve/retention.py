@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.statements import DeadlineSaid
 from waterclock.errors import WaterclockError
@@ -13,29 +14,28 @@ from waterclock.timelabel.duration import Duration, parse_duration
 
 if TYPE_CHECKING:
     from waterclock.dpl.config.model import Config
-    from waterclock.dpl.resolve.drafts import Draft
 
 _LEAST_KEPT = timedelta(days=7)
 _SOME_DAY = datetime(2024, 3, 1, tzinfo=UTC)
 
 
-def retain_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
+def retain_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> Duration | None:
     """Return how long an APPEND table keeps its windows; None means forever."""
     said = draft.statement.value("RETAIN", Duration)
-    if said is not None and draft.mode is not Mode.APPEND:
+    if said is not None and draft.declared.mode is not Mode.APPEND:
         errors.append(
             draft.at("RETAIN").refuse(
                 "E226",
-                f"RETAIN is not said of a {draft.mode.name} table",
+                f"RETAIN is not said of a {draft.declared.mode.name} table",
                 why="only an APPEND table is a union of windows, of which old ones can be left out",
                 fix="leave it out",
             )
         )
         return None
-    return _default(draft, config, "retain", errors) if said is None and draft.mode is Mode.APPEND else said
+    return _default(draft, config, "retain", errors) if said is None and draft.declared.mode is Mode.APPEND else said
 
 
-def keep_versions_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
+def keep_versions_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> Duration | None:
     """Return how long a table's versions are kept, None if undeclared; the minimum is seven days."""
     said = draft.statement.value("KEEP VERSIONS", Duration)
     kept = _default(draft, config, "keep_versions", errors) if said is None else said
@@ -52,7 +52,7 @@ def keep_versions_of(draft: Draft, config: Config, errors: list[WaterclockError]
     return None
 
 
-def deadline_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> Duration | None:
+def deadline_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> Duration | None:
     """Return how long after a window's end it must be done, None if undeclared."""
     if draft.statement.clause("DEADLINE") is None:
         return _default(draft, config, "deadline", errors)
@@ -60,7 +60,7 @@ def deadline_of(draft: Draft, config: Config, errors: list[WaterclockError]) -> 
     return None if said is None else said.after
 
 
-def _default(draft: Draft, config: Config, key: str, errors: list[WaterclockError]) -> Duration | None:
+def _default(draft: UnresolvedTable, config: Config, key: str, errors: list[WaterclockError]) -> Duration | None:
     """Return a duration of the project's defaults; None if there is none, or if it is invalid."""
     default = config.default(draft.name, key)
     if not default:

@@ -13,12 +13,12 @@ from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.outputs import check_column_names, unstorable
 from waterclock.dpl.query.type_families import Family, family_of_type
 from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Names, Output, names_of, output_of
-from waterclock.dpl.resolve.drafts import Draft
 from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.for_each import lacking_parameters
 from waterclock.dpl.resolve.input_rules import rules_of_inputs
 from waterclock.dpl.resolve.merge_keys import record_name
 from waterclock.dpl.resolve.query_choices import unlike
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import (
@@ -61,7 +61,7 @@ class Schemas:
         self._families: dict[str, dict[str, Family]] = {}
         self._views: dict[str, Output] = {}
 
-    def check(self, drafts: Iterable[Draft]) -> list[WaterclockError]:
+    def check(self, drafts: Iterable[UnresolvedTable]) -> list[WaterclockError]:
         """Check the tables, given upstream first, and every view; return the errors."""
         ordered = list(drafts)
         for draft in ordered:  # closed lists first: they are the input of PREVIOUS(own)
@@ -77,22 +77,22 @@ class Schemas:
             self._view(name)
         return self.errors
 
-    def _table(self, draft: Draft) -> None:
+    def _table(self, draft: UnresolvedTable) -> None:
         made = self._output(draft.name, draft.statement)
         output = made.names
         self._families[draft.name] = {**made.families, **self._families[draft.name]}
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         columns = _list_closed_columns(draft.statement)
-        if draft.source is not None and draft.source.each is not None:
-            self.errors.extend(lacking_parameters(draft, self.columns_of(draft.source.each.table)))
+        if draft.declared.source is not None and draft.declared.source.each is not None:
+            self.errors.extend(lacking_parameters(draft, self.columns_of(draft.declared.source.each.table)))
         if draft.kind is not Kind.COLLECT:
             columns = columns or _with_made(said, output)
             self._check_declared(said, output, draft)
             self._check_reserved_names(draft, output)
         elif columns is None:
-            columns = self._last_run(draft, said, self.known.rows if draft.temporal else self.known.tables)
+            columns = self._last_run(draft, said, self.known.rows if draft.declared.temporal else self.known.tables)
         self._tables[draft.name] = _list_reader_columns(draft, columns)
-        for argument in draft.function.arguments if draft.function else ():
+        for argument in draft.declared.function.arguments if draft.declared.function else ():
             self.of_flat(argument.flat, draft.at(f"ARGUMENT {argument.name}"))
         for rule in rules_of_inputs(draft):
             if (known := self.columns_of(rule.of)) is not None:
@@ -101,7 +101,7 @@ class Schemas:
                 self.errors.extend(_now_in(rule.expression, families))
         if columns is not None:
             self._named_in_header(draft, columns)
-        elif draft.temporal is not None:  # its rows are not known, but the columns of its last run are
+        elif draft.declared.temporal is not None:  # its rows are not known, but the columns of its last run are
             self._tables[draft.name] = self._last_run(draft, None, self.known.tables)
 
     def _output(self, name: str, statement: Statement) -> Output:
@@ -178,7 +178,7 @@ class Schemas:
         return self._views[name]
 
     def _last_run(
-        self, draft: Draft, said: ColumnsSaid | None, by_name: Mapping[str, Mapping[str, str]]
+        self, draft: UnresolvedTable, said: ColumnsSaid | None, by_name: Mapping[str, Mapping[str, str]]
     ) -> Names | None:
         known = by_name.get(draft.name)
         if known is None or draft.statement.has_failed("COLUMNS"):
@@ -187,23 +187,23 @@ class Schemas:
         self._families[draft.name] = {**types, **self._families[draft.name]}
         return names_of([*known, *(column.name for column in (said.columns if said else ()))])
 
-    def _check_declared(self, said: ColumnsSaid | None, output: Names | None, draft: Draft) -> None:
-        if said is not None and output is not None and draft.query is not None:
+    def _check_declared(self, said: ColumnsSaid | None, output: Names | None, draft: UnresolvedTable) -> None:
+        if said is not None and output is not None and draft.declared.query is not None:
             brought = [each for each in said.columns if each.made_as is None]
             self.errors.extend(_check_columns_exist(brought, output, "the query"))
 
-    def _check_reserved_names(self, draft: Draft, output: Names | None) -> None:
+    def _check_reserved_names(self, draft: UnresolvedTable, output: Names | None) -> None:
         """Report a query with columns whose names are reserved for every version."""
-        temporal = draft.temporal
-        if temporal is None or output is None or not draft.columns.is_open:
+        temporal = draft.declared.temporal
+        if temporal is None or output is None or not draft.declared.columns.is_open:
             return
-        said = {column.name.lower() for column in draft.columns.named}
+        said = {column.name.lower() for column in draft.declared.columns.named}
         for name in RECORD:
             is_time = name == RECORD[0] and (temporal.at or "").lower() == name
             if name in output and name not in said and not is_time:
                 self.errors.append(record_name(draft.at("MODE"), output[name], draft.name))
 
-    def _named_in_header(self, draft: Draft, columns: Names) -> None:
+    def _named_in_header(self, draft: UnresolvedTable, columns: Names) -> None:
         whole = {**columns, TIMELABEL: TIMELABEL}
         families = self._families[draft.name]
         shown = {**(_list_reader_columns(draft, columns) or {}), TIMELABEL: TIMELABEL}
@@ -222,7 +222,7 @@ class Schemas:
 
     def _check_reference(self, column: ColumnSaid, own: Names, table: str) -> Iterator[WaterclockError]:
         """Check the columns that a REFERENCES names: those of the other table, and the time in this one."""
-        target, span = column.references, column.references_span or column.span
+        target, span = column.declared.references, column.references_span or column.span
         if target is None:
             return
         known = self._tables.get(target.table)
@@ -232,7 +232,7 @@ class Schemas:
         if target.at is not None and target.at.lower() not in own:
             yield _unknown(find_name(target.at, span), target.at, own, table)
 
-    def _publish(self, draft: Draft) -> None:
+    def _publish(self, draft: UnresolvedTable) -> None:
         columns = self.columns_of(draft.statement.name)
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         if columns is None and (said is None or said.is_open):
@@ -243,7 +243,7 @@ class Schemas:
             self.errors.extend(self._check_published_columns(said, columns, draft.statement.name))
         if said is not None and not said.is_open:
             columns = {**names_of(column.name for column in said.columns), TIMELABEL: TIMELABEL}
-        left_out = {name.lower() for name in draft.columns.left_out}
+        left_out = {name.lower() for name in draft.declared.columns.left_out}
         columns = {lower: name for lower, name in columns.items() if lower not in left_out}
         mode = draft.statement.clause("MODE")
         if mode is not None and isinstance(mode.value, ModeSaid):
@@ -300,7 +300,9 @@ def _list_closed_columns(statement: Statement) -> Names | None:
 def _declared_families(statement: Statement) -> dict[str, Family]:
     said = statement.value("COLUMNS", ColumnsSaid)
     return {
-        column.name.lower(): family_of_type(column.type) for column in (said.columns if said else ()) if column.type
+        column.name.lower(): family_of_type(column.declared.type)
+        for column in (said.columns if said else ())
+        if column.declared.type
     }
 
 
@@ -316,11 +318,11 @@ def _together(outputs: Iterable[Output]) -> Output:
     return Output(tuple(together.values()), is_whole=all(output.is_whole for output in outputs))
 
 
-def _list_reader_columns(draft: Draft, columns: Names | None) -> Names | None:
+def _list_reader_columns(draft: UnresolvedTable, columns: Names | None) -> Names | None:
     """Return the columns that readers see: those of versions if the table keeps versions."""
-    if columns is None or draft.temporal is None:
+    if columns is None or draft.declared.temporal is None:
         return columns
-    return names_of(draft.temporal.outputs(columns.values()))
+    return names_of(draft.declared.temporal.outputs(columns.values()))
 
 
 def _check_columns_exist(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterator[WaterclockError]:

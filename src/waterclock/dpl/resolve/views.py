@@ -106,6 +106,21 @@ class Queries:
             return ()
         return tuple(column.name for column in said.columns)
 
+    def views_of(self, name: str, statement: Statement) -> list[str]:
+        """List the views that a table depends on, directly and through others."""
+        found: dict[str, None] = {}
+        names = [table.name for table in self.found[name].tables] if name in self.found else []
+        arguments = statement.function.arguments if statement.function else ()
+        names += [argument.read.table for argument in arguments if argument.read]
+        waiting = [name for name in names if name in self.views]
+        while waiting:
+            view = waiting.pop()
+            if view not in found:
+                found[view] = None
+                if view in self.found:
+                    waiting.extend(table.name for table in self.found[view].tables if table.name in self.views)
+        return sorted(found)
+
     def list_relations(self) -> list[str]:
         """List all tables and views that a query may read."""
         return [*self.tables, *self.views]
@@ -136,7 +151,7 @@ class Queries:
     def list_hidden_columns(self, name: str) -> tuple[str, ...]:
         """Return the HIDDEN columns that readers of a table can name; none for a view."""
         draft = self.flats.drafts.get(name)
-        return draft.hidden_columns if draft is not None else ()
+        return draft.declared.hidden_columns if draft is not None else ()
 
     def _reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
         at = TableReference(found.start - base, found.end - base, found.alias, found.alias_at - base)

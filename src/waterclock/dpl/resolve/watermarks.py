@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from waterclock.dpl.resolve.drafts import Draft
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText, Span, find_name
 from waterclock.dpl.syntax.statements import Clause, ColumnsSaid, Statement, StatementKind, WatermarkSaid
@@ -44,13 +44,15 @@ def watermark_of(said: WatermarkSaid) -> Watermark:
     return Watermark(said.column, said.lateness, said.per)
 
 
-def check_marks(drafts: Mapping[str, Draft], spans: Mapping[tuple[str, Read], Span]) -> Iterator[WaterclockError]:
+def check_marks(
+    drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
+) -> Iterator[WaterclockError]:
     """Report watermarks of tables that a transform does not derive from, because they do not apply to its rows."""
     for draft in drafts.values():
         asked = {mark_read: None for query in _queries(draft) for mark_read in marks_in(query)}
         if not asked or draft.is_incomplete:
             continue
-        above = _above(drafts, [read.table for read in draft.reads if read not in asked])
+        above = _above(drafts, [read.table for read in draft.declared.reads if read not in asked])
         for read in asked:
             table = read.table.removesuffix(MARK)
             if table not in above:
@@ -74,9 +76,9 @@ def marks_of_step(function: PythonFunction, tables: Mapping[str, Statement]) -> 
     return [Argument(BEFORE, read=Read(mark, ReadKind.PREVIOUS)), Argument(AFTER, read=Read(mark))]
 
 
-def _queries(draft: Draft) -> list[Query]:
-    arguments = draft.function.arguments if draft.function else ()
-    return [query for query in (draft.query, *(argument.query for argument in arguments)) if query is not None]
+def _queries(draft: UnresolvedTable) -> list[Query]:
+    arguments = draft.declared.function.arguments if draft.declared.function else ()
+    return [query for query in (draft.declared.query, *(argument.query for argument in arguments)) if query is not None]
 
 
 def marks_in(query: Query) -> Iterator[Read]:
@@ -90,13 +92,13 @@ def marks_in(query: Query) -> Iterator[Read]:
             yield from marks_in(reference.view)
 
 
-def _above(drafts: Mapping[str, Draft], names: list[str]) -> set[str]:
+def _above(drafts: Mapping[str, UnresolvedTable], names: list[str]) -> set[str]:
     found: set[str] = set()
     while names:
         name = names.pop()
         if name in drafts and name not in found:
             found.add(name)
-            names += [read.table for read in drafts[name].reads]
+            names += [read.table for read in drafts[name].declared.reads]
     return found
 
 
@@ -126,8 +128,8 @@ def _of_columns(statement: Statement, said: WatermarkSaid) -> Iterator[Watercloc
                 fix=did_you_mean(name, [column.name for column in listed.columns]) or f"add {name} to its columns",
             )
     time = known.get(said.column.lower())
-    if time is not None and time.type is not None and time.type.upper() not in AS_TIMESTAMP:
-        yield _no_time(find_name(said.column, clause.span), statement.name, time.name, time.type)
+    if time is not None and time.declared.type is not None and time.declared.type.upper() not in AS_TIMESTAMP:
+        yield _no_time(find_name(said.column, clause.span), statement.name, time.name, time.declared.type)
     if said.per and statement.value("TYPE OF TABLE", TableType) is not TableType.PARTITIONED:
         yield clause.span.refuse(
             "E255",

@@ -1,21 +1,13 @@
-"""Parses each clause with one reader, the same for a DPL header and for an argument in Python."""
+"""Reads the values of clauses: one reader each, the same for a DPL header and for an argument in Python."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from waterclock.dpl.syntax.clause_table import BY_WORD, FLAG_CLAUSES, TEXT_CLAUSES, begins_clause, clause_at
-from waterclock.dpl.syntax.column_clause import skip_brackets, take_column_entries, take_columns
 from waterclock.dpl.syntax.cursor import Cursor, parse_at
-from waterclock.dpl.syntax.expect_clause import take_rules
 from waterclock.dpl.syntax.expressions import take_expression
-from waterclock.dpl.syntax.measure_clause import take_measures
-from waterclock.dpl.syntax.mode_clause import take_mode
 from waterclock.dpl.syntax.not_yet import not_yet
-from waterclock.dpl.syntax.schema_clauses import take_compatible, take_on_schema_change
-from waterclock.dpl.syntax.source_text import SourceText, Span
+from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     AwaitSaid,
     BatchedSaid,
@@ -24,66 +16,16 @@ from waterclock.dpl.syntax.statements import (
     EachSaid,
     Expression,
     OptionsSaid,
-    QuerySaid,
     UnitSaid,
     WasSaid,
     WatermarkSaid,
 )
-from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, OnRestate, Sign
 from waterclock.flow.declarations import Secret, Value
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import Period, parse_period
 from waterclock.timelabel.zone import nominal_zone
-
-_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
-
-
-def read_clause(word: str, cursor: Cursor) -> Any:
-    """Read a clause after its word; the word of a mode is part of the clause, because it names the mode.
-
-    Raises the clause's own errors, and E208 for a clause of a later release
-    """
-    clause = BY_WORD.get(word)
-    if clause is not None and clause.is_later:
-        raise not_yet(word, cursor.here())
-    return _READERS[word](cursor)
-
-
-def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping[str, Value]) -> Any:
-    """Read the text of a single clause, as an argument in Python: the whole text, by the reader that DPL uses.
-
-    `word` is the clause's word (`EVERY`, `BY`, `MODE`, `COLUMNS`, `FROM`, `AS`, ...); `source` gives the text its
-    place. Texts of one string (ZONE, START, SCHEDULE, OWNER, COMMENT) need no quotes of their own.
-    """
-    if word in TEXT_CLAUSES and not _QUOTED.fullmatch(text.strip()):
-        return _checked_text(word, text, source.span(0, max(len(text), 1)))
-    statements, errors = statements_of(source)
-    if errors:
-        raise errors[0]
-    source = statements[0].source if statements else source
-    whole = source.span(0, max(len(text), 1))
-    if len(statements) > 1:
-        raise statements[1].span.refuse("E204", "a semicolon stands inside of an argument", fix="leave it out")
-    if word == "AS":
-        if not statements:
-            raise whole.refuse("E233", "the query is empty", fix="write one: SELECT ... FROM ...")
-        refuse_touching(source, statements[0].tokens)
-        return QuerySaid(statements[0].span, statements[0].tokens)
-    tokens = statements[0].tokens if statements else []
-    cursor = Cursor(source, words_of(source, tokens), tokens, variables)
-    if cursor.is_done and word not in FLAG_CLAUSES:
-        raise whole.refuse(
-            "E204", f"nothing is said for {word}", fix=f"write what {word} takes, or leave the argument out"
-        )
-    if word == "COLUMNS" and not cursor.at("("):
-        value: Any = take_column_entries(cursor)
-    else:
-        value = read_clause(word, cursor)
-    if not cursor.is_done:
-        cursor.raise_unexpected(f"nothing more behind {word}", fix=f"leave {cursor.here().text} out")
-    return value
 
 
 def take_unit(cursor: Cursor) -> UnitSaid:
@@ -121,7 +63,8 @@ def take_options(cursor: Cursor) -> OptionsSaid:
     return OptionsSaid(values, spans)
 
 
-def _every(cursor: Cursor) -> Period:
+def take_every(cursor: Cursor) -> Period:
+    """Take the period of EVERY."""
     if cursor.at(":"):
         value, span = cursor.variable()
         return parse_at(span, lambda: parse_period(str(value)))
@@ -133,7 +76,7 @@ def _every(cursor: Cursor) -> Period:
         cursor.take()
         if cursor.at("::"):  # the tokenizer reads 7D as a number with a type
             cursor.index += 2
-        elif cursor.peek().kind == "word" and clause_at(cursor) is None:
+        elif cursor.peek().kind == "word" and cursor.clause_at() is None:
             cursor.take()
     else:
         cursor.name("a period, as in 15 MINUTES, HOUR or DAY")
@@ -148,42 +91,43 @@ def _plain_period(text: str) -> str:
         return "15 MINUTES, EVERY HOUR or EVERY DAY"
 
 
-def _text_of(word: str) -> Callable[[Cursor], str]:
+def take_text(what: str) -> Callable[[Cursor], str]:
+    """Return a reader of one text; `what` names it in an error."""
+
     def read(cursor: Cursor) -> str:
-        start = cursor.index
-        text = cursor.text(_TEXT_NAMES[word])
-        return _checked_text(word, text, cursor.since(start))
+        return cursor.text(what)
 
     return read
 
 
-_TEXT_NAMES = {
-    "SCHEDULE": "a cron expression",
-    "ZONE": "a zone",
-    "START": "an instant",
-    "OWNER": "an owner",
-    "COMMENT": "a comment",
-}
-
-
-def _checked_text(word: str, text: str, span: Span) -> str:
-    if word == "ZONE":
-        parse_at(span, lambda: nominal_zone(text))
+def take_zone(cursor: Cursor) -> str:
+    """Take a zone. Raises the error of a name that is no zone."""
+    start = cursor.index
+    text = cursor.text("a zone")
+    check_zone(text, cursor.since(start))
     return text
 
 
-def _duration(cursor: Cursor) -> Duration:
+def check_zone(text: str, span: Span) -> None:
+    """Check that a text names a zone."""
+    parse_at(span, lambda: nominal_zone(text))
+
+
+def take_duration(cursor: Cursor) -> Duration:
+    """Take a duration."""
     return cursor.duration()
 
 
-def _take_elapsed_time(cursor: Cursor) -> Duration:
+def take_elapsed_time(cursor: Cursor) -> Duration:
+    """Take a duration of a fixed length. Raises the error of one that has none, as a month."""
     start = cursor.index
     duration = cursor.duration()
     parse_at(cursor.since(start), duration.to_timedelta)
     return duration
 
 
-def _by(cursor: Cursor) -> BatchedSaid:
+def take_by(cursor: Cursor) -> BatchedSaid:
+    """Take the rule that puts rows into windows, with or without its first word BY."""
     if cursor.accept("BY"):  # the cursor is before BY in a header, after it in Python
         pass
     if cursor.accept("ARRIVAL"):
@@ -213,15 +157,18 @@ def _take_changed(cursor: Cursor) -> ChangedSaid | None:
     return ChangedSaid(column, cursor.since(start))
 
 
-def _for_each(cursor: Cursor) -> EachSaid:
+def take_for_each(cursor: Cursor) -> EachSaid:
+    """Take the table of FOR EACH."""
     return EachSaid(*cursor.table())
 
 
-def _was(cursor: Cursor) -> WasSaid:
+def take_was(cursor: Cursor) -> WasSaid:
+    """Take the former name of a table."""
     return WasSaid(*cursor.table())
 
 
-def _await(cursor: Cursor) -> AwaitSaid:
+def take_await(cursor: Cursor) -> AwaitSaid:
+    """Take the sign that AWAIT waits for, and the longest wait."""
     start = cursor.index
     if cursor.accept("NEXT"):
         sign, text = Sign.NEXT, ""
@@ -233,7 +180,8 @@ def _await(cursor: Cursor) -> AwaitSaid:
     return AwaitSaid(sign, text, cursor.duration() if cursor.accept("FOR") else None, span)
 
 
-def _watermark(cursor: Cursor) -> WatermarkSaid:
+def take_watermark(cursor: Cursor) -> WatermarkSaid:
+    """Take a column of time, the lateness and the columns of PER."""
     column = cursor.name("the column that holds the rows' own time", fix="as in WATERMARK at 10 MINUTES").text
     start = cursor.index
     lateness = cursor.duration()
@@ -241,20 +189,23 @@ def _watermark(cursor: Cursor) -> WatermarkSaid:
     return WatermarkSaid(column, elapsed, cursor.names("columns") if cursor.accept("PER") else ())
 
 
-def _deadline(cursor: Cursor) -> DeadlineSaid:
+def take_deadline(cursor: Cursor) -> DeadlineSaid:
+    """Take a duration, and BY WATERMARK."""
     after = cursor.duration()
-    is_by_watermark = cursor.at("BY") and clause_at(cursor) is None  # BY DATA TIME is a clause of its own
+    is_by_watermark = cursor.at("BY") and cursor.clause_at() is None  # BY DATA TIME is a clause of its own
     if is_by_watermark:
         cursor.take()
         cursor.need("WATERMARK")
     return DeadlineSaid(after, is_by_watermark)
 
 
-def _pool(cursor: Cursor) -> str:
+def take_pool(cursor: Cursor) -> str:
+    """Take the name of a pool."""
     return cursor.plain_name("a pool").text
 
 
-def _on_restate(cursor: Cursor) -> OnRestate:
+def take_on_restate(cursor: Cursor) -> OnRestate:
+    """Take the reaction to a restated input."""
     if cursor.at("RESEND"):
         raise not_yet("ON RESTATE RESEND", cursor.here(), fix="no destination of this release needs it")
     choice = next((choice for choice in OnRestate if cursor.accept(choice.name)), None)
@@ -265,74 +216,26 @@ def _on_restate(cursor: Cursor) -> OnRestate:
     return choice
 
 
-def _flag(cursor: Cursor) -> bool:  # noqa: ARG001  every reader takes the cursor
+def take_flag(cursor: Cursor) -> bool:  # noqa: ARG001  every reader takes the cursor
+    """Return True: a flag has no value."""
     return True
 
 
-def _tags(cursor: Cursor) -> tuple[str, ...]:
+def take_tags(cursor: Cursor) -> tuple[str, ...]:
+    """Take tags in brackets."""
     return cursor.names("tags")
 
 
-def _type(cursor: Cursor) -> str:
+def take_connection_type(cursor: Cursor) -> str:
+    """Take the type of a connection."""
     return cursor.plain_name("a connection type").text.lower()
 
 
-def _when(cursor: Cursor) -> Expression:
-    return take_expression(cursor, "a condition", begins_clause, fix="as in WHEN WINDOW_START() < '2024-01-01'")
+def take_when(cursor: Cursor) -> Expression:
+    """Take the condition of a query."""
+    return take_expression(cursor, "a condition", fix="as in WHEN WINDOW_START() < '2024-01-01'")
 
 
-def _close_when(cursor: Cursor) -> Expression:
-    return take_expression(
-        cursor, "a condition", begins_clause, fix="as in CLOSE WHEN watermark(at, device) >= WINDOW_END()"
-    )
-
-
-_READERS: dict[str, Callable[[Cursor], Any]] = {
-    "EVERY": _every,
-    "WHEN": _when,
-    "SCHEDULE": _text_of("SCHEDULE"),
-    "DELAY": _duration,
-    "ZONE": _text_of("ZONE"),
-    "START": _text_of("START"),
-    "BY": _by,
-    "MODE": take_mode,
-    "EXPECT": lambda cursor: take_rules(cursor, begins_clause),
-    "MEASURE": lambda cursor: take_measures(cursor, begins_clause),
-    "RETAIN": _duration,
-    "KEEP VERSIONS": _duration,
-    "PARTIAL AFTER": _duration,
-    "CLOSE WHEN": _close_when,
-    "MAX LATENESS": _duration,
-    "DEADLINE": _deadline,
-    "RUNTIME": _take_elapsed_time,
-    "SEQUENTIAL": _flag,
-    "SHARED": _flag,
-    "POOL": _pool,
-    "AWAIT": _await,
-    "FOR EACH": _for_each,
-    "WAS": _was,
-    "WATERMARK": _watermark,
-    "ON RESTATE": _on_restate,
-    "ON SCHEMA CHANGE": take_on_schema_change,
-    "COMPATIBLE": take_compatible,
-    "OWNER": _text_of("OWNER"),
-    "TAGS": _tags,
-    "COMMENT": _text_of("COMMENT"),
-    "COLUMNS": take_columns,
-    "FROM": take_unit,
-    "TO": take_unit,
-    "OPTIONS": take_options,
-    "TYPE": _type,
-}
-
-
-def skip_clause(cursor: Cursor) -> None:
-    """Skip the remainder of a clause, up to the next clause's word outside of brackets."""
-    while not cursor.is_done and not begins_clause(cursor, 0):
-        if cursor.peek().kind == "symbol" and cursor.peek().text in "([{":
-            try:
-                skip_brackets(cursor)
-            except WaterclockError:
-                cursor.index = len(cursor.words)
-        else:
-            cursor.take()
+def take_close_when(cursor: Cursor) -> Expression:
+    """Take the condition that closes a window."""
+    return take_expression(cursor, "a condition", fix="as in CLOSE WHEN watermark(at, device) >= WINDOW_END()")

@@ -1,121 +1,309 @@
-"""Lists all clauses: the words they begin with, the statements that accept them, and the clauses of later releases."""
+"""Lists all clauses, in the order in which errors list them: one entry each, with all that is known of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
-from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.clause_definition import ALL_STATEMENTS, ClauseDefinition, ClauseForm, PythonArgument
+from waterclock.dpl.syntax.clause_readers import (
+    check_zone,
+    take_await,
+    take_by,
+    take_close_when,
+    take_connection_type,
+    take_deadline,
+    take_duration,
+    take_elapsed_time,
+    take_every,
+    take_flag,
+    take_for_each,
+    take_on_restate,
+    take_options,
+    take_pool,
+    take_tags,
+    take_text,
+    take_unit,
+    take_was,
+    take_watermark,
+    take_when,
+    take_zone,
+)
+from waterclock.dpl.syntax.column_clause import take_columns
+from waterclock.dpl.syntax.cursor import FirstWords
+from waterclock.dpl.syntax.expect_clause import take_rules
+from waterclock.dpl.syntax.measure_clause import take_measures
+from waterclock.dpl.syntax.mode_clause import take_mode
+from waterclock.dpl.syntax.schema_clauses import take_compatible, take_on_schema_change
 from waterclock.dpl.syntax.statements import StatementKind
+from waterclock.flow.choices import TableType
 
 C, T, P = StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.PUBLISH
-V, X = StatementKind.VIEW, StatementKind.CONNECTION
+V, X, F = StatementKind.VIEW, StatementKind.CONNECTION, StatementKind.FUNCTION
+_COLLECT, _TRANSFORM, _PUBLISH = frozenset({C}), frozenset({T}), frozenset({P})
 _TABLES = frozenset({C, T, P})
 _MADE = frozenset({C, T})
 _ALL = frozenset({C, T, P, V, X})
 
-
-@dataclass(frozen=True, slots=True)
-class ClauseWord:
-    """A clause: its word, the words it begins with, the statements that accept it.
-
-    If it `is_later`, or the statement is one of `later`, it is refused by its name.
-    """
-
-    word: str
-    starts: tuple[tuple[str, ...], ...]
-    kinds: frozenset[StatementKind]
-    is_later: bool = False
-    adds_up: bool = False
-    later: frozenset[StatementKind] = frozenset()
-
-    def is_for_later(self, kind: StatementKind) -> bool:
-        """Return whether only a later release accepts the clause in such a statement."""
-        return self.is_later or kind in self.later
-
-
-def _clause(
-    word: str,
-    kinds: frozenset[StatementKind],
-    *starts: str,
-    is_later: bool = False,
-    adds_up: bool = False,
-    later: frozenset[StatementKind] = frozenset(),
-) -> ClauseWord:
-    begins = tuple(tuple(start.split()) for start in starts or (word,))
-    return ClauseWord(word, begins, kinds, is_later=is_later, adds_up=adds_up, later=later)
-
-
-CLAUSES: tuple[ClauseWord, ...] = (
-    _clause("EVERY", _TABLES),
-    _clause("SCHEDULE", _TABLES),
-    _clause("DELAY", _TABLES),
-    _clause("ZONE", _TABLES),
-    _clause("START", _TABLES),
-    _clause("BY", frozenset({C}), "BY DATA", "BY ARRIVAL", "BY CHANGES"),
-    _clause("MODE", _TABLES, "APPEND", "REPLACE", "MERGE", "TEMPORAL"),
-    _clause("EXPECT", _TABLES, adds_up=True),
-    _clause("RETAIN", _MADE),
-    _clause("KEEP VERSIONS", _MADE),
-    _clause("SEQUENTIAL", _TABLES),
-    _clause("POOL", _TABLES),
-    _clause("ON RESTATE", _TABLES),
-    _clause("OWNER", _ALL),
-    _clause("TAGS", _ALL),
-    _clause("COMMENT", _ALL),
-    _clause("WHEN", frozenset({T})),
-    _clause("AWAIT", frozenset({C})),
-    _clause("WATERMARK", _MADE),
-    _clause("PARTIAL AFTER", frozenset({T})),
-    _clause("CLOSE WHEN", frozenset({T})),
-    _clause("MAX LATENESS", frozenset({T})),
-    _clause("ON SCHEMA CHANGE", frozenset({C})),
-    _clause("DEADLINE", _TABLES),
-    _clause("RUNTIME", _TABLES),
-    _clause("CONTINUOUS", _MADE, is_later=True),
-    _clause("MEASURE", _TABLES, adds_up=True),
-    _clause("COMPATIBLE", _MADE),
-    _clause("PARTITION BY", _MADE, is_later=True),
-    _clause("CLUSTER BY", _MADE, is_later=True),
-    _clause("SORT BY", _MADE, is_later=True),
-    _clause("BUCKET BY", _MADE, is_later=True),
-    _clause("SHUFFLE", frozenset({T}), is_later=True),
-    _clause("WAS", _MADE),
-    _clause("FOR EACH", frozenset({C})),
-    _clause("SHARED", frozenset({V})),
+DEFINITIONS: tuple[ClauseDefinition, ...] = (
+    ClauseDefinition(
+        word="TYPE", shown_example='"sqlite"', statements=frozenset({X}), read=take_connection_type, is_positional=True
+    ),
+    ClauseDefinition(
+        word="RETURN",
+        statements=frozenset({F}),
+        is_positional=True,
+        arguments=(
+            PythonArgument(name="parameters", example='"cents BIGINT"', clause="(...)"),
+            PythonArgument(name="returns", example='"DECIMAL(16,2)"', clause="RETURNS"),
+            PythonArgument(name="return_", example='"cents / 100"', clause="RETURN"),
+        ),
+    ),
+    ClauseDefinition(
+        word="TYPE OF TABLE",
+        statements=_MADE,
+        is_positional=True,
+        form=ClauseForm.FLAG,
+        arguments=(
+            PythonArgument(name="regular", example="True", flag=TableType.REGULAR),
+            PythonArgument(name="partitioned", example="True", flag=TableType.PARTITIONED),
+        ),
+    ),
+    ClauseDefinition(
+        word="COLUMNS",
+        shown_example='"id KEY, *"',
+        shown_clause="(...)",
+        statements=frozenset({V, C, T, P}),
+        read=take_columns,
+        is_positional=True,
+        example="id KEY, *",
+    ),
+    ClauseDefinition(
+        word="FROM", shown_example='"ops.planes"', statements=_COLLECT, read=take_unit, is_positional=True
+    ),
+    ClauseDefinition(
+        word="TO", shown_example='"ops.planes_seen"', statements=_PUBLISH, read=take_unit, is_positional=True
+    ),
+    ClauseDefinition(
+        word="OPTIONS",
+        shown_example='{"format": "csv"}',
+        statements=frozenset({X, C, T, P}),
+        read=take_options,
+        is_positional=True,
+    ),
+    ClauseDefinition(
+        word="SHARED", shown_example="True", statements=frozenset({V}), read=take_flag, form=ClauseForm.FLAG
+    ),
+    ClauseDefinition(
+        word="FOR EACH", shown_example='"shop.orders"', statements=_COLLECT, read=take_for_each, example="shop.orders"
+    ),
+    ClauseDefinition(
+        word="EVERY",
+        shown_example='"15 minutes"',
+        statements=_TABLES,
+        read=take_every,
+        elsewhere={V: "a view has no batches: say TRANSFORM, or EVERY where it is read"},
+        example="15 minutes",
+    ),
+    ClauseDefinition(
+        word="SCHEDULE",
+        shown_example='"10 * * * *"',
+        statements=_TABLES,
+        read=take_text("a cron expression"),
+        form=ClauseForm.TEXT,
+    ),
+    ClauseDefinition(
+        word="DELAY", shown_example='"2 hours"', statements=_TABLES, read=take_duration, example="10 minutes"
+    ),
+    ClauseDefinition(
+        word="ZONE",
+        shown_example='"Europe/Berlin"',
+        statements=_TABLES,
+        read=take_zone,
+        form=ClauseForm.TEXT,
+        checks_text=check_zone,
+    ),
+    ClauseDefinition(
+        word="START",
+        shown_example='"2018-01-01"',
+        statements=_TABLES,
+        read=take_text("an instant"),
+        form=ClauseForm.TEXT,
+        example="2018-01-01",
+    ),
+    ClauseDefinition(
+        word="BY",
+        shown_example='"data time updated_at lookback 3 days"',
+        statements=_COLLECT,
+        read=take_by,
+        starts=("BY DATA", "BY ARRIVAL", "BY CHANGES"),
+        elsewhere={T: "only a COLLECT puts rows into windows; a TRANSFORM says EVERY"},
+        example="data time updated_at",
+    ),
+    ClauseDefinition(
+        word="AWAIT",
+        shown_example="\"'%Y/%m/%d/_SUCCESS' for 3 hours\"",
+        statements=_COLLECT,
+        read=take_await,
+        example="'%Y/%m/%d/_SUCCESS' for 3 hours",
+    ),
+    ClauseDefinition(
+        word="MODE",
+        shown_example='"merge on (id) order by at"',
+        shown_clause="APPEND, REPLACE, MERGE",
+        statements=_TABLES,
+        read=take_mode,
+        starts=("APPEND", "REPLACE", "MERGE", "TEMPORAL"),
+        example="merge",
+    ),
+    ClauseDefinition(
+        word="EXPECT",
+        shown_example='["n > 0", "count(*) > 9 AS some ELSE WARN"]',
+        statements=_TABLES,
+        read=take_rules,
+        form=ClauseForm.LIST,
+        is_repeatable=True,
+        example="amount > 0",
+    ),
+    ClauseDefinition(
+        word="MEASURE",
+        shown_example='["PROFILE", "sum(n) AS total"]',
+        statements=_TABLES,
+        read=take_measures,
+        form=ClauseForm.LIST,
+        is_repeatable=True,
+    ),
+    ClauseDefinition(
+        word="SEQUENTIAL",
+        shown_example="True",
+        statements=_TABLES,
+        read=take_flag,
+        form=ClauseForm.FLAG,
+        table_field="is_sequential",
+    ),
+    ClauseDefinition(word="POOL", shown_example='"heavy"', statements=_TABLES, read=take_pool),
+    ClauseDefinition(word="ON RESTATE", shown_example='"report"', statements=_TABLES, read=take_on_restate),
+    ClauseDefinition(word="DEADLINE", shown_example='"2 hours"', statements=_TABLES, read=take_deadline),
+    ClauseDefinition(
+        word="RUNTIME", shown_example='"20 minutes"', statements=_TABLES, read=take_elapsed_time, table_field="runtime"
+    ),
+    ClauseDefinition(word="ON SCHEMA CHANGE", shown_example='"add"', statements=_COLLECT, read=take_on_schema_change),
+    ClauseDefinition(
+        word="PARTIAL AFTER",
+        shown_example='"2 hours"',
+        statements=_TRANSFORM,
+        read=take_duration,
+        table_field="partial_after",
+    ),
+    ClauseDefinition(
+        word="CLOSE WHEN",
+        shown_example='"watermark(at, device) >= WINDOW_END()"',
+        statements=_TRANSFORM,
+        read=take_close_when,
+    ),
+    ClauseDefinition(word="MAX LATENESS", shown_example='"1 day"', statements=_TRANSFORM, read=take_duration),
+    ClauseDefinition(
+        word="COMPATIBLE",
+        shown_example='"backward transitive"',
+        statements=_MADE,
+        read=take_compatible,
+        table_field="compatible",
+    ),
+    ClauseDefinition(
+        word="WATERMARK",
+        shown_example='"at 10 minutes per (device)"',
+        statements=_MADE,
+        read=take_watermark,
+        example="at 10 minutes",
+    ),
+    ClauseDefinition(
+        word="RETAIN",
+        shown_example='"90 days"',
+        statements=_MADE,
+        read=take_duration,
+        elsewhere={P: "say RETAIN where the table is made"},
+        example="90 days",
+    ),
+    ClauseDefinition(
+        word="KEEP VERSIONS", shown_example='"30 days"', statements=_MADE, read=take_duration, example="30 days"
+    ),
+    ClauseDefinition(
+        word="WAS",
+        shown_example='"shop.daily"',
+        statements=_MADE,
+        read=take_was,
+        elsewhere={
+            V: "a view keeps nothing: give it its new name, and leave WAS out",
+            P: "a publish goes by what it writes: rename its table, and nothing is sent again",
+            X: "give it its new name here, and wherever it is named",
+        },
+    ),
+    ClauseDefinition(
+        word="OWNER",
+        shown_example='"ops@example.com"',
+        statements=_ALL,
+        read=take_text("an owner"),
+        form=ClauseForm.TEXT,
+    ),
+    ClauseDefinition(
+        word="TAGS",
+        shown_example='["web", "raw"]',
+        statements=_ALL,
+        read=take_tags,
+        form=ClauseForm.LIST,
+        example="(a, b)",
+    ),
+    ClauseDefinition(
+        word="COMMENT",
+        shown_example='"What arrives"',
+        statements=_ALL,
+        read=take_text("a comment"),
+        form=ClauseForm.TEXT,
+    ),
+    ClauseDefinition(
+        word="WHEN",
+        shown_example='[("WINDOW_START() < \'2024-01-01\'", "SELECT 1 AS one")]',
+        statements=_TRANSFORM,
+        read=take_when,
+    ),
+    ClauseDefinition(
+        word="AS",
+        shown_example='"SELECT 1 AS one"',
+        shown_clause="AS, ELSE AS",
+        statements=frozenset({V, T}),
+        is_positional=True,
+        example="SELECT ...",
+    ),
+    ClauseDefinition(word="CONTINUOUS", statements=_MADE, later=ALL_STATEMENTS),
+    ClauseDefinition(word="PARTITION BY", statements=_MADE, later=ALL_STATEMENTS),
+    ClauseDefinition(word="CLUSTER BY", statements=_MADE, later=ALL_STATEMENTS),
+    ClauseDefinition(word="SORT BY", statements=_MADE, later=ALL_STATEMENTS),
+    ClauseDefinition(word="BUCKET BY", statements=_MADE, later=ALL_STATEMENTS),
+    ClauseDefinition(word="SHUFFLE", statements=_TRANSFORM, later=ALL_STATEMENTS),
 )
-BY_WORD = {clause.word: clause for clause in CLAUSES}
-TEXT_CLAUSES = frozenset({"SCHEDULE", "ZONE", "START", "OWNER", "COMMENT"})
-FLAG_CLAUSES = frozenset({"SEQUENTIAL", "SHARED"})
-_HABITS = frozenset({"CONSTRAINT", "TARGET_LAG", "LOCATION", "TBLPROPERTIES", "USING"})
-_FIRST_WORDS: dict[str, list[tuple[tuple[str, ...], ClauseWord]]] = {}
-for _known in CLAUSES:
-    for _start in _known.starts:
-        _FIRST_WORDS.setdefault(_start[0], []).append((_start, _known))
+CLAUSES = tuple(each for each in DEFINITIONS if not each.is_positional)
+BY_WORD = {each.word: each for each in DEFINITIONS}
+BY_ARGUMENT = {argument: each for each in DEFINITIONS for argument in each.argument_names}
+ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
+    kind: tuple(
+        argument for each in DEFINITIONS if kind in each.statements - each.later for argument in each.argument_names
+    )
+    for kind in StatementKind
+}
 
 
-def clause_at(cursor: Cursor, ahead: int = 0) -> tuple[ClauseWord, int] | None:
-    """Return the clause that begins `ahead` words after the cursor, with the number of words that name it."""
-    word = cursor.peek(ahead)
-    if word.kind != "word":
-        return None
-    for start, clause in _FIRST_WORDS.get(word.upper, ()):
-        if all(cursor.peek(ahead + at).upper == upper for at, upper in enumerate(start)):
-            return clause, len(start)
-    return None
+def _find_first_words(clauses: Iterable[ClauseDefinition]) -> FirstWords:
+    found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for clause in clauses:
+        for start in clause.first_words:
+            found.setdefault(start[0], []).append((start, clause.word))
+    return found
 
 
-def begins_clause(cursor: Cursor, ahead: int) -> bool:
-    """Return whether a clause begins `ahead` words after the cursor; known clauses of other tools count as well."""
-    if clause_at(cursor, ahead) is not None:
-        return True
-    upper = cursor.peek(ahead).upper
-    if upper == "ON":
-        return cursor.peek(ahead + 1).upper == "VIOLATION"
-    return cursor.peek(ahead).kind == "word" and upper in _HABITS
+FIRST_WORDS = _find_first_words(CLAUSES)
 
 
 def clause_words(kind: StatementKind) -> list[str]:
     """List the clauses that a statement accepts in this release, with each mode by its own name."""
-    words = [clause.word for clause in CLAUSES if kind in clause.kinds and not clause.is_later]
+    words = [clause.word for clause in CLAUSES if kind in clause.statements - clause.later]
     modes = ["APPEND", "REPLACE", "MERGE", *(["TEMPORAL"] if kind in _MADE else [])] if "MODE" in words else []
     return [word for word in words if word != "MODE"] + modes

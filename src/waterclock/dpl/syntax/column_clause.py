@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from waterclock.dpl.syntax.cursor import Cursor
@@ -20,12 +20,10 @@ from waterclock.dpl.syntax.statements import (
     Expression,
     RetireSaid,
     RuleSaid,
-    StaysSaid,
-    TellsSaid,
 )
 from waterclock.dpl.syntax.tokens import Word
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.ladders import Ladder
+from waterclock.flow.declarations import Column
 from waterclock.flow.references import Reference
 
 RULE_WORDS = frozenset(
@@ -53,36 +51,6 @@ _LATER = {
 }  # fmt: skip
 
 
-@dataclass(slots=True)
-class _Draft:
-    name: str
-    span: Span
-    type: str | None = None
-    is_key: bool = False
-    is_not_null: bool = False
-    rules: list[RuleSaid] = field(default_factory=list)
-    references: Reference | None = None
-    references_span: Span | None = None
-    comment: str | None = None
-    tags: tuple[str, ...] = ()
-    else_of_type: Ladder = ()
-    else_of_null: Ladder = ()
-    else_of_key: Ladder = ()
-    made_as: Expression | None = None
-    made_as_span: Span | None = None
-    retires: RetireSaid | None = None
-    stays: StaysSaid | None = None
-    tells: TellsSaid | None = None
-    hidden_span: Span | None = None
-
-    def build(self) -> ColumnSaid:
-        return ColumnSaid(
-            self.name, self.span, self.type, self.is_key, self.is_not_null, tuple(self.rules), self.references,
-            self.references_span, self.comment, self.tags, self.else_of_type, self.else_of_null, self.else_of_key,
-            self.made_as, self.made_as_span, self.retires, self.stays, self.tells, self.hidden_span,
-        )  # fmt: skip
-
-
 def take_columns(cursor: Cursor) -> ColumnsSaid:
     """Take a column list in brackets."""
     cursor.need("(", fix="columns stand in brackets, as in (id KEY, *)")
@@ -108,73 +76,109 @@ def take_column_entries(cursor: Cursor) -> ColumnsSaid:
 
 def _column(cursor: Cursor) -> ColumnSaid:
     word = cursor.name("a column")
-    draft = _Draft(word.text, cursor.span(word))
+    span = cursor.span(word)
+    said = ColumnSaid(span, Column(word.text, span.place))
     _refuse_clause(cursor)
     if cursor.peek().kind in {"word", "name"} and cursor.peek().upper not in RULE_WORDS:
-        draft.type = take_type(cursor, is_stored=True)
-        draft.else_of_type = take_otherwise(cursor)
+        column_type = take_type(cursor, is_stored=True)
+        declared = replace(said.declared, type=column_type, else_of_type=take_otherwise(cursor))
+        said = replace(said, declared=declared)
     while cursor.peek().kind == "word" and not cursor.is_done:
-        _rule(cursor, draft)
-    if draft.made_as is not None and draft.retires is None:
-        draft.tells = parse_row_metadata(draft.made_as)
-        if draft.tells is not None:
-            draft.made_as = None
-    return draft.build()
+        said = _with_rule(cursor, said)
+    if said.made_as is not None and said.retires is None:
+        tells = parse_row_metadata(said.made_as)
+        if tells is not None:
+            said = replace(said, tells=tells, made_as=None)
+    return said
 
 
-def _rule(cursor: Cursor, draft: _Draft) -> None:
+def _with_rule(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+    """Take one rule of a column, and return the column with it; of a rule that is said twice the last one counts."""
     _refuse_clause(cursor)
     upper = cursor.peek().upper
     if upper in _LATER:
         raise not_yet(_LATER[upper], cursor.here())
     if cursor.at("PRIMARY", "KEY"):
-        raise cursor.here().refuse("E209", "PRIMARY KEY is said as KEY", fix=f"write {draft.name} KEY")
+        raise cursor.here().refuse("E209", "PRIMARY KEY is said as KEY", fix=f"write {said.name} KEY")
     if upper in {"UNIQUE", "CHECK", "NULL"}:
         raise cursor.here().refuse("E209", f"{upper} is not said of a column here", fix=_HABITS[upper])
-    if cursor.accept("KEY"):
-        draft.is_key = True
-        draft.stays = take_stays(cursor)
-        draft.else_of_key = take_otherwise(cursor)
-    elif cursor.accept("NOT"):
-        cursor.need("NULL")
-        draft.is_not_null = True
-        draft.else_of_null = take_otherwise(cursor)
-    elif cursor.accept("EXPECT"):
-        draft.rules.append(_expect(cursor))
-    elif cursor.accept("REFERENCES"):
-        _references(cursor, draft)
-    elif cursor.at("HIDDEN"):
-        _take_hidden(cursor, draft)
-    elif cursor.accept("TAGS"):
-        draft.tags = cursor.names("tags")
-    elif cursor.accept("COMMENT"):
-        draft.comment = cursor.text("a comment")
-    elif not _take_value_or_retire(cursor, draft):
+    if upper not in _RULES:
         raise _unknown(cursor)
+    return _RULES[upper](cursor, said)
 
 
-def _take_hidden(cursor: Cursor, draft: _Draft) -> None:
+def _with_key(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+    cursor.take()
+    stays = take_stays(cursor)
+    key = replace(said.declared, is_key=True, else_of_key=take_otherwise(cursor))
+    return replace(said, stays=stays, declared=key)
+
+
+def _with_not_null(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+    cursor.take()
+    cursor.need("NULL")
+    return replace(said, declared=replace(said.declared, is_not_null=True, else_of_null=take_otherwise(cursor)))
+
+
+def _with_expect(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+    cursor.take()
+    return replace(said, rules=(*said.rules, _expect(cursor)))
+
+
+def _with_references(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+    cursor.take()
+    table, span = cursor.table()
+    columns = cursor.names("columns") if cursor.at("(") else ()
+    role = cursor.name("a role").text if cursor.accept("ROLE") else None
+    at = cursor.name("a column of time").text if cursor.accept("AT") else None
+    references = Reference(table, columns, role, at, take_otherwise(cursor))
+    return replace(said, references_span=span, declared=replace(said.declared, references=references))
+
+
+def _with_hidden(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
     span = cursor.here()
     cursor.take()
-    if draft.hidden_span is not None:
-        raise span.refuse("E319", f"HIDDEN is said twice of {draft.name}", fix="say it once")
-    draft.hidden_span = span
+    if said.hidden_span is not None:
+        raise span.refuse("E319", f"HIDDEN is said twice of {said.name}", fix="say it once")
+    return replace(said, hidden_span=span, declared=replace(said.declared, is_hidden=True))
 
 
-def _take_value_or_retire(cursor: Cursor, draft: _Draft) -> bool:
-    """Take the expression that a column is made of, or its RETIRE; return False if neither comes next."""
+def _with_tags(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+    cursor.take()
+    return replace(said, declared=replace(said.declared, tags=cursor.names("tags")))
+
+
+def _with_comment(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+    cursor.take()
+    return replace(said, declared=replace(said.declared, comment=cursor.text("a comment")))
+
+
+def _with_value(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+    span = cursor.here()
+    cursor.take()
+    if not cursor.at("("):
+        cursor.raise_unexpected("( behind AS", fix="what a column is made of stands in brackets: AS (name)")
+    return replace(said, made_as_span=span, made_as=take_bracketed(cursor))
+
+
+def _with_retire(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
     start = cursor.index
-    if cursor.at("AS"):
-        draft.made_as_span = cursor.here()
-        cursor.take()
-        if not cursor.at("("):
-            cursor.raise_unexpected("( behind AS", fix="what a column is made of stands in brackets: AS (name)")
-        draft.made_as = take_bracketed(cursor)
-        return True
-    if cursor.accept("RETIRE"):
-        draft.retires = RetireSaid(cursor.text("the day on which the column ends"), cursor.since(start))
-        return True
-    return False
+    cursor.take()
+    day = cursor.text("the day on which the column ends")
+    return replace(said, retires=RetireSaid(day, cursor.since(start)))
+
+
+_RULES: Mapping[str, Callable[[Cursor, ColumnSaid], ColumnSaid]] = {
+    "KEY": _with_key,
+    "NOT": _with_not_null,
+    "EXPECT": _with_expect,
+    "REFERENCES": _with_references,
+    "HIDDEN": _with_hidden,
+    "TAGS": _with_tags,
+    "COMMENT": _with_comment,
+    "AS": _with_value,
+    "RETIRE": _with_retire,
+}
 
 
 def _refuse_clause(cursor: Cursor) -> None:
@@ -259,14 +263,6 @@ def names_listed(words: Sequence[Word]) -> tuple[str, ...] | None:
                 return None
             names.append(following.text)
     return tuple(names)
-
-
-def _references(cursor: Cursor, draft: _Draft) -> None:
-    table, draft.references_span = cursor.table()
-    columns = cursor.names("columns") if cursor.at("(") else ()
-    role = cursor.name("a role").text if cursor.accept("ROLE") else None
-    at = cursor.name("a column of time").text if cursor.accept("AT") else None
-    draft.references = Reference(table, columns, role, at, take_otherwise(cursor))
 
 
 def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:

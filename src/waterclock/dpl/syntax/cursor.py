@@ -18,15 +18,28 @@ _PLAIN = frozenset({"word", "symbol"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_DIGITS = 18
 _CLOSING = frozenset({")", "]", ">"})
+_CLAUSES_OF_OTHER_TOOLS = frozenset({"CONSTRAINT", "TARGET_LAG", "LOCATION", "TBLPROPERTIES", "USING"})
 NOTHING = Word("end", "", "", 0, 0, -1)
+# for the first word of a clause, all words that it begins with, and the clause's own word
+FirstWords = Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
 
 
 class Cursor:
-    """Walks over words from left to right; `variables` are the project's values for `:name`."""
+    """Walks over words from left to right; `variables` are the project's values for `:name`.
+
+    `first_words` are the words that clauses begin with; empty for a text in which no clause can begin.
+    """
 
     def __init__(
-        self, source: SourceText, words: Sequence[Word], tokens: Sequence[Any], variables: Mapping[str, Value]
+        self,
+        source: SourceText,
+        words: Sequence[Word],
+        tokens: Sequence[Any],
+        variables: Mapping[str, Value],
+        *,
+        first_words: FirstWords,
     ) -> None:
+        self.first_words = first_words
         self.source = source
         self.words = words
         self.tokens = tokens
@@ -65,6 +78,25 @@ class Cursor:
             self.index += len(uppers)
             return True
         return False
+
+    def clause_at(self, ahead: int = 0) -> tuple[str, int] | None:
+        """Return the word of the clause that begins `ahead` words from here, and the number of words that name it."""
+        word = self.peek(ahead)
+        if word.kind != "word":
+            return None
+        for start, clause in self.first_words.get(word.upper, ()):
+            if all(self.peek(ahead + at).upper == upper for at, upper in enumerate(start)):
+                return clause, len(start)
+        return None
+
+    def begins_clause(self, ahead: int = 0) -> bool:
+        """Return whether a clause begins `ahead` words from here; known clauses of other tools count as well."""
+        if self.clause_at(ahead) is not None:
+            return True
+        upper = self.peek(ahead).upper
+        if upper == "ON":
+            return self.peek(ahead + 1).upper == "VIOLATION"
+        return self.peek(ahead).kind == "word" and upper in _CLAUSES_OF_OTHER_TOOLS
 
     def need(self, upper: str, *, fix: str | None = None) -> Word:
         """Take the next word, which must be this one."""

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.ladder_clause import take_otherwise
 from waterclock.dpl.syntax.statements import RuleSaid
 
 
-def take_rules(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> tuple[RuleSaid, ...]:
+def take_rules(cursor: Cursor) -> tuple[RuleSaid, ...]:
     """Take the rules after EXPECT, joined by commas."""
-    rules = [_rule(cursor, is_clause)]
+    rules = [_rule(cursor)]
     while cursor.accept(","):
-        rules.append(_rule(cursor, is_clause))
+        rules.append(_rule(cursor))
     return tuple(rules)
 
 
-def _rule(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> RuleSaid:
-    expression = take_expression(cursor, "a rule", is_clause, fix="as in EXPECT amount > 0")
+def _rule(cursor: Cursor) -> RuleSaid:
+    expression = take_expression(cursor, "a rule", fix="as in EXPECT amount > 0")
     name = cursor.name("a rule's name").text if cursor.accept("AS") else None
     is_over_table = cursor.accept("OVER", "TABLE")
     is_over_batch = False

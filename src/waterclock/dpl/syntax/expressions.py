@@ -36,15 +36,17 @@ _WANTS_MORE = frozenset(
 _WANTS_MORE_SIGNS = frozenset("= == < > <= >= <> != <=> + - * / % || | & ^ ~ ! , ( [ : :: . ->".split())
 
 
-def take_expression(cursor: Cursor, what: str, is_clause: Callable[[Cursor, int], bool], *, fix: str) -> Expression:
+def take_expression(
+    cursor: Cursor, what: str, *, fix: str, is_end: Callable[[Cursor, int], bool] = Cursor.begins_clause
+) -> Expression:
     """Take an expression: up to a comma, AS, ELSE, OVER, OF, AT MOST or the next clause, outside of brackets.
 
     The end is searched for first, because sqlglot's expression parser would also consume a following `NOT NULL` or
-    `OVER BATCH`. `is_clause` returns whether a clause starts at a distance in words; `fix` is an example of an
-    expression.
+    `OVER BATCH`. `is_end` returns whether a clause, or another part, starts at a distance in words. `fix` is an example
+    of an expression.
     Raises E220 where the text is no expression, E204 where there is none
     """
-    length = _length(cursor, is_clause)
+    length = _length(cursor, is_end)
     if length == 0:
         cursor.raise_unexpected(what, fix=fix)
     words = [cursor.peek(ahead) for ahead in range(length)]
@@ -78,7 +80,7 @@ def parse_error_span(error: ParseError, source: SourceText, tokens: Sequence[Tok
     return span
 
 
-def _length(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> int:
+def _length(cursor: Cursor, is_end: Callable[[Cursor, int], bool]) -> int:
     depth = cases = 0
     ahead = 0
     while (word := cursor.peek(ahead)).kind != "end":
@@ -96,7 +98,7 @@ def _length(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> int:
                 cases += 1
             elif word.upper == "END" and cases:
                 cases -= 1
-            elif not cases and _ends(cursor, ahead, is_clause):
+            elif not cases and _ends(cursor, ahead, is_end):
                 return ahead
         ahead += 1
     if depth > 0:
@@ -104,7 +106,7 @@ def _length(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> int:
     return ahead
 
 
-def _ends(cursor: Cursor, ahead: int, is_clause: Callable[[Cursor, int], bool]) -> bool:
+def _ends(cursor: Cursor, ahead: int, is_end: Callable[[Cursor, int], bool]) -> bool:
     upper = cursor.peek(ahead).upper
     if upper in {"AS", "ELSE"}:
         return True
@@ -116,7 +118,7 @@ def _ends(cursor: Cursor, ahead: int, is_clause: Callable[[Cursor, int], bool]) 
         return False
     if upper == "OF" and cursor.peek(ahead + 1).kind in {"word", "name"}:
         return True
-    return is_clause(cursor, ahead)
+    return is_end(cursor, ahead)
 
 
 def _wants_more(word: Word) -> bool:

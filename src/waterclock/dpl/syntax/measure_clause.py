@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from waterclock.dpl.syntax.cursor import Cursor, parse_at
@@ -12,14 +11,14 @@ from waterclock.errors import did_you_mean
 from waterclock.timelabel.period import parse_period
 
 
-def take_measures(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> tuple[MeasureSaid, ...]:
+def take_measures(cursor: Cursor) -> tuple[MeasureSaid, ...]:
     """Take the measures after MEASURE, joined by commas; a final OFFLINE applies to all of them.
 
     Raises  E102 where the period of OFFLINE is not a legal window length
     """
-    measures = [_measure(cursor, is_clause)]
+    measures = [_measure(cursor)]
     while cursor.accept(","):
-        measures.append(_measure(cursor, is_clause))
+        measures.append(_measure(cursor))
     start = cursor.index
     if not cursor.accept("OFFLINE"):
         return tuple(measures)
@@ -29,14 +28,12 @@ def take_measures(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> t
     return tuple(replace(measure, offline=period, offline_span=span) for measure in measures)
 
 
-def _measure(cursor: Cursor, is_clause: Callable[[Cursor, int], bool]) -> MeasureSaid:
+def _measure(cursor: Cursor) -> MeasureSaid:
     start = cursor.index
     if cursor.at("PROFILE") and cursor.peek(1).text != "(":
         cursor.take()
         return MeasureSaid(None, None, cursor.since(start))
-    expression = take_expression(
-        cursor, "an aggregate, or PROFILE", is_clause, fix="as in MEASURE sum(amount) AS revenue"
-    )
+    expression = take_expression(cursor, "an aggregate, or PROFILE", fix="as in MEASURE sum(amount) AS revenue")
     near = did_you_mean(expression.text.upper(), ("PROFILE",))
     cursor.need("AS", fix=near or "name it: MEASURE sum(amount) AS revenue")
     return MeasureSaid(expression, cursor.name("a measure's name").text, cursor.since(start))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from waterclock.dpl.syntax.clause_table import begins_clause
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.source_text import Span
@@ -36,7 +35,7 @@ def take_mode(cursor: Cursor) -> ModeSaid:
     if word.upper == "REPLACE":
         where = None
         if cursor.accept("WHERE"):
-            where = take_expression(cursor, "a condition", begins_clause, fix="as in REPLACE WHERE country = 'EU'")
+            where = take_expression(cursor, "a condition", fix="as in REPLACE WHERE country = 'EU'")
         return ModeSaid(Mode.REPLACE, where=where)
     if word.upper == "TEMPORAL":
         return _temporal(cursor)
@@ -60,7 +59,7 @@ def _merge(cursor: Cursor) -> ModeSaid:
     delete_when = None
     if cursor.accept("DELETE"):
         cursor.need("WHEN")
-        delete_when = take_expression(cursor, "an expression", begins_clause, fix=_DELETED)
+        delete_when = take_expression(cursor, "an expression", fix=_DELETED)
     return ModeSaid(Mode.MERGE, keys, order, delete_when)
 
 
@@ -102,7 +101,7 @@ def _part_at(cursor: Cursor, ahead: int) -> str | None:
 
 
 def _take_delete_when(cursor: Cursor) -> Expression:
-    return take_expression(cursor, "an expression", _begins_part, fix=_DELETED)
+    return take_expression(cursor, "an expression", fix=_DELETED, is_end=_begins_part)
 
 
 def _take_nulls_missing(cursor: Cursor) -> bool:
@@ -117,7 +116,7 @@ def _take_nulls_missing(cursor: Cursor) -> bool:
 
 
 def _begins_part(cursor: Cursor, ahead: int) -> bool:
-    return begins_clause(cursor, ahead) or _part_at(cursor, ahead) is not None
+    return cursor.begins_clause(ahead) or _part_at(cursor, ahead) is not None
 
 
 _PARTS: dict[str, Callable[[Cursor], Any]] = {

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.syntax.choice_clause import has_choice, take_choices
-from waterclock.dpl.syntax.clause_readers import read_clause, skip_clause
-from waterclock.dpl.syntax.clause_table import ClauseWord, clause_at, clause_words
+from waterclock.dpl.syntax.clause_definition import ClauseDefinition
+from waterclock.dpl.syntax.clause_parsing import read_clause, skip_clause
+from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS, clause_words
 from waterclock.dpl.syntax.column_clause import names_listed, skip_brackets, take_type
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
@@ -90,7 +91,8 @@ class _Reader:
         raw = self.raw
         try:
             header = raw.tokens if raw.query_at is None else raw.tokens[: raw.query_at - 1]
-            self.cursor = Cursor(raw.source, words_of(raw.source, header), raw.tokens, self.variables)
+            words = words_of(raw.source, header)
+            self.cursor = Cursor(raw.source, words, raw.tokens, self.variables, first_words=FIRST_WORDS)
             kind = self._kind()
             return self._read(kind)
         except WaterclockError as error:
@@ -176,7 +178,7 @@ class _Reader:
         cursor = self.cursor
         start = cursor.index
         if not cursor.accept(word):
-            if needed and not cursor.is_done and clause_at(cursor) is None:
+            if needed and not cursor.is_done and cursor.clause_at() is None:
                 habit = habit_of_clause(cursor)
                 self.failed.add(word)
                 self._recover(habit or self._expected_word_error(word), start)
@@ -198,14 +200,14 @@ class _Reader:
 
     def _clause(self, kind: StatementKind) -> None:
         cursor = self.cursor
-        found = clause_at(cursor)
+        found = cursor.clause_at()
         if found is None or (cursor.at("MERGE", "INTO") or cursor.at("REPLACE", "TABLE")):
             self.failed.add(UNREAD)
             if cursor.at("CREATE"):
                 raise no_semicolon(cursor.here())
             self._recover(habit_of_clause(cursor) or self._unknown(kind), cursor.index)
             return
-        clause, length = found
+        clause, length = BY_WORD[found[0]], found[1]
         start = cursor.index
         error = self._check_clause(clause, kind)
         if error is not None:
@@ -217,11 +219,11 @@ class _Reader:
             cursor.index += length
         self._read_guarded(clause.word, lambda: read_clause(clause.word, cursor), start)
 
-    def _check_clause(self, clause: ClauseWord, kind: StatementKind) -> WaterclockError | None:
+    def _check_clause(self, clause: ClauseDefinition, kind: StatementKind) -> WaterclockError | None:
         span = self.cursor.here()
-        if clause.is_for_later(kind):
+        if kind in clause.later:
             return not_yet(clause.word, span)
-        if kind not in clause.kinds:
+        if kind not in clause.statements:
             said = span.text.upper() if clause.word == "MODE" else clause.word
             if kind is StatementKind.VIEW and clause.word == "EXPECT":
                 return span.refuse(
@@ -230,9 +232,9 @@ class _Reader:
                 )  # fmt: skip
             return span.refuse(
                 "E206", f"{said} is not said of a {kind.value}", why=f"it takes {', '.join(clause_words(kind))}",
-                fix=_ELSEWHERE.get((clause.word, kind), f"leave {said} out"),
+                fix=clause.elsewhere.get(kind, f"leave {said} out"),
             )  # fmt: skip
-        if not clause.adds_up and any(said.word == clause.word for said in self.clauses):
+        if not clause.is_repeatable and any(said.word == clause.word for said in self.clauses):
             first = next(said for said in self.clauses if said.word == clause.word)
             what = "the mode" if clause.word == "MODE" else clause.word
             return span.refuse("E207", f"{what} is said twice", why=f"first at {first.span.place}", fix="say it once")
@@ -364,14 +366,6 @@ def _start_of(word: str) -> str:
     return f"{meant}A query is written behind a name: TRANSFORM schema.name AS SELECT ..."
 
 
-_ELSEWHERE = {
-    ("RETAIN", StatementKind.PUBLISH): "say RETAIN where the table is made",
-    ("BY", StatementKind.TRANSFORM): "only a COLLECT puts rows into windows; a TRANSFORM says EVERY",
-    ("WAS", StatementKind.VIEW): "a view keeps nothing: give it its new name, and leave WAS out",
-    ("WAS", StatementKind.PUBLISH): "a publish goes by what it writes: rename its table, and nothing is sent again",
-    ("WAS", StatementKind.CONNECTION): "give it its new name here, and wherever it is named",
-    ("EVERY", StatementKind.VIEW): "a view has no batches: say TRANSFORM, or EVERY where it is read",
-}
 _SIGNS_OF_NAMES = frozenset("-/*+%")
 _SUBCLAUSES = {
     "CHANGED": "CHANGED stands behind LOOKBACK: BY DATA TIME t LOOKBACK 3 DAYS CHANGED",

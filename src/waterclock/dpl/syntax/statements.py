@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.flow.choices import Batching, Mode, Sign
-from waterclock.flow.declarations import Options, PythonFunction
+from waterclock.flow.declarations import Column, Options, PythonFunction
 from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder
-from waterclock.flow.references import Reference
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import Period
 
@@ -135,27 +134,23 @@ class MeasureSaid:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSaid:
-    """One entry of a column list."""
+    """One entry of a column list: what needs no resolving is `declared`, all else is kept with its place."""
 
-    name: str
     span: Span
-    type: str | None = None
-    is_key: bool = False
-    is_not_null: bool = False
+    declared: Column
     rules: tuple[RuleSaid, ...] = ()
-    references: Reference | None = None
     references_span: Span | None = None
-    comment: str | None = None
-    tags: tuple[str, ...] = ()
-    else_of_type: Ladder = ()
-    else_of_null: Ladder = ()
-    else_of_key: Ladder = ()
     made_as: Expression | None = None
     made_as_span: Span | None = None
     retires: RetireSaid | None = None
     stays: StaysSaid | None = None
     tells: TellsSaid | None = None
     hidden_span: Span | None = None
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.declared.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.connectors.delivering import PartKeeper
-from waterclock.connectors.versioned_views import is_behind
+from waterclock.connectors.sql.versioned_views import is_behind
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Table

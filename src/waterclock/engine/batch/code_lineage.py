@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _NAME = "_waterclock_read_"
-_NO_PLAN = "what is made over Spark Connect"
+_NO_PLAN = "rows made over Spark Connect"
 _UNREADABLE = "its plan"
 
 

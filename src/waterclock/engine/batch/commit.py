@@ -95,9 +95,9 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
             return
         raise WaterclockError(
             "E751",
-            f"somebody else changed {table.name}: {first.operation} at version {first.version}",
+            f"another writer changed {table.name}: {first.operation} at version {first.version}",
             where=f"{work.lake.location(table.name)} version {first.version}",
-            why=f"by {first.by} at {first.at:%Y-%m-%d %H:%M:%S} UTC; no batch of this project knows of it",
+            why=f"by {first.by} at {first.at:%Y-%m-%d %H:%M:%S} UTC; no batch of this project wrote it",
             fix=f"undo it: RESTORE TABLE … TO VERSION AS OF {first.version - 1}",
         )
 
@@ -137,10 +137,10 @@ def taken_over_error(table: Table, claim: Claim) -> WaterclockError:
     label = label_of(claim.request.labels[0])
     return WaterclockError(
         "E750",
-        f"claim {claim.number} was taken over before its data came",
+        f"claim {claim.number} was taken over before its commit",
         where=f"{table.name}@{label}",
-        why="its lease ran out and another runner killed it; data or kill, the first commit wins",
-        fix="nothing to mend: the other runner makes the batch",
+        why="its lease expired and another runner killed it first",
+        fix="nothing to fix: the other runner makes the batch",
     )
 
 

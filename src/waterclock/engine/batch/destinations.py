@@ -47,21 +47,21 @@ def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
         last = work.ledger.reads.last_recorded(table.name) or newest
         if last.claim != newest.claim and not has_come(work, table, last):
             newest = last
-            lost = f"there is no record of claim {last.claim}, which brought {label_of(last.label)} last"
+            lost = f"it has no record of claim {last.claim}, the last delivery of {label_of(last.label)}"
     if lost is None:
         return
     if not table.is_delivered_by_label:
-        work.note_once(f"{table.name}: {lost}; all of it is delivered again")
+        work.note_once(f"{table.name}: {lost}; the whole table is delivered again")
         return
     raise WaterclockError(
         "E824",
-        f"{table.name} is not as it was delivered: {lost}",
+        f"{table.name} differs from its last delivery: {lost}",
         where=f"{table.name}@{label_of(group.batches[0].label)}",
         why=(
-            f"the ledger has {label_of(newest.label)} as delivered by claim {newest.claim}: the destination was"
-            " emptied, changed by hand or put back to an older copy, or `publish` was false then"
+            f"the ledger records that claim {newest.claim} delivered {label_of(newest.label)}: the destination "
+            "was emptied, changed by hand or restored from an older copy, or `publish` was false then"
         ),
-        fix=f"waterclock recompute {table.name} delivers all labels again; then waterclock retry {table.name}",
+        fix=f"`waterclock recompute {table.name}` delivers all labels again; then `waterclock retry {table.name}`",
     )
 
 

@@ -91,7 +91,8 @@ def _is_read(work: Workplace, table: Table, column: Column, ends: Ending) -> boo
     readers = readers_of(work.flow, table.name, column.name)
     if readers:
         work.note_once(
-            f"{table.name}.{column.name} does not end on {ends.day}: it is read by {', '.join(map(str, readers))}"
+            f"{table.name}.{column.name} does not retire on {ends.day}: it is still read by "
+            f"{', '.join(map(str, readers))}"
         )
     return bool(readers)
 
@@ -108,8 +109,8 @@ def _list_ended_columns(work: Workplace, table: Table, newest: datetime) -> list
 def _early_end_error(table: Table, column: Column, label: datetime) -> WaterclockError:
     return WaterclockError(
         "E773",
-        f"{table.name} has no {column.name} before its end: {column.ends}",
+        f"{table.name} is missing {column.name} before it retires: {column.ends}",
         where=f"{table.name}@{label_of(label)}",
-        why="until that day both shapes live, and the rows bring none",
-        fix=f"say of what it is made: {column.name} … AS (the_new_column) {column.ends}",
+        why="until that day the table keeps the column, and the rows have no value for it",
+        fix=f"declare its expression: {column.name} … AS (the_new_column) {column.ends}",
     )

@@ -38,7 +38,7 @@ _CALLED = re.compile(r"(\w+)\s*\(")
 _ASIDE = {
     "no_key": "without a key",
     "no_time": "without a time",
-    "bad_time": "at or after the open end, or before the year 1",
+    "bad_time": "at or after the open end, or before year 1",
 }
 _NOT_OBSERVED = re.compile(r"\b(?:distinct|filter|over|within)\b", re.IGNORECASE)
 
@@ -141,7 +141,7 @@ def refusal(table: Table, where: str, verdict: RuleVerdict) -> WaterclockError:
         f"{table.name} is not as expected: {verdict.refusals[0]}",
         where=where,
         why="; ".join(verdict.refusals[1:]) or f"declared at {table.place}",
-        fix="mend the source or the rule, then `waterclock retry`; nothing of this revision is visible, and an earlier "
+        fix="fix the source or the rule, then `waterclock retry`; nothing of this revision is visible, and an earlier "
         "one stays",
     )
 
@@ -162,8 +162,10 @@ def held_back(table: Table, where: str, verdict: RuleVerdict, labels: Iterable[d
         f"{table.name} is held: {verdict.holds[0]}",
         where=where,
         why="; ".join(verdict.holds[1:]) or f"declared at {table.place}",
-        fix=f"look at it with `waterclock audit {where}`, then `waterclock release {where} --because ...`, "
-        "or mend the source and `waterclock retry`",
+        fix=(
+            f"check it with `waterclock audit {where}`, then `waterclock release {where} --because ...`; or fix "
+            "the source and `waterclock retry`"
+        ),
     )
     error.labels = frozenset(labels)
     return error
@@ -227,12 +229,12 @@ def _set_aside(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
     """Report how many rows have no place on a timeline: they stay in the stage, and are part of no version."""
     for name, what in _ASIDE.items():
         if count := measures.get(f"aside:{name}") or 0:
-            yield f"set aside, {what}: {count} of {rows}"
+            yield f"left out, {what}: {count} of {rows}"
 
 
 def left_aside(counts: Mapping[str, int]) -> tuple[str, ...]:
     """Report the rows of a source that no batch takes, by the counts of its collect."""
-    return tuple(f"set aside, {what}: {count}" for what, count in counts.items())
+    return tuple(f"left out, {what}: {count}" for what, count in counts.items())
 
 
 @dataclass(frozen=True, slots=True)

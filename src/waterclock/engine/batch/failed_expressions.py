@@ -98,4 +98,4 @@ def _search(table: Table, query: Query | None, written: str) -> str:
         alias = f" AS {qualifiers.pop()}" if qualifiers else ""
         return f'find the rows: waterclock query "SELECT * FROM {inputs[0].table}{alias} WHERE TRY_{written} IS NULL"'
     names = sorted({read.table for read in table.reads})
-    return f"query {', '.join(names)} for rows of which it fails" if names else "query for rows of which it fails"
+    return f"query {', '.join(names)} for the rows for which it fails" if names else "query the rows for which it fails"

@@ -65,7 +65,7 @@ def damaged_labels(work: Workplace, table: Table, labels: Sequence[datetime]) ->
                 "E413",
                 f"{table.name}@{label_of(label)} cannot be skipped",
                 where=f"{table.name}@{label_of(label)}",
-                why="it is done, and its rows are read by others",
+                why="it is done, and other tables may have read its rows",
                 fix=f"`waterclock recompute {table.name}@{label_of(label)}` makes it again",
             )
         found[label] = piece

@@ -85,7 +85,7 @@ def told_late(table: Table, manifest: Manifest) -> tuple[str, ...]:
         return ()
     read = table.reads[0].table
     rows = "1 row" if manifest.rows == 1 else f"{manifest.rows} rows"
-    return (f"{rows} of {read} came too late for {table.late_rows.of}, or too early",)
+    return (f"{rows} of {read} arrived too late for {table.late_rows.of}, or too early",)
 
 
 def newest_late(
@@ -171,8 +171,8 @@ def _time(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
             "E717",
             f"{read} has a column {REASON}",
             where=str(table.place),
-            why=f"{table.name} says by it of each row why no window of {late_rows.of} takes it",
-            fix=f"give the column of {read} another name",
+            why=f"{table.name} adds a column of this name, the reason why no window of {late_rows.of} takes the row",
+            fix=f"rename the column of {read}",
         )
     if found == "timestamp":
         return F.col(quote_name(late_rows.column))
@@ -185,7 +185,7 @@ def _time(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
         "E717",
         what,
         where=str(table.place),
-        why=f"late rows of {late_rows.of} are told by {late_rows.column}",
+        why=f"late rows of {late_rows.of} are detected by {late_rows.column}",
         fix=did_you_mean(late_rows.column, rows.columns)
         or f"declare {late_rows.column} TIMESTAMP in the columns of {read}",
     )

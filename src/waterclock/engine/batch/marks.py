@@ -31,6 +31,6 @@ def require_time(table: Table, said: Watermark, frames: Mapping[Any, DataFrame])
         "E715",
         what if absent else f"{what}, no TIMESTAMP",
         where=str(table.place),
-        why=f"WATERMARK says how far {read.table} has come by {said.column}",
-        fix=near or f"declare {said.column} TIMESTAMP in the columns of {read.table}, and let rebuild cut it again",
+        why=f"WATERMARK measures the progress of {read.table} by {said.column}",
+        fix=near or f"declare {said.column} TIMESTAMP in the columns of {read.table}, then `waterclock rebuild --all`",
     )

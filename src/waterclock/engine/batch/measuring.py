@@ -259,7 +259,7 @@ def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapp
             f"rule {rule.name} has no answer: {rule.expression}",
             where=str(rule.place),
             why=first_line(str(raised)),
-            fix="let it be NULL where there is no answer, by try_divide: what is not TRUE breaks the rule",
+            fix="make it NULL where there is no answer, with try_divide; a value other than TRUE breaks the rule",
         ) from raised
     return list(row)
 

@@ -62,7 +62,7 @@ def look_at(
         error=None if error is None else f"{error.code} {error.what}",
     )
     if error is not None:
-        work.listener.on_message(f"{table.name}: what is measured offline failed: {error.code} {error.what}")
+        work.listener.on_message(f"{table.name}: measuring offline failed: {error.code} {error.what}")
     elif labels:
         work.listener.on_message(f"{table.name}: {len(labels)} label{'' if len(labels) == 1 else 's'} measured offline")
 

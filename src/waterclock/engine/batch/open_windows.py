@@ -46,10 +46,12 @@ def _state(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Mak
     if ours is not None:
         raise WaterclockError(
             "E268",
-            f"the query of {table.open_of} gives a column {ours}",
+            f"the query of {table.open_of} returns a column {ours}",
             where=f"{table.name}@{batch.window.label}",
-            why=f"{WINDOW_LABEL} says of which window a row is, and {IS_CLOSED} in the view whether that is closed",
-            fix="name it otherwise, or leave open_windows out",
+            why=(
+                f"{WINDOW_LABEL} is reserved for the window of a row, and {IS_CLOSED} for whether that window is closed"
+            ),
+            fix="rename the column, or leave open_windows out",
         )
     return set_label(rows.withColumn(WINDOW_LABEL, F.col(TIMELABEL)), batch.window.label)
 

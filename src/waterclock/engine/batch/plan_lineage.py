@@ -36,7 +36,7 @@ _WORDS = {
     "FlatMapCoGroupsInPandas": "applyInPandas",
     "FlatMapGroupsInArrow": "applyInArrow",
     "FlatMapGroupsInPandas": "applyInPandas",
-    "LogicalRDD": "rows that Python or an RDD brings",
+    "LogicalRDD": "rows from Python or an RDD",
     "LogicalRelation": "rows that it does not read by the name of a table",
     "MapInArrow": "mapInArrow",
     "MapInPandas": "mapInPandas",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from waterclock.batches.records import Claim, Slice
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.interface import ArrivalCollector
-from waterclock.connectors.overwrites import note_of
-from waterclock.connectors.versioned_views import BEHIND, is_behind
+from waterclock.connectors.sql.overwrites import note_of
+from waterclock.connectors.sql.versioned_views import BEHIND, is_behind
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import never_null, surely_there
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
@@ -133,14 +133,14 @@ def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Man
     if stands[-1].outcome is DeliveryOutcome.OLDER:
         newest = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
         label = newest.label_text if newest else "a newer label"
-        work.note_once(f"{table.name}@{deliveries[-1].label_text}: passed over, for {label} is delivered already")
+        work.note_once(f"{table.name}@{deliveries[-1].label_text}: skipped, {label} is delivered already")
     if stands[-1].outcome is DeliveryOutcome.KILLED:
         raise WaterclockError(
             "E750",
             f"claim {claim.number} was taken over before its delivery",
             where=f"{table.name}@{label_of(manifests[0].label)}",
-            why="its lease ran out and another runner killed it at the destination",
-            fix="nothing to mend: the other runner delivers",
+            why="its lease expired and another runner killed it at the destination",
+            fix="nothing to fix: the other runner delivers",
         )
 
 

@@ -19,7 +19,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quote_name
-from waterclock.storage.folds.fold import with_all_columns
+from waterclock.storage.folds.fold import last_row_by_key, with_all_columns
 from waterclock.storage.log.delta_log import is_recreated
 from waterclock.storage.log.open_tables import is_readable
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 # TRUE for rows that a MERGE publish deletes at the destination: they are staged together with the upserts
 DELETED = "_deleted"
-_PLACE = "_waterclock_place"
 # neither a version nor the slices of a state are kept; a file of one of these slices is missing
 _NOT_KEPT = frozenset({"E640", "E605"})
 
@@ -77,7 +76,7 @@ def _changes_since(
     except WaterclockError as error:
         if error.code not in _NOT_KEPT:
             raise
-        work.note_once(f"{table.name}: the state that was delivered last is not kept any more; all of it is delivered")
+        work.note_once(f"{table.name}: the last delivered state is no longer kept; the whole table is delivered")
         return None
 
 
@@ -129,11 +128,9 @@ def last_by_key(work: Workplace, table: Table, rows: DataFrame) -> DataFrame:
 
 def newest_by_key(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Return the newest label's row of each key."""
-    from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
-    by_key = Window.partitionBy(*(quote_name(key) for key in keys)).orderBy(F.col(TIMELABEL).desc())
-    return rows.withColumn(_PLACE, F.row_number().over(by_key)).where(f"{_PLACE} = 1").drop(_PLACE)
+    return last_row_by_key(rows, keys, F.col(TIMELABEL))
 
 
 def _find_changed_slices(work: Workplace, table: Table, pinned: PinnedRead, read: Input) -> _Touching | None:

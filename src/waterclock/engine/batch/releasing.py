@@ -42,7 +42,7 @@ def group_to_release(work: Workplace, table: Table, label: datetime, now: dateti
     plan = Planner(work.flow).plan(free, now, request)
     found = next((batch for batch in plan.batches if batch.table == table.name and batch.label == label), None)
     if found is None or found.status is not Status.READY:
-        raise _release_error(table, label, "it is not due any more" if found is None else found.reason)
+        raise _release_error(table, label, "it is no longer due" if found is None else found.reason)
     return Group(table.name, (replace(found, verb=RELEASE, reason=why),))
 
 
@@ -71,14 +71,14 @@ def find_held(work: Workplace, table: Table, group: Group, pins: Mapping[datetim
     audit, claim = work.ledger.past.audit(table.name, label), work.ledger.reads.held_claim(table.name, label)
     is_asked = is_release(audit.cell.requested)
     if batch.reason == TO_BE_RELEASED and not is_asked:
-        raise _release_error(table, label, "nobody asks for that any more")
+        raise _release_error(table, label, "the request was withdrawn")
     path = "" if claim is None else work.lake.slice_path(label, claim)
     record = read_claim_record(folder, path) if path else None
     if record is None or not is_sealed(folder, path):
-        raise _release_error(table, label, "what was sealed is gone")
+        raise _release_error(table, label, "its sealed rows are gone")
     request, results = work.former.request(record[0], table.name, table.fingerprint), record[1]
     if reads and _read(request.inputs.get(label, ())) != _read([it.input for it in reads]):
-        raise _release_error(table, label, "what it had read has changed since")
+        raise _release_error(table, label, "its inputs have changed since")
     said = _read_request(audit) if is_asked else {}
     manifest = read_manifest(folder, path)
     manifest = replace(manifest, table=table.name, code=work.former.code(manifest.code, table.fingerprint))
@@ -128,7 +128,7 @@ def collect_past_again(work: Workplace, table: Table, held: HeldBatch) -> None:
     done = {piece.label for piece in work.ledger.reads.slices(table.name, min(past), label)}
     wanted = [other for other in past if other in done and (is_looked_before or other < reach)]
     if wanted:
-        why = f"{label_of(label)} was held when it found rows of this window"
+        why = f"{label_of(label)} contained rows of this window, and was held"
         verb = LOOK_AGAIN if table.is_fold else RECOLLECT
         work.ledger.decisions.request_restate(table.name, wanted, verb, who=work.settings.who, why=why)
 
@@ -145,5 +145,5 @@ def _read(inputs: Sequence[Input]) -> list[tuple[object, ...]]:
 
 def _release_error(table: Table, label: datetime, why: str) -> WaterclockError:
     where = f"{table.name}@{label_of(label)}"
-    fix = f"make it again: waterclock retry {table.name} {label_of(label)}"
+    fix = f"`waterclock retry {table.name} {label_of(label)}` makes it again"
     return WaterclockError("E756", f"{where} cannot be released", where=where, why=why, fix=fix)

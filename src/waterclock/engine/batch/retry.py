@@ -56,11 +56,11 @@ def _split_group(group: Group, error: WaterclockError, *, in_order: bool) -> tup
         held = [batch for batch in batches if batch.label in error.labels]
         others = tuple(batch for batch in batches if batch.label not in error.labels)
         if held:  # not past windows alone
-            how = "without them, these one by one" if others else "one by one"
+            how = "one by one, after the others" if others else "one by one"
             parts = [*([others] if others else []), *((batch,) for batch in held)]
-            return parts, f"{len(held)} of {count} labels are held back; taken {how}"
+            return parts, f"{len(held)} of {count} labels are held; tried {how}"
     how = "one by one" if count == 2 else "in two parts"
-    said = f"{count} labels failed together ({_in_one_line(error)}); taken {how}"
+    said = f"{count} labels failed together ({_in_one_line(error)}); tried again {how}"
     return [batches[: count // 2], batches[count // 2 :]], said
 
 

@@ -58,10 +58,10 @@ def _no_condition(table: Table, said: str) -> WaterclockError | None:
         return None
     return WaterclockError(
         "E757",
-        f"rule {rule.name} of {table.name} is no condition: {rule.expression} is {found[2]}",
+        f"rule {rule.name} of {table.name} is not a condition: {rule.expression} is {found[2]}",
         where=str(rule.place),
-        why="a rule holds where it is TRUE, so it must be BOOLEAN",
-        fix=f"compare it with something: EXPECT {rule.expression} IS NOT NULL",
+        why="a rule must be BOOLEAN",
+        fix=f"compare it, as in EXPECT {rule.expression} IS NOT NULL",
     )
 
 
@@ -72,10 +72,10 @@ def _bare(expression: str) -> str:
 def _no_function(table: Table, rule: Rule, routine: str) -> WaterclockError:
     return WaterclockError(
         "E757",
-        f"rule {rule.name} of {table.name} calls {routine}, which is no function",
+        f"rule {rule.name} of {table.name} calls {routine}, which is not a function",
         where=str(rule.place),
-        why="it is none of Spark SQL's, and none of those that a rule has beside them: " + ", ".join(_OF_RULES),
-        fix=did_you_mean(routine, _OF_RULES) or "write a function of Spark SQL",
+        why="neither Spark SQL nor Waterclock has it; rules may also call " + ", ".join(_OF_RULES),
+        fix=did_you_mean(routine, _OF_RULES) or "use a function of Spark SQL",
     )
 
 
@@ -98,4 +98,4 @@ def first_line(text: str) -> str:
 
 def _fix(rule: Rule) -> str:
     calm = "try_divide" if "/" in rule.expression or "%" in rule.expression else "try_cast"
-    return f"let it be NULL where there is no answer, by {calm} or a CASE: what is not TRUE breaks the rule"
+    return f"make it NULL where there is no answer, with {calm} or a CASE; a value other than TRUE breaks the rule"

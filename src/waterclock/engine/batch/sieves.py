@@ -128,7 +128,7 @@ def measures_of(sifted: Sifted) -> dict[str, object]:
 
 def _beyond(check: Check, action: Action) -> str:
     if action is Action.QUARANTINE:
-        return ", set aside"
+        return ", quarantined"
     before = [rung for rung in check.ladder if rung.action is not action and rung.most is not None]
     return f", beyond {before[-1]}" if before else ""
 

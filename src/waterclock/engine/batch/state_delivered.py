@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
-from waterclock.connectors.versioned_views import is_behind
+from waterclock.connectors.sql.versioned_views import is_behind
 from waterclock.engine.batch.publish_changes import last_by_key, newest_by_key, published_columns
 from waterclock.engine.batch.returning_rows import ROW_LABEL
 from waterclock.engine.reads.pin import PinnedRead, frame_of
@@ -76,8 +76,8 @@ def _is_dropped(work: Workplace, table: Table, piece: Slice) -> bool:
 def _unknown(table: Table, piece: Slice, new: Manifest) -> WaterclockError:
     return WaterclockError(
         "E387",
-        f"what {table.name} holds of {label_of(piece.label)} is not known",
+        f"the rows of {label_of(piece.label)} in {table.name} are not known",
         where=f"{table.name}@{label_of(new.label)}",
-        why="a rule OVER TABLE asks for all labels that were delivered, and what was staged of this one is gone",
-        fix=f"waterclock recompute {table.name} delivers all labels again; then waterclock retry {table.name}",
+        why="a rule OVER TABLE needs all delivered labels, and the staged rows of this one are gone",
+        fix=f"`waterclock recompute {table.name}` delivers all labels again; then `waterclock retry {table.name}`",
     )

@@ -71,7 +71,7 @@ def _require_keys(table: Table, function: PythonFunction, keys: Sequence[str], s
                 "E716",
                 f"the {side} of {table.name} {'have' if side == ROWS else 'has'} no column {key}",
                 where=str(function.place),
-                why="key names columns of both, the rows and the state",
+                why="`key` lists columns that both the rows and the state have",
                 fix=did_you_mean(key, frame.columns) or f"known: {', '.join(frame.columns[:5])}",
             )
 
@@ -87,20 +87,21 @@ def _by_key(  # self-contained: Spark's workers may not have waterclock installe
         values = tuple(part.as_py() for part in key)
         made = call(values if len(values) > 1 else values[0], state.to_pylist(), rows.to_pylist(), window)
         if not isinstance(made, tuple) or len(made) != 2:
-            raise ValueError(f"wc.stateful: {name} got {type(made).__name__} | two lists of rows are meant |")
+            raise ValueError(f"wc.stateful: {name} returned {type(made).__name__} | it must return two lists of rows |")
         given = list(made[0 if is_state else 1])
         for row in given:
             if not isinstance(row, dict):
-                raise ValueError(f"wc.stateful: {name} got a row that is {type(row).__name__} | a row is a dict |")  # noqa: TRY004
+                raise ValueError(f"wc.stateful: {name} returned a row of type {type(row).__name__} | a row is a dict |")  # noqa: TRY004
             unknown = [str(column) for column in row if column not in columns]
             if unknown:
                 raise ValueError(
-                    f"wc.stateful: {name} got rows with {', '.join(unknown)} | its columns are {', '.join(columns)} |"
+                    f"wc.stateful: {name} returned rows with {', '.join(unknown)} | its columns are "
+                    f"{', '.join(columns)} |"
                 )
         try:
             return pa.Table.from_pylist(given, schema=schema)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             said = str(error).replace("|", " ").replace("\n", " ")
-            raise ValueError(f"wc.stateful: {name} got a value of another type | {said} |") from error
+            raise ValueError(f"wc.stateful: {name} returned a value of another type | {said} |") from error
 
     return by_key

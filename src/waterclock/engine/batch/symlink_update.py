@@ -20,5 +20,5 @@ def keep_manifest(work: Workplace, table: Table) -> None:
     except Exception as raised:  # noqa: BLE001 - the rows are committed; the manifest is updated later
         said = to_error(raised, where=table.name).what
         work.listener.on_message(
-            f"{table.name}: its symlink manifest is behind till the next commit or `maintain`: {said}"
+            f"{table.name}: its symlink manifest is out of date until the next commit or `waterclock maintain`: {said}"
         )

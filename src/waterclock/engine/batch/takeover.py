@@ -55,7 +55,7 @@ def _unsettled_claim_error(table: Table, claim: Claim, raised: Exception) -> Wat
     said = to_error(raised, where=where)
     return WaterclockError(
         said.code,
-        f"claim {claim.number} of {table.name} cannot be settled yet: {said.what}",
+        f"claim {claim.number} of {table.name} cannot be resolved yet: {said.what}",
         where=where,
         why=": ".join(part for part in (said.where if said.where != where else None, said.why) if part) or None,
         fix=said.fix,
@@ -68,11 +68,11 @@ def _take_over(work: Workplace, table: Table, claim: Claim) -> None:
     try:
         had_committed = record_if_committed(work, table, claim)
         if not had_committed:
-            ended = "the lease of {} ran out" if claim.lease_until < work.real_now() else "{} has ended"
+            ended = "the lease of {} expired" if claim.lease_until < work.real_now() else "{} has ended"
             work.ledger.claims.close_lost(claim, why=ended.format(left_by))
     except ClaimClosed:
         return  # another runner has settled it in the meantime
-    what = "had committed: recorded" if had_committed else f"was left behind by {left_by}: killed"
+    what = "had committed: recorded" if had_committed else f"was abandoned by {left_by}: killed"
     work.listener.on_message(f"claim {claim.number} of {table.name} {what}")
 
 

@@ -9,17 +9,17 @@ from waterclock.flow.declarations import Columns
 _OF_ROWS = frozenset({"E720", "E730", "E790"})
 # Spark names no value in these: they are found before a row is read, or concern a file
 _OF_NO_ROW = (
-    "Spark says AMBIGUOUS",
-    "Spark says CANNOT_READ",
-    "Spark says DATATYPE_MISMATCH",
-    "Spark says DELTA",
-    "Spark says FAILED_READ",
-    "Spark says MISSING",
-    "Spark says PARSE",
-    "Spark says UNRESOLVED",
-    "Spark says UNSUPPORTED",
+    "Spark reports AMBIGUOUS",
+    "Spark reports CANNOT_READ",
+    "Spark reports DATATYPE_MISMATCH",
+    "Spark reports DELTA",
+    "Spark reports FAILED_READ",
+    "Spark reports MISSING",
+    "Spark reports PARSE",
+    "Spark reports UNRESOLVED",
+    "Spark reports UNSUPPORTED",
 )
-_HIDDEN = "its value is not shown, as the list may be there to hide it"
+_HIDDEN = "its value is not shown, because the column list may hide it on purpose"
 
 
 def without_values(columns: Columns, error: WaterclockError) -> WaterclockError:
@@ -29,9 +29,9 @@ def without_values(columns: Columns, error: WaterclockError) -> WaterclockError:
         return error
     return WaterclockError(
         error.code,
-        "a row cannot be made into what the list sends",
+        "an expression of the column list fails for a row",
         where=error.where,
         why=f"{error.why}; {_HIDDEN}" if error.why else _HIDDEN,
-        fix=error.fix or "query the table for rows of which an expression of the list fails",
+        fix=error.fix or "query the table for the rows for which an expression of the list fails",
         transient=error.transient,
     )

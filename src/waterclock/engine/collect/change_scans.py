@@ -93,7 +93,7 @@ def _query_changes(
     collector = work.connections.collector(unit.connection)
     if isinstance(collector, Looking):
         return collector.look(spark, unit, request, table.columns, table.cadence.zone)
-    raise AssertionError(f"{unit} cannot tell what changed, which check refuses")
+    raise AssertionError(f"{unit} cannot find changes, which check refuses")
 
 
 def compute_scan_key(table: Table, source: Source) -> str:

@@ -145,10 +145,10 @@ def _complete_rows(table: Table, read: ChangesRead, own: DataFrame | None) -> Da
     if lacking:
         raise WaterclockError(
             "E862",
-            f"{table.name} takes no column {', '.join(lacking)}",
+            f"the column list of {table.name} is missing {', '.join(lacking)}",
             where=table.name,
-            why="its rows are told by it",
-            fix="put it on the list of columns",
+            why="it is the key of its rows",
+            fix="add it to the column list",
         )
     if read.whole_at is not None:
         gone = None if own is None else _build_deletes(rows, own, keys, read.whole_at)

@@ -156,7 +156,7 @@ def _arrivals(
     # an archive only grows, so only items that this table has not taken are considered
     listing = collector.arrivals(unit, work.ledger.reads.taken_items(table.name))
     for report in listing.reports:
-        work.note_once(f"{table.name}: {report.path} left alone: {report.problem}; {report.detail}")
+        work.note_once(f"{table.name}: {report.path} is skipped: {report.problem}; {report.detail}")
     present = filter_arrived(listing, now).items
     # Before the query of taken items: all items of a sealed window are recorded by then. So no two runners take one
     # late item (its rows would be duplicated before E414 could refuse it).

@@ -139,10 +139,10 @@ def _refuse_needed(table: Table, gone: Iterable[str]) -> None:
     if lost:
         raise WaterclockError(
             "E771",
-            f"{table.name} cannot do without {', '.join(lost)}, which its source has no longer",
+            f"{table.name} needs {', '.join(lost)}, which its source no longer has",
             where=f"{table.name}.{lost[0]}",
-            why=f"its rows are put together by it: {table.mode.name}",
-            fix="bring the column back at the source; then `waterclock retry`",
+            why=f"a {table.mode.name} table matches and orders its rows by it",
+            fix="restore the column at the source, then `waterclock retry`",
         )
 
 
@@ -165,9 +165,11 @@ def _tell(work: Workplace, table: Table, label: datetime, change: SchemaChange, 
             "E770",
             f"the columns of {table.name}'s source changed",
             where=f"{table.name}@{label_of(label)}",
-            why="; ".join(refused.words()) + "; ON SCHEMA CHANGE says FAIL",
-            fix="say ADD or IGNORE instead, and `waterclock retry`: what that batch sees becomes the next version, and "
-            "FAIL can be said again; or mend the source",
+            why="; ".join(refused.words()) + "; the table declares ON SCHEMA CHANGE FAIL",
+            fix=(
+                "to accept the columns, declare ADD or IGNORE, `waterclock retry`, and declare FAIL again; or fix "
+                "the source"
+            ),
         )
     work.note_once(f"{table.name}@{label_of(label)}: the columns of its source changed: {'; '.join(change.words())}")
     return refused

@@ -69,11 +69,14 @@ def require_contiguous(reached: Positions | None, came: Positions, *, where: str
         if part not in came.parts or low != end:
             raise WaterclockError(
                 "E851",
-                f"what comes next of {came.of} does not begin where the last label ended",
+                f"the next range of {came.of} does not start where the last label ended",
                 where=where,
                 why=f"part {part} was read up to {end}, and "
-                + (f"would go on at {low}" if part in came.parts else "is not there any more"),
-                fix="this is a defect of the connector: it is to go on where the last range ended, or to refuse",
+                + (f"would continue at {low}" if part in came.parts else "no longer exists"),
+                fix=(
+                    "report this as a bug of the connector: it must continue at the end of the last range, or "
+                    "raise an error"
+                ),
             )
 
 

@@ -79,10 +79,10 @@ def _refuse_lines(table: Table, aside: DataFrame) -> None:
     if line is not None:
         raise WaterclockError(
             "E806",
-            "lines that could not be read were set aside, and nothing says any more what becomes of them",
+            "unreadable lines are quarantined, and no rule accepts them any more",
             where=f"{table.name}@{line[0]}",
             why=f"one is {line[1]!r}; without EXPECT parsed() such a line fails its batch",
-            fix="say EXPECT parsed() ELSE QUARANTINE again, or mend the source and `waterclock recollect`",
+            fix="declare EXPECT parsed() ELSE QUARANTINE again, or fix the source and `waterclock recollect`",
         )
 
 
@@ -111,7 +111,7 @@ def _find_items(
                 "E823",
                 f"{gone[0]} is gone" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more are gone",
                 where=f"{table.name}@{label_of(label)}",
-                why="the label was made from it, and it lies neither where it arrived nor in the archive",
+                why="the label was made from it, and it is neither in its landing place nor in the archive",
                 fix="put it back into the archive; the label keeps its rows until then",
             )
     return {label: tuple(present[name] for name in wanted) for label, wanted in names.items()}

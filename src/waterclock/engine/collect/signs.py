@@ -15,7 +15,7 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from waterclock.engine.workplace import Workplace
 
-_WORDS = {Sign.MARKER: "the marker", Sign.NEXT: "what comes next", Sign.QUERY: "the sign that is asked for"}
+_WORDS = {Sign.MARKER: "the marker", Sign.NEXT: "the next item", Sign.QUERY: "the sign of the query"}
 
 
 def has_sign(work: Workplace, table: Table, window: Window) -> bool:
@@ -26,7 +26,7 @@ def has_sign(work: Workplace, table: Table, window: Window) -> bool:
     collector = work.connections.collector(unit.connection)
     if isinstance(collector, Awaited):
         return collector.has_sign(unit, table.source.awaits, window, table.cadence.zone)
-    raise AssertionError(f"{unit} tells of no sign, which check refuses")
+    raise AssertionError(f"{unit} has no sign, which check refuses")
 
 
 def is_given_up(table: Table, window: Window, now: datetime) -> bool:
@@ -46,8 +46,8 @@ def require_signs(work: Workplace, table: Table, windows: Iterable[Window]) -> N
     where = f"{table.name}@{missing.label}"
     raise WaterclockError(
         "E826",
-        f"{_WORDS[awaits.sign]} has not come{'' if awaits.within is None else f' within {awaits.within}'}",
+        f"{_WORDS[awaits.sign]} has not arrived{'' if awaits.within is None else f' within {awaits.within}'}",
         where=where,
-        why=f"AWAIT {awaits}: without it the window's rows may not all be there",
-        fix=f"when it is there: waterclock retry {where}; to go on without its rows: waterclock skip {where}",
+        why=f"AWAIT {awaits}: without it the rows of the window may be incomplete",
+        fix=f"when it has arrived, `waterclock retry {where}`; to continue without its rows, `waterclock skip {where}`",
     )

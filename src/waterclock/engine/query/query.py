@@ -4,34 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.rebuilding import is_moving, is_of_one_set
 from waterclock.dpl.adhoc import adhoc_query, tables_of
-from waterclock.dpl.query.pushdown import AskedOf, find_pushdown
+from waterclock.dpl.query.pushdown import find_pushdown
 from waterclock.dpl.query.splice import Spliced, splice
-from waterclock.engine.damage import require_log, telling_damage
+from waterclock.engine.damage import telling_damage
 from waterclock.engine.query.held import held_frame, helds
 from waterclock.engine.query.quarantine import quarantine_frame, quarantines
+from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
-from waterclock.engine.query.view_rows import find_shown_windows, frame_at_moment, frame_of_view
 from waterclock.engine.query.views import find_viewed_table
-from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.hidden import with_hidden, without
-from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
-from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
-from waterclock.storage.log.delta_log import head
-from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.rows import rows_of
-from waterclock.storage.slices.read import frame_at
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -39,7 +32,6 @@ if TYPE_CHECKING:
 
 # how often a query is bound again because all tables were replaced at the same time
 _MOST_LOOKS = 5
-STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +88,15 @@ def _bind_tables(
             of_status = STATUS_TABLES.get(read.table)
             set_aside, held = (of(work.flow).get(read.table) for of in (quarantines, helds))
             if of_status is not None:
-                frame = _status_frame(work, spark, read.table, find_pushdown(asked, read.table, of_status))
+                frame = status_frame(work, spark, read.table, find_pushdown(asked, read.table, of_status))
             elif set_aside is not None:
                 frame = quarantine_frame(work, spark, work.flow.tables[set_aside], moment)
             elif held is not None:
                 frame = with_hidden(held_frame(work, spark, work.flow.tables[held]), work.flow.tables[held])
             elif find_viewed_table(work.flow, read.table) is not None:
-                frame = _frame_of_view(work, spark, read.table, moment, heads)
+                frame = frame_of_viewed(work, spark, read.table, moment, heads)
             else:
-                frame = _frame(work, spark, read.table, moment, heads.get(read.table))
+                frame = frame_of_table(work, spark, read.table, moment, heads.get(read.table))
             frame.createOrReplaceTempView(names[read.table])
         return names[read.table]
 
@@ -137,7 +129,7 @@ def _tables(flow: Flow, asked: Query) -> list[str]:
 def preview(work: Workplace, table: str, *, limit: int) -> AnsweredQuery:
     """Return some rows of a table's newest label, without HIDDEN columns."""
     require_table(work.flow, table)
-    frame = without(_frame(work, work.sessions.own(), table), work.flow.tables[table].hidden_columns)
+    frame = without(frame_of_table(work, work.sessions.own(), table), work.flow.tables[table].hidden_columns)
     newest = work.ledger.reads.newest(table)
     if newest is not None and work.flow.tables[table].is_partitioned:
         frame = frame.where(f"timelabel = '{label_of(newest.label)}'")
@@ -159,40 +151,6 @@ def _collect_answer(frame: DataFrame, limit: int) -> AnsweredQuery:
     return AnsweredQuery(columns, tuple(rows[:limit]), len(rows) > limit)
 
 
-def _frame_of_view(
-    work: Workplace, spark: SparkSession, name: str, moment: Moment | None, heads: Mapping[str, int]
-) -> DataFrame:
-    table = find_viewed_table(work.flow, name) or name
-    require_log(work, table)
-    if moment is not None:
-        return frame_at_moment(work, spark, name, moment)
-    shown = find_shown_windows(work.flow, work.ledger, work.real_now(), table)
-    return frame_of_view(work, spark, table, lambda: _frame(work, spark, table, version=heads.get(table)), shown=shown)
-
-
-def _frame(
-    work: Workplace, spark: SparkSession, name: str, moment: Moment | None = None, version: int | None = None
-) -> DataFrame:
-    require_log(work, name)
-    if moment is not None:
-        return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)
-    folder = work.lake.folder(name)
-    table = work.flow.tables[name]
-    if not has_columns(folder):
-        return with_hidden(build_empty_frame(spark, work.lake, table), table)
-    at = head(folder) if version is None or version < 0 else version
-    rows = frame_at(spark, folder, at, low=_find_retained_start(work, table), is_partitioned=table.is_partitioned)
-    return with_hidden(rows, table)
-
-
-def _find_retained_start(work: Workplace, table: Table) -> datetime | None:
-    """Return the first window that a table keeps under RETAIN, whether or not older ones are still on disk."""
-    newest = work.ledger.reads.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
-    if newest is None or table.retain is None:
-        return None
-    return table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
-
-
 def require_table(flow: Flow, name: str) -> Table:
     """Return a table that can be read.
 
@@ -205,28 +163,6 @@ def require_table(flow: Flow, name: str) -> Table:
             "E706",
             f"{name} is a destination, not a table of the lake",
             where=name,
-            fix=f"query {flow.tables[name].reads[0].table}, which is what is published there",
+            fix=f"query {flow.tables[name].reads[0].table}, which is published there",
         )
     return flow.tables[name]
-
-
-def _status_frame(work: Workplace, spark: SparkSession, name: str, asked: AskedOf) -> DataFrame:
-    """Return the part of a status table that a query needs: NULL in unused columns, and only matching rows."""
-    import pyarrow as pa
-
-    types = STATUS_TABLES[name]
-    conditions = [(each.column, each.operator, each.values) for each in asked.conditions]
-    wanted = [column for column in types if column in asked.columns]
-    found = work.ledger.past.columns(name.partition(".")[2], wanted, conditions)
-    rows = len(next(iter(found.values())))
-    arrow = {
-        "STRING": pa.string(),
-        "BIGINT": pa.int64(),
-        "BOOLEAN": pa.bool_(),
-        "TIMESTAMP": pa.timestamp("us", tz="UTC"),
-    }
-    columns = {
-        column: pa.array(found.pop(column), arrow[kind]) if column in found else pa.nulls(rows, arrow[kind])
-        for column, kind in types.items()
-    }
-    return spark.createDataFrame(pa.table(columns))

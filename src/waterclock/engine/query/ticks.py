@@ -75,10 +75,11 @@ def reservations(moment: Moment) -> list[str]:
             for name, labels in moment.behind.items()
         )
         said.append(
-            f"as of {label_of(moment.tick)} this is what was known at {moment.known_at:%Y-%m-%d %H:%M:%SZ}: what it "
-            f"reads was restated since, and {batches} has not followed; `waterclock recompute` makes it again"
+            f"as of {label_of(moment.tick)} the answer is as known at {moment.known_at:%Y-%m-%d %H:%M:%SZ}: "
+            f"inputs were restated since, and {batches} was not made again; `waterclock recompute` makes it "
+            "again"
         )
-    said += [f"without {gap.table}@{label_of(gap.first)}..{label_of(gap.last)}: not there" for gap in moment.missing]
+    said += [f"without {gap.table}@{label_of(gap.first)}..{label_of(gap.last)}: not made" for gap in moment.missing]
     return said
 
 

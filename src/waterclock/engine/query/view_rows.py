@@ -115,7 +115,7 @@ def _not_there(beside: Table, boundary: datetime) -> WaterclockError:
         f"{view_of(beside.open_of or '')} has no open windows as of {local_text(boundary, beside.cadence.zone)}",
         where=f"{beside.name}@{window.label}",
         why="that state was skipped",
-        fix=f"`waterclock recompute {beside.name}@{window.label} --why ...` makes it; or ask as of another tick",
+        fix=f"`waterclock recompute {beside.name}@{window.label} --why ...` makes it; or query as of another tick",
     )
 
 
@@ -124,6 +124,6 @@ def _has_column(table: str) -> WaterclockError:
         "E268",
         f"{view_of(table)} would have two columns {IS_CLOSED}",
         where=table,
-        why="the view says by it whether a window is closed",
-        fix=f"ask {table} and {open_table_of(table)} themselves, or name the column otherwise",
+        why="the view adds a column of this name, whether the window is closed",
+        fix=f"query {table} and {open_table_of(table)} directly, or rename the column",
     )

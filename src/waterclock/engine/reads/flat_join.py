@@ -161,7 +161,7 @@ class _Join:
             if not self.is_temporal:
                 return self._by_key(rows, parent)
             if at is None:
-                raise AssertionError(f"{self.child} does not say when it refers to {self.join.parent.read.table}")
+                raise AssertionError(f"{self.child} has no time for its reference to {self.join.parent.read.table}")
             role = self.suffix.removeprefix("_") or None
             theirs = self.join.parent_columns
             return denorm_transactional(rows, self.columns, at, parent, theirs, role, numbers=self.numbers)

@@ -59,7 +59,7 @@ def write_archive(path: Path, options: str = "") -> None:
             "the archive of classes has no folder",
             where=str(path.parent),
             why=error.strerror or str(error),
-            fix="free or permit the place, or set XDG_CACHE_HOME; runs go on without it",
+            fix="free space or allow writing there, or set XDG_CACHE_HOME; runs work without it",
         ) from error
     # in the same folder, so that a rename makes it appear as a whole, even with several writers
     with tempfile.TemporaryDirectory(prefix=".classes-", dir=path.parent) as scratch:
@@ -79,9 +79,9 @@ def write_archive(path: Path, options: str = "") -> None:
                 "E707",
                 "Java wrote no archive of classes",
                 where=str(path),
-                why=_reason(done.stderr) or f"its JVM ended with {done.returncode}",
-                fix="runs go on without it; Java 17 or newer writes one where its folder has 200 MB to spare"
-                + (f" and {', '.join(settings_of_java())} do not stand in the way" if settings_of_java() else ""),
+                why=_reason(done.stderr) or f"its JVM exited with code {done.returncode}",
+                fix="runs work without it; Java 17 or newer writes one if its folder has 200 MB of free space"
+                + (f" and {', '.join(settings_of_java())} do not prevent it" if settings_of_java() else ""),
             )
         written.replace(path)
 

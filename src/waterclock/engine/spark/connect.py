@@ -136,14 +136,14 @@ def _require(session: SparkSession, settings: SparkSettings) -> None:
     from pyspark import __version__ as ours
 
     wrong = [
-        *([] if _DELTA in extensions else ["it has no Delta"]),
+        *([] if _DELTA in extensions else ["it does not have Delta"]),
         *([] if 'id="UTC"' in zone or "id=UTC" in zone else ["its JVM's time zone is not UTC"]),
         *([] if version == ours else [f"its Spark is {version}, ours {ours}"]),
     ]
     if wrong:
         raise WaterclockError(
             "E714",
-            "the Spark Connect server is set otherwise than rows need",
+            "the Spark Connect server has the wrong settings",
             where=where,
             why="; ".join(wrong),
             fix=_HOW,

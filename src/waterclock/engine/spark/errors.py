@@ -80,14 +80,17 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     if isinstance(error, WaterclockError):
         return error.at(where)
     if isinstance(error, MemoryError):
-        return WaterclockError("E790", "out of memory", where=where, fix="give the runner more memory, or less a batch")
+        return WaterclockError(
+            "E790", "out of memory", where=where, fix=("give the runner more memory, or make its batches smaller")
+        )
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return WaterclockError(
             "E711",
             "the disk is full",
             where=where,
             why=f"writing {error.filename or 'the slice'} failed: {error.strerror}",
-            fix="make room, then `waterclock run` again: nothing of this revision is visible, and an earlier one stays",
+            fix="free disk space, then `waterclock run` again; nothing of this revision is visible, and an earlier one "
+            "stays",
             transient=True,
         )
     if isinstance(error, OSError) and (unreached := object_stores.refusal_of(error, where)):
@@ -119,7 +122,7 @@ def _of_step(wrong: re.Match[str], where: str) -> WaterclockError:
         wrong["what"],
         where=where,
         why=wrong["why"],
-        fix="give state_rows and out_rows, lists of dicts of the columns that state_columns and columns declare",
+        fix="return state_rows and out_rows, lists of dicts with the columns that state_columns and columns declare",
     )
 
 
@@ -127,10 +130,10 @@ def jvm_is_gone(error: BaseException, *, where: str) -> WaterclockError:
     """Build the error for work whose Spark has ended, whatever was raised for it."""
     return WaterclockError(
         _JVM_IS_GONE,
-        "Spark's JVM is gone",
+        "Spark's JVM has ended",
         where=where,
         why=_short(str(error)) or type(error).__name__,
-        fix="`waterclock run` again: what was lost is made anew",
+        fix="`waterclock run` again: it makes the lost batches again",
         transient=True,
     )
 
@@ -213,7 +216,7 @@ def _spark_error(
         what[:_MOST_WHY],
         where=place,
         excerpt=excerpt,
-        why=f"Spark says {condition}",
+        why=f"Spark reports {condition}",
         fix=_suggestion(error, condition),
         transient=is_transient(error),
     )
@@ -230,9 +233,9 @@ def _suggestion(error: BaseException, condition: str) -> str | None:
         name = parameters.get("routineName") or parameters.get("name") or ""
         return did_you_mean(name.strip("`"), _functions())
     if condition.startswith(_NO_SQL_FUNCTION):
-        return "name what it gives in a SELECT below, and use that name here"
+        return "compute it in an inner SELECT, and use its alias here"
     if condition.startswith(("DIVIDE_BY_ZERO", "CAST_INVALID_INPUT", "NUMERIC_VALUE_OUT_OF_RANGE")):
-        return "use try_divide, try_cast or the like where such rows are expected; the batch is not tried again"
+        return "use try_divide or try_cast if such rows are expected; the batch is not retried"
     return None
 
 

@@ -13,17 +13,19 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from waterclock.engine.spark.java import find_java
 from waterclock.errors import WaterclockError
+from waterclock.ownership import foreign_writer, make_private_folder
 
 _HERE = Path(__file__).parent
 _OFFLINE_FIX = (
-    "without a way to a Maven registry, put these jars into a directory and name it in WATERCLOCK_JARS; "
-    "behind a mirror, name an Ivy settings file in WATERCLOCK_IVY_SETTINGS"
+    "without access to a Maven registry, put these jars into a directory and set WATERCLOCK_JARS to it; "
+    "behind a mirror, set WATERCLOCK_IVY_SETTINGS to an Ivy settings file"
 )
 
 
@@ -68,18 +70,54 @@ def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
     wanted = _checksums(jar_set)
     configured = os.environ.get("WATERCLOCK_JARS")
     directory = Path(configured).expanduser() if configured else cache_directory() / "jars"
-    missing = [name for name in wanted if not (directory / name).is_file()]
+    if configured:
+        missing = [name for name in wanted if not (directory / name).is_file()]
+    else:
+        _require_own(directory)
+        missing = [name for name, digest in wanted.items() if not _is_intact(directory / name, digest)]
     if missing and configured:
         raise WaterclockError(
             "E702",
-            f"WATERCLOCK_JARS lacks {', '.join(missing)}",
+            f"WATERCLOCK_JARS is missing {', '.join(missing)}",
             where=str(directory),
-            why="a configured directory is taken as it is: nothing is fetched into it",
+            why="jars are never fetched into a configured directory",
             fix=f"copy {', '.join(missing)} there, or unset WATERCLOCK_JARS to have them fetched",
         )
     if missing:
         _fetch(jar_set, wanted, directory)
     return tuple(directory / name for name in wanted)
+
+
+def _require_own(directory: Path) -> None:
+    """Take the rights of other users from the folder of fetched jars, whose code runs as this user."""
+    if not directory.is_dir() or foreign_writer(directory.stat(), str(directory)) is None:
+        return
+    with suppress(OSError):
+        directory.chmod(0o700)
+    if writer := foreign_writer(directory.stat(), str(directory)):
+        raise WaterclockError(
+            "E702",
+            "another user can replace the jars",
+            where=str(directory),
+            why=writer,
+            fix=f"remove {directory}, or name another folder in XDG_CACHE_HOME or WATERCLOCK_JARS",
+        )
+
+
+def _is_intact(jar: Path, digest: str) -> bool:
+    """Return whether a fetched jar exists. If another user could have changed it, its checksum decides."""
+    if not jar.is_file():
+        return False
+    if foreign_writer(jar.stat(), str(jar)) is None:
+        return True
+    with suppress(OSError):
+        jar.chmod(0o600)
+    return foreign_writer(jar.stat(), str(jar)) is None and _checksum(jar) == digest
+
+
+def _checksum(jar: Path) -> str:
+    with jar.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def cache_directory() -> Path:
@@ -94,9 +132,9 @@ def cache_directory() -> Path:
     except RuntimeError as error:  # a container that runs under a bare user id
         raise WaterclockError(
             "E702",
-            "the jars have no folder to lie in",
+            "there is no folder for the jars",
             why=f"the user {os.getuid()} has no home on this machine",
-            fix="set XDG_CACHE_HOME or HOME, or name a directory of jars in WATERCLOCK_JARS",
+            fix="set XDG_CACHE_HOME or HOME, or set WATERCLOCK_JARS to a directory of jars",
         ) from error
 
 
@@ -108,7 +146,7 @@ def _checksums(jar_set: _JarSet) -> dict[str, str]:
 def _fetch(jar_set: _JarSet, wanted: dict[str, str], directory: Path) -> None:
     java = find_java()
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private_folder(directory)
         # in the same folder, so that a rename makes each jar appear as a whole, even with several fetching processes
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
             output = _run_ivy(java, jar_set, Path(scratch))
@@ -120,7 +158,7 @@ def _fetch(jar_set: _JarSet, wanted: dict[str, str], directory: Path) -> None:
             "the jars cannot be written",
             where=str(directory),
             why=str(error),
-            fix="free or permit the place, or set XDG_CACHE_HOME or WATERCLOCK_JARS",
+            fix="free space or allow writing there, or set XDG_CACHE_HOME or WATERCLOCK_JARS",
         ) from error
 
 
@@ -145,16 +183,15 @@ def _take(source: Path, digest: str, goal: Path, output: str) -> None:
             fix=_OFFLINE_FIX,
             transient=True,
         )
-    with source.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != digest:
+    if (found := _checksum(source)) != digest:
         raise WaterclockError(
             "E702",
-            f"the jar {goal.name} is not the one that is known under this name",
+            f"the jar {goal.name} has an unexpected checksum",
             where=str(goal.parent),
             why=f"its sha256 is {found}, not {digest}",
-            fix="look at the registry or mirror it was fetched from; nothing of it was kept",
+            fix="check the registry or mirror it was fetched from; the file was not kept",
         )
+    source.chmod(0o600)
     source.replace(goal)
 
 
@@ -174,7 +211,7 @@ def _ivy_jar() -> Path:
             "E702",
             "the jars cannot be fetched",
             why="Ivy is missing: no pyspark/jars/ivy-*.jar is installed",
-            fix="install pyspark from its package, or name a directory of jars in WATERCLOCK_JARS",
+            fix="install pyspark from its package, or set WATERCLOCK_JARS to a directory of jars",
         )
     return jars[-1]
 

@@ -64,7 +64,7 @@ def require_java() -> str:
             "E703",
             "java does not start",
             where=f"{command} -version",
-            why=f"it said: {_shorten(said)}" if said.strip() else "it ended and said nothing",
+            why=f"its output: {_shorten(said)}" if said.strip() else "it ended without any output",
             fix=how_to_get_one(),
         )
     if int(found[1]) < OLDEST:
@@ -72,7 +72,7 @@ def require_java() -> str:
             "E703",
             f"Java {found[1]} is too old",
             where=command,
-            why=f"Spark runs on Java {OLDEST} or newer; looked at: {_describe_search_path()}",
+            why=f"Spark runs on Java {OLDEST} or newer; searched: {_describe_search_path()}",
             fix=how_to_get_one(),
         )
     return command
@@ -116,7 +116,7 @@ def _describe_search_path() -> str:
 
 
 def _why_missing(home: str | None) -> str:
-    reason = "JAVA_HOME is set, but holds no bin/java" if home else "no folder of PATH has java"
+    reason = "JAVA_HOME is set, but has no bin/java" if home else "no folder of PATH has java"
     return f"Spark runs on Java {OLDEST} or newer; {reason}"
 
 

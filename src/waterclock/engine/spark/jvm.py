@@ -59,9 +59,11 @@ def require_user() -> None:
     except KeyError as error:
         raise WaterclockError(
             "E704",
-            "Spark starts for no user without a name",
+            "Spark does not start for a user without a name",
             why=f"the user {os.getuid()} is not known on this machine (/etc/passwd)",
-            fix=f"run as a user that is, in a container as one of its image; `useradd --uid {os.getuid()}` makes one",
+            fix=(
+                f"run as a known user, in a container as a user of its image; `useradd --uid {os.getuid()}` creates one"
+            ),
         ) from error
 
 
@@ -111,14 +113,14 @@ def jvm_start_error(java: str, log: JvmLog, error: Exception) -> WaterclockError
 def end_of(process: Any, log: JvmLog | None) -> str:
     """Describe how a JVM ended, with its last messages."""
     code = process.poll() if process is not None else None
-    how = "it is not there any more"
+    how = "its process no longer exists"
     if code is not None and code < 0:
-        how = f"it was ended by {signal.Signals(-code).name}"
-        how += " (the kernel does so where memory runs out)" if -code == signal.SIGKILL else ""
+        how = f"it was killed by {signal.Signals(-code).name}"
+        how += " (by the kernel if memory ran out)" if -code == signal.SIGKILL else ""
     elif code is not None:
-        how = f"it ended with {code}"
+        how = f"it exited with code {code}"
     words = log.last_words() if log is not None else ""
-    return f"{how}; its last words: {words}" if words else how
+    return f"{how}; its last output: {words}" if words else how
 
 
 def _refusal_of_java(java: str) -> str:
@@ -135,14 +137,16 @@ def _shorten_log(lines: Sequence[str]) -> str:
 
 def _fix(home: str | None, log: JvmLog, words: str, *, has_settings: bool) -> str:
     if "insufficient memory" in words or "could not reserve" in words.lower():
-        return f"free some memory: Spark's JVM is given up to 2 GiB; all it said is in {log.path}"
+        return f"free some memory: Spark's JVM may use up to 2 GiB; its whole output is in {log.path}"
     if home:
-        return "unset SPARK_HOME: the Spark that is installed beside Waterclock is taken"
+        return "unset SPARK_HOME, so that the Spark installed with Waterclock is used"
     if has_settings:
-        return f"look at {', '.join(settings_of_java())}, which give every JVM options; all it said is in {log.path}"
+        return (
+            f"check {', '.join(settings_of_java())}, which add options to every JVM; its whole output is in {log.path}"
+        )
     if shutil.which("bash") is None:
-        return "install bash: Spark's own scripts start the JVM by it"
-    return f"all it said is in {log.path}"
+        return "install bash: Spark's own scripts start the JVM with it"
+    return f"its whole output is in {log.path}"
 
 
 def _one_line(error: Exception) -> str:

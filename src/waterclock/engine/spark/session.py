@@ -311,10 +311,10 @@ def _start_session(
     except OSError as error:
         raise WaterclockError(
             "E704",
-            "Spark has no folder to work in",
+            "Spark has no work folder",
             where=str(work_folder),
             why=error.strerror or str(error),
-            fix="see that the project's storage may be written and has space left",
+            fix="check that the project's storage is writable and has free space",
         ) from error
     jars = _jars(said)
     settings = {
@@ -341,7 +341,8 @@ def _start_session(
     log = JvmLog.at((work_folder.parent if confined else work_folder) / "jvm.log")
     conf = SparkConf().setAll(list(settings.items())).setMaster(said.master).setAppName("waterclock")
     if SparkContext._gateway is None:  # noqa: SLF001 - an existing JVM is used; there is no public API
-        start_jvm(conf, log, confined, jars)
+        shown = [(name, value) for name, value in settings.items() if name not in said.secrets]
+        start_jvm(SparkConf().setAll(shown).setMaster(said.master).setAppName("waterclock"), log, confined, jars)
     try:
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:

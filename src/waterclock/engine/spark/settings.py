@@ -33,6 +33,8 @@ _OURS = frozenset(
         "spark.executorEnv.TZ",
     }
 )
+_ON_COMMAND_LINE = ("spark.driver.", "spark.jars", "spark.files", "spark.archives", "spark.submit.")
+"""The settings by which a JVM is started. All others are set in the running JVM too, before its session is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ class SparkSettings:
     `connect` is the address of a Spark Connect server, or None if a JVM is started here for `master`. `memory` is the
     driver's heap. `python` is the interpreter of the workers, None for this process's own path. `packages` are Maven
     coordinates that Spark fetches; `confs` are Spark's own settings. `schemes` are those of the object stores that
-    Spark reads and writes.
+    Spark reads and writes. `secrets` names the settings that must not be on a command line, which every user of the
+    machine can read.
     """
 
     master: str = LOCAL
@@ -52,6 +55,7 @@ class SparkSettings:
     packages: tuple[str, ...] = ()
     confs: Mapping[str, str] = field(default_factory=dict)
     schemes: tuple[str, ...] = ()
+    secrets: frozenset[str] = frozenset()
 
     @property
     def is_local(self) -> bool:
@@ -62,25 +66,41 @@ class SparkSettings:
 def settings_of(project: Project) -> SparkSettings:
     """Return the Spark settings of a project's environment.
 
-    Raises  E225 for a secret that does not resolve, E713 for settings that Waterclock sets itself, all of them at once
+    Raises  E225 for a secret that does not resolve, E713 for settings that Waterclock sets itself, all of them at once,
+            and for secrets in settings that a JVM takes from its command line
     """
     said = project.spark
     taken = sorted(name for name in said.confs if name in _OURS or name in _KEYS)
     if taken:
         raise _ours(taken, project.env)
+    hidden = frozenset(name for name, value in said.confs.items() if not isinstance(value, str))
+    if shown := sorted(name for name in hidden if name.startswith(_ON_COMMAND_LINE)):
+        raise _shown_secrets(shown, project.env)
     secrets = Secrets.of(project.secrets)
     confs = {name: secrets.value_of(value) for name, value in said.confs.items()}
     if said.connect and said.master:
         raise _both(project.env)
     stores = reach_all(project)
+    of_stores = confs_of_stores(stores)
     return SparkSettings(
         said.master or LOCAL,
         said.connect,
         said.memory,
         said.python,
         tuple(said.packages),
-        {**confs_of_stores(stores), **confs},
+        {**of_stores, **confs},
         tuple(dict.fromkeys(store.scheme for store in stores)),
+        hidden | frozenset(of_stores),
+    )
+
+
+def _shown_secrets(names: list[str], env: str) -> WaterclockError:
+    return WaterclockError(
+        "E713",
+        f"{', '.join(names)} cannot be a secret",
+        where=f"[env.{env}.spark] confs",
+        why="the JVM is started with it on its command line, which every user of this machine can read",
+        fix="write the value as text if it is no secret, or use a setting such as spark.hadoop.*",
     )
 
 
@@ -89,20 +109,20 @@ def _both(env: str) -> WaterclockError:
         "E713",
         "master and connect exclude each other",
         where=f"[env.{env}.spark]",
-        why="a Spark Connect server has a master of its own",
+        why="a Spark Connect server has its own master",
         fix="leave one of them out",
     )
 
 
 def _ours(taken: list[str], env: str) -> WaterclockError:
     keys = [f"{_KEYS[name]} for {name}" for name in taken if name in _KEYS]
-    fixes = [f"say {', '.join(keys)}, below [env.{env}.spark]"] if keys else []
+    fixes = [f"set {', '.join(keys)} in [env.{env}.spark]"] if keys else []
     if len(keys) < len(taken):
         fixes.append("leave the others out" if keys else "leave it out" if len(taken) == 1 else "leave them out")
     return WaterclockError(
         "E713",
         f"{', '.join(taken)} cannot be set",
         where=f"[env.{env}.spark] confs",
-        why="rows would differ, or not be written at all, under other values",
+        why="with other values, rows would differ or could not be written",
         fix="; ".join(fixes),
     )

@@ -9,8 +9,8 @@ from waterclock.batches.facts import BEGINNING, FOREVER
 from waterclock.engine.batch.behind import drop_behind, labels_behind
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import require_log
-from waterclock.engine.upkeep.holding import refuse_beside_rebuild
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
+from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
@@ -42,12 +42,15 @@ def look(work: Workplace, table: Table, said: Labels, now: datetime) -> Droppabl
     refuse_beside_rebuild(work, is_looking=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
         kind = "a destination" if table.kind is Kind.PUBLISH else f"a {table.mode.name} table"
-        why = f"it is {kind}, no union of windows"
+        why = f"it is {kind}, which has no windows of its own"
         raise _drop_error(
-            table, "has no windows to drop", why, "`skip` leaves batches out; `recompute` makes them again"
+            table,
+            "has no windows to drop",
+            why,
+            "`waterclock skip` leaves batches out; `waterclock recompute` makes them again",
         )
     if any(claim.request.table == table.name for claim in work.ledger.claims.open()):
-        raise _drop_error(table, "is at work", "a batch of it is running", "drop its windows once it has ended")
+        raise _drop_error(table, "is being written", "a batch of it is running", "drop its windows once it has ended")
     low, high = said.bounds(table.cadence)
     record = work.ledger.reads.table(table.name)
     pieces = work.ledger.reads.slices(
@@ -55,25 +58,26 @@ def look(work: Workplace, table: Table, said: Labels, now: datetime) -> Droppabl
     )
     first = pieces[0].label if pieces else None
     if first is None or high is None or record.head_label is None or high > record.head_label:
-        newest = f"its newest label is {label_of(record.head_label)}" if record.head_label else "it holds none"
-        fix = "name the last label that goes, as in ..2020-01-31" if first else "nothing is to be dropped"
+        newest = f"its newest label is {label_of(record.head_label)}" if record.head_label else "it has none"
+        fix = "name the last label to drop, as in ..2020-01-31" if first else "there is nothing to drop"
         raise _drop_error(table, "keeps its newest label", newest, fix)
     if low is not None and low > first:
         raise _drop_error(
             table,
-            f"is dropped from its oldest label on, {label_of(first)}",
-            "what lies in the middle would look as if it had never been",
-            f"say ..{label_of(table.cadence.previous(high))}; `skip` leaves single batches out",
+            f"can only be dropped from its oldest label on, {label_of(first)}",
+            "a gap in the middle would look like windows that were never made",
+            f"name ..{label_of(table.cadence.previous(high))}; `waterclock skip` leaves single batches out",
         )
     needed = _find_oldest_needed(work, table, now)
     if high > needed:
         raise _drop_error(
             table,
             f"is still read from {label_of(needed)} on",
-            "a batch that is due, or the next one of a reader, needs the windows there",
-            f"drop no more than ..{label_of(table.cadence.previous(needed))}; RETAIN bounds what HISTORY and PAST read"
+            "a due batch, or the next batch of a reader, needs these windows",
+            f"drop no more than ..{label_of(table.cadence.previous(needed))}; RETAIN limits how far HISTORY "
+            "and PAST read"
             if needed > first
-            else "say RETAIN of it, which bounds what HISTORY reads, or take the reader out",
+            else "declare RETAIN for it, which limits how far HISTORY reads, or remove the reader",
         )
     gone = [piece for piece in pieces if piece.label < high]
     return Droppable(table, high, tuple(piece.label for piece in gone), sum(piece.rows for piece in gone))

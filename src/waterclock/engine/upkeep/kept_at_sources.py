@@ -44,7 +44,9 @@ def let_go(work: Workplace, found: KeptForNobody) -> None:
     """Have the source remove the slot, unless a batch is using it. A failure is recorded in `failed`."""
     try:
         if found.connection not in work.flow.connections:
-            found.failed = f"the project has no connection {found.connection} any more: drop {found.name} there by hand"
+            found.failed = (
+                f"the project no longer has the connection {found.connection}: drop {found.name} there by hand"
+            )
             return
         collector = work.connections.collector(found.connection)
         unit = Unit(found.connection, found.unit, None, {}, Place("waterclock.toml", 1, 1))
@@ -52,7 +54,7 @@ def let_go(work: Workplace, found: KeptForNobody) -> None:
             data = {"name": found.name}
             work.ledger.past.add_event(LET_GO, who=work.settings.who, table=found.table, data=data)
         else:
-            found.failed = f"{found.name} is in use: it is left for another time"
+            found.failed = f"{found.name} is in use, and is dropped later"
     except WaterclockError as error:
         found.failed = f"{error.what}: {error.why}"
 

@@ -134,7 +134,7 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
             _try(found, "dropping windows", lambda: _drop(work, table, before))
         if found.joined.count:
             _try(found, "joining files", lambda: _optimize(work, table, found.small))
-        _try(found, "mending the symlink manifest", lambda: _mend_manifest(table, folder))
+        _try(found, "writing the symlink manifest", lambda: _mend_manifest(table, folder))
         if found.unneeded.count:
             _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
     if found.labels:
@@ -164,7 +164,7 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
     if is_busy or not is_folder(at(folder)):
         return found
     if table.kind is Kind.PUBLISH:
-        _try(found, "looking at the destination", lambda: _look_behind(work, table, found))
+        _try(found, "checking the destination", lambda: _look_behind(work, table, found))
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         found.drop_before = _drop_before(work, table, now, needed)
         if found.drop_before is not None:

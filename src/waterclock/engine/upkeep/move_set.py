@@ -245,10 +245,10 @@ def _written_down(live: Workplace, token: str) -> Mapping[str, Any]:
     if said.get("token") != token:
         raise WaterclockError(
             "E645",
-            "the move of the new tables cannot be carried to its end",
+            "the move of the new tables cannot be finished",
             where=str(path),
-            why="it is of another rebuild" if said else "it is not there",
-            fix="put the file back that lay there; `waterclock ledger rebuild --force` goes by what was committed",
+            why="the file belongs to another rebuild" if said else "the file does not exist",
+            fix="restore the file; or `waterclock ledger rebuild --force` makes the ledger again from the commits",
         )
     return said
 
@@ -293,7 +293,7 @@ def _read_claim(folder: str, move: Move) -> tuple[ClaimRequest, tuple[BatchResul
             f"the new slices of {move.name} are gone",
             where=f"{folder}/{move.first}",
             why="the record of their claim cannot be read",
-            fix="put back what lay there",
+            fix="restore the files",
         )
     return said
 

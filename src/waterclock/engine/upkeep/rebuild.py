@@ -19,8 +19,8 @@ from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import telling_damage
 from waterclock.engine.left_claims import left_claims
 from waterclock.engine.spark.user_functions import register_functions
-from waterclock.engine.upkeep.holding import refuse_beside_rebuild
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
+from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.engine.upkeep.repair import (
     ask_again,
     find_slices,
@@ -37,7 +37,6 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_recut
 from waterclock.ledger.write.adopt import CommitRecord
-from waterclock.ledger.write.rebuilding import at_work
 from waterclock.storage.commit.rebuild import commit_whole_state, remake
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
@@ -72,9 +71,7 @@ def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Di
     Raises  E420 for changes that need a re-cut, E432 where slices have no column for a new key or time, E407 where a
             batch of one is running
     """
-    known = work.ledger.keeping.current_rebuilding()
-    if known is not None and known.is_blocking(work.real_now()):
-        raise at_work(known)
+    refuse_beside_rebuild(work, is_looking=True)
     differing = work.ledger.keeping.differences(work.flow)
     tables = work.flow.tables
     errors = [

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from waterclock.batches.records import QUARANTINED, BatchResult, Input
 from waterclock.connectors.windowing import label_by, literal
 from waterclock.engine.collect.changes import NOTED
-from waterclock.engine.upkeep.second_set import elsewhere_of, put_first, raw_schema_of
+from waterclock.engine.upkeep.seeded_tables import elsewhere_of, put_first, raw_schema_of
 from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
@@ -59,20 +59,23 @@ def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | 
         return None
     aside = [each.result.label for each in current if each.result.measures.get(QUARANTINED)]
     if aside:
-        return f"rows of {label_of(aside[0])} are set aside, and these are not cut: replay or restate it first"
+        return (
+            f"rows of {label_of(aside[0])} are quarantined, and these are not cut again: `waterclock replay` or "
+            "restate it first"
+        )
     if source.batching in _BY_LABEL and not (source.each is not None and table.mode is Mode.REPLACE):
         for each in current:
             inside = table.cadence.window_of(each.result.label)
             if each.result.end > inside.end:
                 old = f"{each.result.label:%Y-%m-%d %H:%M} to {each.result.end:%Y-%m-%d %H:%M} UTC"
-                what = "arrived" if source.batching is Batching.ARRIVAL_TIME else f"was collected of {source.unit}"
-                return f"what {what} from {old} is known by that window alone, and it would lie in two"
+                what = "arrived" if source.batching is Batching.ARRIVAL_TIME else f"was collected from {source.unit}"
+                return f"data that {what} from {old} belongs to that window as a whole, which would become two windows"
     if source.batching is Batching.DATA_TIME:
         if table.is_fold and source.lookback is not None:
-            return "with LOOKBACK its slices hold rows of earlier windows, and which these were for nobody knows"
+            return "with LOOKBACK its slices contain rows of earlier windows, and their original windows are not known"
         kind = _time_type(live, table, current)
         if kind != "timestamp" and kind not in _LOCAL:
-            return f"{source.time_column} is {kind or 'not among its columns'} in the stage, and no time"
+            return f"{source.time_column} is {kind or 'not among its columns'} in the stage, not a time"
     return None
 
 

@@ -15,7 +15,7 @@ from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.left_claims import left_claims
-from waterclock.engine.upkeep.holding import refuse_beside_rebuild
+from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.engine.workplace import Workplace
 from waterclock.faults import fault
 from waterclock.filesystem import at, is_folder
@@ -63,7 +63,7 @@ def prepare_reset(work: Workplace, name: str) -> Resettable | None:
     ledger.keeping.refuse_busy(name)
     changed = tuple(ledger.keeping.differences(work.flow).get(name, ()))
     if table.is_delivered_by_label and {what for what, _, _ in changed} & {"cadence", "zone"}:
-        why = "its destination keeps what was delivered by the old labels"
+        why = "its destination keeps the rows delivered for the old labels"
         raise cannot_follow(name, changed, str(table.place), why=why, is_publish=True)
     pieces = ledger.reads.slices(name, BEGINNING, FOREVER)
     below = [each for each in work.flow.tables.values() if name in {read.table for read in each.reads} - {each.name}]

@@ -13,33 +13,19 @@ from datetime import datetime
 from operator import itemgetter
 
 from waterclock.batches.facts import Closing, LedgerSnapshot
-from waterclock.batches.records import ClaimRequest, Input
 from waterclock.engine.runner import Runner
-from waterclock.engine.spark.user_functions import register_functions
-from waterclock.engine.upkeep.ledger_rebuild import REBUILT
-from waterclock.engine.upkeep.seal_again import seal_linked_slices
+from waterclock.engine.upkeep.seeded_tables import bring, build_commit_record
 from waterclock.engine.workplace import Workplace
 from waterclock.filesystem import at
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.links import upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.read.whole_set import Current
-from waterclock.ledger.write.adopt import CommitRecord
 from waterclock.planner.closings import until_reads
 from waterclock.planner.open_windows import states_asked
 from waterclock.planner.plan import Plan, Status
-from waterclock.storage.commit.creation import create_table
-from waterclock.storage.commit.pointers import commit_slices
-from waterclock.storage.commit.rebuild import commit_whole_state
-from waterclock.storage.folds.older_states import state_from
-from waterclock.storage.folds.versions import table_schema_of
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.identity import Identity
-from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.types import widen_schema
-from waterclock.timelabel.label import label_of
 
 # below the storage: everything that a rebuild stores before its tables are moved in
 PLACE = "rebuild"
@@ -156,43 +142,6 @@ def _read_closings(live: Workplace, table: Table) -> list[tuple[datetime, Closin
     return sorted(found.items(), key=itemgetter(0))
 
 
-def build_commit_record(work: Workplace, table: Table, current: Sequence[Current]) -> CommitRecord:
-    """Convert current revisions of a table into one claim of the second set. Their sizes are unchanged."""
-    results = tuple(
-        replace(
-            each.result,
-            digest=each.result.digest or (f"claim {each.claim}" if each.result.rows else None),
-            source={},
-        )
-        for each in current
-    )
-    number = work.ledger.keeping.draw_claim()
-    return CommitRecord(number, request_of(work, table, current), results, work.real_now())
-
-
-def request_of(
-    work: Workplace,
-    table: Table,
-    current: Sequence[Current],
-    inputs: Mapping[datetime, tuple[Input, ...]] | None = None,
-) -> ClaimRequest:
-    """Build the claim request that current revisions would have had."""
-    codes = {each.code for each in current}
-    return ClaimRequest(
-        table=table.name,
-        labels=tuple(each.result.label for each in current),
-        code=min(codes - {table.fingerprint}, default=table.fingerprint),  # rows of older code stay recognisable
-        flow=work.flow.fingerprint,
-        runner=work.settings.runner,
-        who=work.settings.who,
-        now=work.real_now(),
-        lease_seconds=work.settings.lease,
-        target_version=-1,
-        inputs=inputs or {},
-        restates=REBUILT,
-    )
-
-
 def look_ahead(live: Workplace, cut: Cut, work: Workplace, brought: Mapping[str, Sequence[Current]]) -> Plan:
     """Return the plan of everything to make, as if all collected slices existed. `brought` are cut into new windows."""
     for name, current in brought.items():
@@ -214,73 +163,6 @@ def keep_what_cannot_be_made(live: Workplace, cut: Cut, work: Workplace) -> None
         if pieces and not cut.is_recut(name):
             cut.kept[name] = frozenset(each.result.label for each in pieces)
             bring(live, work, cut.flow.tables[name], pieces)
-
-
-def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Current]) -> None:
-    """Start a table of the second set with slices of the live one, by links. The state of a fold is made from them."""
-    source = live.folder(table)
-    spark = work.sessions.own()
-    try:
-        register_functions(spark, work.root, work.flow, table.expressions)
-        claim = work.ledger.keeping.draw_claim()
-        manifests = seal_linked_slices(
-            spark, table, [read_manifest(source, each.result.slice_path) for each in pieces], claim, source, work.lake
-        )
-        put_first(work, table, pieces, manifests, claim, elsewhere_of(live, table))
-    finally:
-        work.sessions.release(spark)
-
-
-def elsewhere_of(live: Workplace, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
-    """Return by label the inputs of a linked table from another project. They show later restatements there."""
-    return {} if upstream_of(table) is None else live.ledger.keeping.inputs_by_label(table.name)
-
-
-def put_first(
-    work: Workplace,
-    table: Table,
-    pieces: Sequence[Current],
-    manifests: Sequence[Manifest],
-    claim: int,
-    inputs: Mapping[datetime, tuple[Input, ...]],
-) -> None:
-    """Create a table of the second set from sealed slices, and record them as one claim, with `inputs` by label."""
-    folder = work.folder(table)
-    schema = schema_of(manifests, table)
-    create_table(folder, schema, is_partitioned=table.is_partitioned, project=work.flow.project)
-    newest = label_of(manifests[-1].label)
-    labels = tuple(label_of(manifest.label) for manifest in manifests)
-    slices = tuple(manifest.slice_path for manifest in manifests)
-    identity = Identity(work.flow.project, table.name, REBUILT, labels, newest, claim, table.fingerprint, (), slices)
-    if table.is_fold:
-        spark = work.sessions.own()
-        version = commit_whole_state(folder, identity, state_from(spark, folder, manifests, table))
-        work.sessions.release(spark)
-    elif table.mode is Mode.REPLACE:
-        version = commit_slices(folder, identity, manifests[-1:], mode="replace")
-    else:
-        version = commit_slices(folder, identity, manifests, mode="append")
-    results = tuple(
-        replace(each.result, version=version, slice_path=manifest.slice_path)
-        for each, manifest in zip(pieces, manifests, strict=True)
-    )
-    read = {each.result.label: inputs.get(each.result.label, ()) for each in pieces}
-    found = CommitRecord(claim, request_of(work, table, pieces, read), results, work.real_now())
-    work.ledger.keeping.seed([found], head_version=version)
-
-
-def schema_of(manifests: Sequence[Manifest], table: Table) -> str:
-    """Return the columns of a table that is made from slices."""
-    schema = raw_schema_of(manifests)
-    return schema if table.temporal is None else table_schema_of(schema, table.temporal)
-
-
-def raw_schema_of(manifests: Sequence[Manifest]) -> str:
-    """Return the columns that any of some slices has."""
-    schema = manifests[0].schema
-    for manifest in manifests[1:]:
-        schema = widen_schema(schema, manifest.schema) or schema
-    return schema
 
 
 class _SetRunner(Runner):

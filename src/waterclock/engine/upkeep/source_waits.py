@@ -9,7 +9,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.read.kept_at_sources import WAITS
 
 if TYPE_CHECKING:
-    from waterclock.engine.runner import RunOutcome
+    from waterclock.engine.run_outcome import RunOutcome
     from waterclock.engine.workplace import Workplace
 
 
@@ -25,7 +25,7 @@ def note_source_waits(work: Workplace, outcome: RunOutcome, only: Collection[str
     try:
         _note(work, names, {held.table: held.window.label for held in outcome.held_back})
     except WaterclockError as error:  # the ledger is locked, or unavailable
-        work.note_once(f"what waits for its source was not noted: {error.what}")
+        work.note_once(f"tables that wait for their source were not recorded: {error.what}")
 
 
 def _note(work: Workplace, names: Sequence[str], waits: Mapping[str, str]) -> None:

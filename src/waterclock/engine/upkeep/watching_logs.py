@@ -32,7 +32,7 @@ def watch_logs(work: Workplace) -> None:
     try:
         _watch(work, followed)
     except WaterclockError as error:  # the ledger is locked, or unavailable
-        work.note_once(f"how much sources keep of their logs was not noted: {error.what}")
+        work.note_once(f"the size of the logs that sources keep was not recorded: {error.what}")
 
 
 def _watch(work: Workplace, followed: Sequence[Table]) -> None:

@@ -25,9 +25,9 @@ class ClockBack:
     def words(self) -> str:
         """Return what happened, what it means for new batches, and the fix."""
         return (
-            f"the clock went back: it shows {self.shows:%Y-%m-%d %H:%M:%S}Z, but the last batch was recorded at"
-            f" {self.last_recorded:%Y-%m-%d %H:%M:%S}Z; new batches count as recorded right after it until the clock"
-            f" has passed it. Fix: correct the clock of {self.place}"
+            f"the clock was set back: it shows {self.shows:%Y-%m-%d %H:%M:%S}Z, but the last batch was "
+            f"recorded at {self.last_recorded:%Y-%m-%d %H:%M:%S}Z; until the clock passes that time, new "
+            f"batches are recorded right after it. Fix: correct the clock of {self.place}"
         )
 
 

@@ -11,11 +11,12 @@ from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import IS_DONE, claim_labels, claims
 
 _SHARING = claim_labels.alias("sharing")
-_TOOK = (
+# the time of a claim in microseconds, in equal parts for each of its labels
+TOOK = (
     sa.type_coerce(claims.c.closed_at, sa.BigInteger) - sa.type_coerce(claims.c.claimed_at, sa.BigInteger)
 ) / sa.select(sa.func.count()).where(_SHARING.c.claim == claims.c.number).scalar_subquery()
 _BY_LABEL = (
-    sa.select(claim_labels.c.label, sa.func.sum(_TOOK).label("took"))
+    sa.select(claim_labels.c.label, sa.func.sum(TOOK).label("took"))
     .join(claims, claims.c.number == claim_labels.c.claim)
     .where(
         claim_labels.c.table_name.in_(sa.bindparam("names", expanding=True)),

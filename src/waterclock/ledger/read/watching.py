@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.facts import BEGINNING
 from waterclock.batches.watching import AtWork, LabelRows, MadeLabel
+from waterclock.ledger.read.durations import TOOK
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, revisions, runs, tables
@@ -20,7 +21,6 @@ from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_label
 _STARTING = timedelta(minutes=10)  # a run may take this long to start after its clock was set
 _NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
 _NEWER = batches.alias("newer")
-_SHARING = claim_labels.alias("sharing")
 # for each table the label before its newest ones
 _FROM = sa.func.coalesce(
     sa.select(_NEWER.c.label)
@@ -42,11 +42,9 @@ _MADE = (
         _ROWS_OF.label("rows"),
         revisions.c.claim,
         revisions.c.recorded_at,
-        claims.c.claimed_at,
-        claims.c.closed_at,
+        TOOK.label("took"),
         runs.c.now,
         runs.c.started_at,
-        sa.select(sa.func.count()).where(_SHARING.c.claim == revisions.c.claim).scalar_subquery().label("sharing"),
     )
     .select_from(tables)
     .join(batches, _NEWEST)
@@ -175,5 +173,5 @@ def _build_made_label(row: AnyRow) -> MadeLabel:
     if abs(put_forward) < _STARTING:
         put_forward = timedelta(0)
     # not by `recorded_at`, which is right after the record before it where the clock went back
-    took = (row.closed_at - row.claimed_at) / max(row.sharing, 1)
-    return MadeLabel(row.label, row.end, int(row.rows), row.recorded_at + put_forward, max(took, timedelta(0)))
+    took = timedelta(microseconds=max(float(row.took), 0.0))
+    return MadeLabel(row.label, row.end, int(row.rows), row.recorded_at + put_forward, took)

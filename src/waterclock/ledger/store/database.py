@@ -27,6 +27,7 @@ from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
+FIRST_SCHEMA = "0019"  # of version 0.1.0; development versions had earlier ones, which no revision upgrades
 NEWEST_SCHEMA = "0019"
 Clock = Callable[[], datetime]
 P = ParamSpec("P")
@@ -201,10 +202,13 @@ class LedgerDatabase:
     def bring_up_to_date(self) -> None:
         """Create the tables of a new ledger, or upgrade those of an older one; free where they are up to date.
 
-        Raises  E401 where the database is no ledger, E402 where newer code has written it
+        Raises  E401 where the database is no ledger, E402 where newer code or a development version has written it
         """
-        if self._schema_version() == NEWEST_SCHEMA:
+        found = self._schema_version()
+        if found == NEWEST_SCHEMA:
             return
+        if found is not None and found < FIRST_SCHEMA:
+            raise refusals.unreleased_ledger_error(self.url, found, FIRST_SCHEMA)
         from waterclock.ledger.store.migrations import migrate
 
         with self._transaction(writes=True) as transaction:
@@ -347,7 +351,7 @@ class LedgerDatabase:
         return connection, answer
 
     def _tell_wait(self, error: BaseException) -> None:
-        what = "does not answer" if self._is_away(error) else "does not let us in"
+        what = "does not answer" if self._is_away(error) else "refuses the login"
         self.tell(f"the ledger {what}; waiting for it ({refusals.cause_of(error, self.url)})")
 
     def _may_come_back(self, error: BaseException) -> bool:

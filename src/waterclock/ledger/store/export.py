@@ -86,7 +86,7 @@ class Head:
             said = json.loads(line)["export"]
             head = cls(**{**said, "open": tuple(said["open"])})
         except (ValueError, KeyError, TypeError) as error:
-            raise unusable_export("its first line is no export's", str(error)) from error
+            raise unusable_export("its first line is not that of an export", str(error)) from error
         if head.format > FORMAT or head.schema > NEWEST_SCHEMA:
             raise unusable_export(
                 "it was written by a newer version of waterclock", f"format {head.format}, schema {head.schema}"
@@ -212,14 +212,14 @@ def _load_one(connection: sa.Connection, lines: Iterable[str], wanted: set[str],
         rows = _put(connection, name, rows)
         name, columns, end = value.get("table", ""), value.get("columns", [""]), value.get("rows")
     if end != count:
-        raise unusable_export("it was cut off", f"it says {end} rows at its end, and holds {count}")
+        raise unusable_export("it was cut off", f"it declares {end} rows at its end, and has {count}")
 
 
 def _value(line: str) -> Any:
     try:
         return json.loads(line)
     except ValueError as error:
-        raise unusable_export("a line of it cannot be read", str(error)) from error
+        raise unusable_export("one of its lines cannot be read", str(error)) from error
 
 
 def _is_new(name: str, row: dict[str, Any], seen: dict[str, set[Any]]) -> bool:

@@ -34,12 +34,11 @@ _MOVE_STATE = (
     .values(version=sa.bindparam("to"))
 )
 _DROP = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
-_DROPPED = (
-    sa.select(events.c.data)
+_DROPPED_OR_EMPTIED = (
+    sa.select(events.c.kind, events.c.at, events.c.data)
     .where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None))
-    .where(events.c.kind == "dropped", events.c.at <= sa.bindparam("by"))
+    .where(events.c.kind.in_(("dropped", "rebuilt", RESET)))
     .order_by(events.c.id.desc())
-    .limit(1)
 )
 _FORGET = (
     sa.update(versions)
@@ -137,10 +136,18 @@ def drop_windows(
 
 
 def find_drop_boundary(database: LedgerDatabase, table: str, *, by: datetime) -> datetime | None:
-    """Return the instant before which RETAIN had dropped all windows of a table, as of `by`; None for nothing."""
+    """Return the instant before which RETAIN had dropped all windows of a table, as of `by`; None for nothing.
+
+    A drop no longer counts once the table was emptied, since its windows are made again then.
+    """
     with database.read() as connection:
-        row = connection.execute(_DROPPED, {"of": table, "by": by}).first()
-    return None if row is None else datetime.fromisoformat(row.data["before"])
+        rows = connection.execute(_DROPPED_OR_EMPTIED, {"of": table}).all()
+    for row in rows:
+        if row.kind != "dropped" and row.data.get("is_recut"):
+            return None
+        if row.kind == "dropped" and row.at <= by:
+            return datetime.fromisoformat(row.data["before"])
+    return None
 
 
 def forget_versions(database: LedgerDatabase, table: str, oldest: int) -> None:

@@ -182,6 +182,6 @@ def _alert_is_over(number: int, at: datetime) -> WaterclockError:
     return WaterclockError(
         "E458",
         f"alert {number} is over since {at:%Y-%m-%d %H:%MZ}",
-        why="what is over is not repeated",
-        fix="`waterclock alerts` lists what is open",
+        why="an alert that is over is not repeated",
+        fix="`waterclock alerts` lists the open alerts",
     )

@@ -99,14 +99,14 @@ def apply(
                 if declared.get(name) != says:
                     write.log(DECLARED, who=who, table=name, data=says)
             for name, labels in again.items():
-                request_again(write, name, labels, RECOMPUTE, who=who, why="START moved back in what they read")
+                request_again(write, name, labels, RECOMPUTE, who=who, why="START of their inputs moved back")
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
             found = Applied(number, flow.fingerprint, write.at)
     except BaseException:
         database.say_names(said, since)
         raise
     for name, was in renamed.items():
-        database.tell(f"{name} was {was}: renamed, with all that the ledger has of it")
+        database.tell(f"{was} is renamed to {name}, with its history")
     return found
 
 

@@ -213,7 +213,7 @@ def _unreleasable_batch_error(table: str, label: datetime) -> refusals.ClaimRefu
         "E756",
         f"{table}@{label_of(label)} cannot be released",
         where=f"{table}@{label_of(label)}",
-        why="what was sealed is held no more, or nobody asks for that any more: somebody was quicker",
+        why="it is no longer held, or the request was withdrawn: another user was faster",
         transient=True,
     )
 

@@ -78,7 +78,7 @@ def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Windo
         for row in known.values():
             if row.current_claim is not None:
                 raise refusals.impossible(
-                    table, row.label, "cannot be skipped", why="it is done, and its rows are read by others"
+                    table, row.label, "cannot be skipped", why="it is done, and other tables may have read its rows"
                 )
             _refuse_running(table, row, "skipped")
         new = [
@@ -329,7 +329,7 @@ def _refuse_running(table: str, row: AnyRow, done: str) -> None:
             row.label,
             f"cannot be {done}",
             why=f"claim {row.claim} is open and may still commit it",
-            fix="wait for it, or let a run take it over when its lease has run out",
+            fix="wait for it; a run takes it over when its lease has expired",
         )
 
 
@@ -342,7 +342,7 @@ def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> N
                 table,
                 row.label,
                 "cannot be made any more",
-                why="its source can only say what it holds now, and a newer snapshot is done",
+                why="its source has only its current rows, and a newer snapshot is done",
                 fix="leave it skipped",
             )
 

@@ -48,7 +48,7 @@ def pause_all(database: LedgerDatabase, *, who: str, why: str) -> None:
     with database.write() as write:
         if write.paused is not None:
             raise refusals.no_pause(
-                "all is paused already", why=write.paused.words("UTC"), fix="`waterclock resume` takes it back"
+                "all is paused already", why=write.paused.words("UTC"), fix="`waterclock resume` ends the pause"
             )
         write.execute(_PAUSE_ALL, _build_pause_values(write, who, why))
         write.log(PAUSED, who=who, data={"why": why})
@@ -64,7 +64,9 @@ def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str,
         for name in names:
             if reset_in(known[name].paused_why)[1] is not None:
                 raise refusals.no_pause(
-                    f"{name} is being reset", why=known[name].paused_why, fix=f"`waterclock reset {name}` finishes that"
+                    f"{name} is being reset",
+                    why=known[name].paused_why,
+                    fix=(f"`waterclock reset {name}` finishes the reset"),
                 )
         old = tuple(name for name in names if known[name].paused_at is not None)
         if not old:
@@ -84,8 +86,8 @@ def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
             names = [row.name for row in write.execute(_TABLES) if row.paused_at is not None]
             raise refusals.no_pause(
                 "the project is not paused",
-                why=f"paused by name: {_join_names(names)}" if names else "nothing of it is",
-                fix=f"`waterclock resume {names[0]}` takes up a table again" if names else None,
+                why=f"paused by name: {_join_names(names)}" if names else "no table is paused",
+                fix=f"`waterclock resume {names[0]}` resumes a table" if names else None,
             )
         write.execute(_PAUSE_ALL, _NOT_PAUSED)
         write.log(RESUMED, who=who, data={"why": why} if why else None)
@@ -146,7 +148,7 @@ def _paused_already(pauses: Mapping[str, Pause | None]) -> Exception:
     return refusals.no_pause(
         f"{name}{more} paused already",
         why=pause.words("UTC") if pause else "",
-        fix=f"`waterclock resume {name}` takes it back",
+        fix=f"`waterclock resume {name}` ends the pause",
     )
 
 
@@ -154,14 +156,14 @@ def _not_paused_error(names: Collection[str], of_all: Pause | None) -> Exception
     which = _join_names(names)
     if of_all is not None:
         return refusals.no_pause(
-            f"no pause of {which} itself stands: all is paused",
+            f"{which} has no pause of its own: all is paused",
             why=of_all.words("UTC"),
-            fix="`waterclock resume` takes up all again, but for tables that are paused by name",
+            fix="`waterclock resume` resumes all tables except those paused by name",
         )
     return refusals.no_pause(
         f"{which} {'is' if len(names) == 1 else 'are'} not paused",
         why="its batches may be claimed" if len(names) == 1 else "their batches may be claimed",
-        fix="`waterclock plan` says what waits and why",
+        fix="`waterclock plan` shows which batches wait and why",
     )
 
 

@@ -82,8 +82,8 @@ def require_own(write: Write, token: str) -> Rebuilding:
     if known is None or known.token != token or known.is_done:
         raise WaterclockError(
             "E644",
-            "this rebuild has lost its hold",
-            why="its lease ran out, and a batch was claimed since: what was made rests on an older cut",
+            "this rebuild has lost its lock",
+            why="its lease expired, and a batch was claimed since: the new tables do not have it",
             fix="run `waterclock rebuild --all` again",
         )
     return known
@@ -121,8 +121,8 @@ def at_work(known: Rebuilding, where: str | None = None) -> ClaimRefused:
     """Build the error for requests while all tables are rebuilt."""
     why = f"{known.runner} ({known.who}) since {known.at:%Y-%m-%d %H:%M:%S} UTC"
     if known.is_moving:
-        why += "; it had begun to move the new tables in"
-        fix = "where it was killed, `waterclock run` or `waterclock rebuild --all` carries the move to its end"
+        why += "; it has started to move the new tables in"
+        fix = "if it was killed, `waterclock run` or `waterclock rebuild --all` finishes the move"
     else:
-        fix = f"wait for its end; where it was killed, its hold ends at {known.until:%H:%M:%S} UTC"
-    return ClaimRefused("E644", "all tables are being made anew", where=where, why=why, fix=fix, transient=True)
+        fix = f"wait for its end; if it was killed, its lock expires at {known.until:%H:%M:%S} UTC"
+    return ClaimRefused("E644", "all tables are being rebuilt", where=where, why=why, fix=fix, transient=True)

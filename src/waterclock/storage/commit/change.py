@@ -101,7 +101,9 @@ def _by_path(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
         old = {file.path: file for file in table.files_at(manifest.slice_path.rpartition("/")[0])}
         joined = [file for file in table.files_outside_stage() if may_hold(file, label)]
         if joined:
-            raise NeedsSpark(f"rows of {label} lie in {joined[0].path}, joined with others", where=table.folder)
+            raise NeedsSpark(
+                f"rows of {label} are in {joined[0].path}, together with rows of other labels", where=table.folder
+            )
         new = {file.path for file in manifest.files}
         gone = [old[path] for path in old if path not in new]
         _require_unmarked(table, {file.path for file in gone})

@@ -66,7 +66,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
             if table_exists(folder):  # another runner created it first
                 break
             if not _is_refused_put(error):
-                fix = "see that this user may create files there, and that the disk has room"
+                fix = "check that this user may create files there, and that the disk has free space"
                 raise WaterclockError(
                     "E615", "the table cannot be created", where=folder, why=str(error), fix=fix
                 ) from error
@@ -116,7 +116,7 @@ def _is_refused_put(error: DeltaError) -> bool:
 def _too_busy(folder: str) -> WaterclockError:
     return WaterclockError(
         "E622",
-        "the store is at another's first commit of this table, and none comes of it",
+        "another writer started the first commit of this table and did not finish it",
         where=folder,
         fix="try again",
         transient=True,
@@ -139,7 +139,7 @@ def refuse_stranger(table: OpenTable, project: str) -> None:
         return
     raise WaterclockError(
         "E601",
-        f"the table belongs to project {owner}" if owner else "the table belongs to no project",
+        f"the table belongs to project {owner}" if owner else "the table does not belong to a project",
         where=table.folder,
         why=f"project {project} may not write it: a table has one writer",
         fix="read it through a connection of type waterclock, or store this project elsewhere",
@@ -152,6 +152,6 @@ def partitioned_otherwise(folder: str, found: Sequence[str], wanted: Sequence[st
         "E624",
         f"the table is partitioned by {', '.join(found) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}",
         where=folder,
-        why="PARTITIONED and regular tables lie differently on disk",
-        fix="put the declaration back, or give the table another name",
+        why="PARTITIONED and regular tables have different layouts on disk",
+        fix="restore the declaration, or give the table another name",
     )

@@ -188,7 +188,7 @@ def seen_claim(table: OpenTable, claim: int) -> int | None:
     if found.kind == "none":
         raise WaterclockError(
             "E621",
-            f"claim {claim} was used, and what it did is no longer in the log",
+            f"claim {claim} was used before, and its commit is no longer in the log",
             where=folder,
             fix="take a new claim for the batch",
         )
@@ -219,7 +219,7 @@ def too_busy(folder: str) -> WaterclockError:
     """Return the error for a commit that lost the race against other commits at every attempt."""
     return WaterclockError(
         "E622",
-        f"{_MOST_LOOKS} commits of others came between looking and committing",
+        f"{_MOST_LOOKS} other commits came between reading the log and committing",
         where=folder,
         fix="try again",
         transient=True,

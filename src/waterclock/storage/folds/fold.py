@@ -86,9 +86,14 @@ def keys_in(spark: SparkSession, folder: str, manifests: Sequence[Manifest], mer
 
 def last_rows(rows: DataFrame, merge: Merge) -> DataFrame:
     """Return per key the last row by ORDER BY, NULL lowest, or any one of several equal rows."""
+    return last_row_by_key(rows, merge.keys, order_struct(merge.order_by) if merge.order_by else None)
+
+
+def last_row_by_key(rows: DataFrame, keys: Sequence[str], order: Column | None) -> DataFrame:
+    """Return per key the row with the highest `order`: any one of several equal rows, or of all if it is None."""
     every = F.struct(*(F.col(quote_name(name)) for name in rows.columns))
-    last = F.max_by(every, order_struct(merge.order_by)) if merge.order_by else F.first(every)
-    return rows.groupBy(*_keys(merge)).agg(last.alias("_last")).select("_last.*")
+    last = F.first(every) if order is None else F.max_by(every, order)
+    return rows.groupBy(*_keys(keys)).agg(last.alias("_last")).select("_last.*")
 
 
 def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge, schema: str) -> DataFrame:
@@ -145,7 +150,7 @@ def highest_deletes(
 ) -> DataFrame:
     """Return per key the last delete of the slices: columns `_key<n>`, and its order and label."""
     rows = mark_deletes(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
-    return rows.groupBy(*_keys(merge)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
+    return rows.groupBy(*_keys(merge.keys)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
 
 def unbeaten(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
@@ -214,7 +219,7 @@ def _select_winners(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge
         return _carry_values(rows, lacking, merge)
     every = F.struct(*(F.col(quote_name(name)) for name in (*fields_of(schema), DELETED)))
     last = F.max_by(every, F.struct(_ORDER, _SLICE))
-    return rows.groupBy(*_keys(merge)).agg(last.alias("_last")).select("_last.*")
+    return rows.groupBy(*_keys(merge.keys)).agg(last.alias("_last")).select("_last.*")
 
 
 def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
@@ -223,7 +228,7 @@ def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: 
 
     keys = [F.col(quote_name(key)) for key in merge.keys]
     last_of_slice = F.max_by(F.struct("*"), F.col(_ORDER)).alias("_last")
-    single = rows.groupBy(*_keys(merge), _SLICE).agg(last_of_slice).select("_last.*")
+    single = rows.groupBy(*_keys(merge.keys), _SLICE).agg(last_of_slice).select("_last.*")
     before = Window.partitionBy(*keys).orderBy(_SLICE).rowsBetween(Window.unboundedPreceding, -1)
     counting = single.withColumn("_highest", F.max(_ORDER).over(before))
     counting = counting.where(F.isnull("_highest") | (F.col(_ORDER) >= F.col("_highest")))
@@ -237,13 +242,13 @@ def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: 
         for name, groups in lacking.items()
         if name not in merge.keys
     ]
-    grouped = told.groupBy(*_keys(merge)).agg(*values, F.expr(f"max_by({DELETED}, {_SLICE})").alias(DELETED))
+    grouped = told.groupBy(*_keys(merge.keys)).agg(*values, F.expr(f"max_by({DELETED}, {_SLICE})").alias(DELETED))
     names = {key: f"_key{index}" for index, key in enumerate(merge.keys)}
     return grouped.select(*(F.col(names.get(name, quote_name(name))).alias(name) for name in lacking), F.col(DELETED))
 
 
-def _keys(merge: Merge) -> list[Column]:
-    return [F.col(quote_name(key)).alias(f"_key{index}") for index, key in enumerate(merge.keys)]
+def _keys(keys: Sequence[str]) -> list[Column]:
+    return [F.col(quote_name(key)).alias(f"_key{index}") for index, key in enumerate(keys)]
 
 
 def _all_of(conditions: Sequence[Column]) -> Column:

@@ -155,10 +155,13 @@ def manifests_of(folder: str, steps: Iterable[LogStep]) -> tuple[Manifest, ...]:
         if not is_sealed(folder, step.slice_path):
             raise WaterclockError(
                 "E640",
-                "a state is beyond what is kept",
+                "the state is older than the kept versions",
                 where=f"{folder}/{step.slice_path}",
-                why=f"no version holds it any more, and the slice of {label_of(step.label)} that it is made of is gone",
-                fix="ask for a newer tick; a longer KEEP VERSIONS keeps more",
+                why=(
+                    f"no version has it any more, and the slice of {label_of(step.label)} that is needed to make "
+                    "it is gone"
+                ),
+                fix="query as of a newer tick; a longer KEEP VERSIONS keeps more versions",
             )
         found.append(read_manifest(folder, step.slice_path))
     return tuple(found)

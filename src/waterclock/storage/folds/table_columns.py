@@ -50,7 +50,7 @@ def brought_schema(folder: str, table: Table) -> StructType:
 def _how_to_know(table: Table) -> str:
     """Return the fix for unknown columns. A derived table has no declaration of its own."""
     if table.late_rows is not None:
-        return "`waterclock run` first: its first batch has the columns of what is read"
+        return "`waterclock run` first: the first batch takes the columns of its inputs"
     return f"declare the columns of {table.name} with their types: {table.name} (id BIGINT KEY, …)"
 
 

@@ -97,14 +97,14 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
     needed = [*temporal.keys, *at, *temporal.order_by, *temporal.track, *temporal.values]
     for name in needed:
         if name not in fields:
-            fix = did_you_mean(name, fields, otherwise="bring it into the rows, or take it out of TEMPORAL")
+            fix = did_you_mean(name, fields, otherwise="add it to the rows, or remove it from TEMPORAL")
             raise WaterclockError("E301", f"unknown column {name}", where=table, why=_has(fields), fix=fix)
     if temporal.at and (kind := type_text(fields[temporal.at]["type"])) != "timestamp":
         raise WaterclockError(
             "E302",
-            f"{temporal.at} is of type {kind}, which is no instant",
+            f"{temporal.at} is of type {kind}, which is not an instant",
             where=table,
-            why="versions are compared as instants, and a zone that nobody said is nobody's decision",
+            why="versions are compared as instants, and the zone of these values is not declared",
             fix=f"declare it: ({temporal.at} TIMESTAMP, *), or convert it in the query in the zone it is meant in",
         )
     clashes = [name for name in attributes_of(schema, temporal) if name.lower() in RECORD]
@@ -136,9 +136,9 @@ def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
     if kind not in {None, "timestamp", "void"}:
         raise WaterclockError(
             "E302",
-            f"{temporal.at} is of type {kind}, which is no instant",
+            f"{temporal.at} is of type {kind}, which is not an instant",
             where=table,
-            why="declared a TIMESTAMP it would become one in UTC, and a zone that nobody said is nobody's decision",
+            why="as a TIMESTAMP it would be read in UTC, and the zone of these values is not declared",
             fix="declare it where it is collected, or convert it in the query in the zone it is meant in",
         )
 

@@ -16,8 +16,6 @@ from waterclock.filesystem import FileInfo, at, is_there, look, names_in, read_b
 from waterclock.flow.choices import Kind
 from waterclock.object_stores import is_remote
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
-from waterclock.storage.log.resolving import CommitRecord
-from waterclock.timelabel.label import instant_of
 
 _NONE = -1
 _BATCHES = frozenset({Kind.COLLECT.value, Kind.TRANSFORM.value})
@@ -114,24 +112,6 @@ def actions_after(folder: str, version: int) -> Iterator[tuple[int, list[dict[st
         yield version, _actions(folder, version, text)
 
 
-def records_in_log(folder: str, *, project: str) -> list[CommitRecord]:
-    """List this project's data commits, oldest first. Cost: 0.1 ms a commit; reading them from the ledger costs less.
-
-    Raises  E621 where the log's first commits have been cleaned up: only the ledger knows them then
-    """
-    found = []
-    for version, text in _commits(folder, _NONE, None):
-        info = info_of(_actions(folder, version, text)) if b'"userMetadata"' in text else {}
-        identity = identity_in(info)
-        if identity is None or identity.project != project or not identity.slices:
-            continue
-        slices = {instant_of(label): str(path) for label, path in zip(identity.labels, identity.slices, strict=True)}
-        at = datetime.fromtimestamp(info.get("timestamp", 0) / 1000, tz=UTC)
-        stands = None if identity.stands_from is None else datetime.fromisoformat(identity.stands_from)
-        found.append(CommitRecord(version, at, slices, stands))
-    return found
-
-
 def claims_after(folder: str, version: int, *, project: str) -> frozenset[int]:
     """Return the claims under which a project's batches committed after a version, as far as the log can be read."""
     found: set[int] = set()
@@ -190,7 +170,7 @@ def damaged_log(folder: str, where: str, why: str) -> WaterclockError:
         "the table's Delta log is damaged",
         where=where,
         why=why,
-        fix=f"`waterclock rebuild {table_of(folder)}` makes the table again from its stage, with a log of its own",
+        fix=f"`waterclock rebuild {table_of(folder)}` makes the table again from its stage, with a new log",
     )
 
 
@@ -207,9 +187,9 @@ def _parse_commit(path: Path, text: bytes) -> list[dict[str, Any]]:
     try:
         actions = [json.loads(line) for line in text.splitlines() if line.strip()]
     except ValueError as error:
-        raise damaged_log(str(path.parent.parent), str(path), f"the commit is no JSON: {error}") from error
+        raise damaged_log(str(path.parent.parent), str(path), f"the commit is not JSON: {error}") from error
     if not (actions and all(isinstance(action, dict) for action in actions)):
-        raise damaged_log(str(path.parent.parent), str(path), "the commit says nothing")
+        raise damaged_log(str(path.parent.parent), str(path), "the commit is empty")
     return actions
 
 
@@ -301,11 +281,11 @@ def _newest_checkpoint(log: Path) -> int:
 
 
 def _expired_log_error(folder: str, version: int, claim: int | None) -> WaterclockError:
-    what = "commits of the table are gone" if claim is None else f"what became of claim {claim} cannot be known"
+    what = "commits of the table are gone" if claim is None else f"the outcome of claim {claim} cannot be determined"
     return WaterclockError(
         "E621",
         what,
         where=folder,
-        why=f"version {version} was cleaned from the Delta log, though newer ones are there",
-        fix="rebuild the ledger from its last export and the commits since",
+        why=f"version {version} was removed from the Delta log, but newer versions exist",
+        fix="`waterclock ledger rebuild` makes the ledger again from its last export and the commits since",
     )

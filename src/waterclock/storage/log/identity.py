@@ -63,9 +63,9 @@ class Killed(WaterclockError):
     def __init__(self, claim: int, *, where: str | None = None) -> None:
         super().__init__(
             "E630",
-            f"claim {claim} was killed before its data came",
+            f"claim {claim} was killed before its commit",
             where=where,
-            why="data or kill: the first commit under a claim's number wins",
+            why="another runner took the claim over and killed it first",
             fix="take a new claim for the batch",
         )
         self.claim = claim

@@ -319,8 +319,8 @@ def _let_go() -> None:
 def _no_table(folder: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E623",
-        "the folder holds no Delta table",
+        "the folder has no Delta table",
         where=folder,
         why=why,
-        fix="create the table first; where it was removed, bring its folder back: its stage lay in it",
+        fix="create the table first; if its folder was removed, restore it, because it contains the stage",
     )

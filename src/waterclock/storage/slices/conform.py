@@ -141,7 +141,7 @@ def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
         f"{value!r} is not {where['type']}",
         where=f"{table}.{where['column']}",
         why=f"column {where['column']} is declared {where['type']}",
-        fix="mend the source, or declare the column STRING and cast it in a transform with try_cast",
+        fix="fix the source, or declare the column STRING and cast it in a transform with try_cast",
     )
 
 
@@ -220,7 +220,7 @@ class _Plan:
                 f"{self.table} lost {'a column' if len(lost) == 1 else 'columns'}: {names}",
                 where=self.table,
                 why=f"the table has {'it' if len(lost) == 1 else 'them'}; the rows have {', '.join(self.names)}",
-                fix="bring the column back; where it has no values any more, as CAST(NULL AS its type)",
+                fix="add the column again; if it has no values any more, as CAST(NULL AS its type)",
             )
 
     def refuse_changed(self, fields: Iterable[StructField]) -> None:
@@ -232,7 +232,7 @@ class _Plan:
                     "E611",
                     f"{self.table}.{field.name} changed from {former} to {current}",
                     where=f"{self.table}.{field.name}",
-                    why="what lies in the table would no longer be read",
+                    why="the existing rows of the table could no longer be read",
                     fix=f"declare the column {former.upper()}",
                 )
 
@@ -272,7 +272,7 @@ def _legal_names(frame: DataFrame, table: str, *, may_rename: bool) -> tuple[Dat
             "E613",
             f"{table} has two columns {first}" if first == second else f"{table} has both {first} and {second}",
             where=table,
-            why="names that differ in case alone are one name to Spark and to many that read the table",
+            why="Spark and many readers do not distinguish upper and lower case",
             fix="rename one of them: SELECT …, x AS other_name",
         )
     renamed = tuple((old, new) for old, new in zip(names, legal, strict=True) if old != new)
@@ -290,18 +290,18 @@ def _legal(name: str, table: str, *, may_rename: bool) -> str:
         "E614",
         f"{table} cannot have a column named {name!r}",
         where=table,
-        why=f"Parquet and Delta take no {', '.join(map(repr, bad))} in a name",
-        fix=f"name it: … AS {legal or 'a_name'}",
+        why=f"Parquet and Delta do not allow {', '.join(map(repr, bad))} in a name",
+        fix=f"rename it, as in … AS {legal or 'a_name'}",
     )
 
 
 def _missing_column_error(table: str, name: str, there: Sequence[str]) -> WaterclockError:
     return WaterclockError(
         "E618",
-        f"{table} declares {name}, which its rows lack",
+        f"{table} declares {name}, which its rows do not have",
         where=f"{table}.{name}",
         why=f"they have {', '.join(there)}",
-        fix=did_you_mean(name, there, otherwise="take it out of the column list, or bring it into the rows"),
+        fix=did_you_mean(name, there, otherwise="remove it from the column list, or add it to the rows"),
     )
 
 
@@ -441,9 +441,9 @@ def _refuse_unstorable(fields: Iterable[StructField], table: str) -> None:
 
 
 _WAYS_OUT = {
-    "string": "collate(…, 'UTF8_BINARY'), and say COLLATE where texts are compared",
+    "string": "collate(…, 'UTF8_BINARY'), and write COLLATE where texts are compared",
     "variant": "to_json(…), and parse_json(…) where it is read",
-    "interval": "to a number of its unit",
+    "interval": "cast it to a number of its unit",
 }
 
 

@@ -96,5 +96,8 @@ def damage_of(folder: str, slice_path: str, *, is_deep: bool = False) -> str | N
         except (OSError, pa.ArrowException) as error:
             return f"{path.name} cannot be read: {str(error).splitlines()[0]}"
         if (size, rows) != (file.size, file.rows):
-            return f"{path.name} has {size} bytes and {rows} rows, and was sealed with {file.size} and {file.rows}"
+            return (
+                f"{path.name} has {size} bytes and {rows} rows, but was sealed with {file.size} bytes and "
+                f"{file.rows} rows"
+            )
     return None

@@ -81,8 +81,8 @@ def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manife
             "E620",
             f"two different rows of one key in {manifest.table}: {key}",
             where=manifest.slice_path,
-            why=f"the batch holds both, with {told}, so neither is the last",
-            fix="order them: MERGE ORDER BY a column that differs, or leave one of them out",
+            why=f"the batch has both, with {told}, so neither is the last",
+            fix="order them with MERGE ORDER BY a column that differs, or leave one of them out",
         )
 
 

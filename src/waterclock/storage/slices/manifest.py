@@ -129,7 +129,7 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
             "the slice is not sealed" if missing else "the slice's manifest cannot be read",
             where=str(path),
             why="its manifest is missing" if missing else f"{type(error).__name__}: {error}",
-            fix="make the batch again: a slice without its manifest is read by nobody",
+            fix="make the batch again: a slice without a manifest is never read",
         ) from error
 
 
@@ -156,6 +156,6 @@ def already_sealed(folder: str, slice_path: str) -> WaterclockError:
         "E604",
         "the slice is sealed already",
         where=f"{folder}/{slice_path}",
-        why="a claim writes each of its slices once, and nothing rewrites a sealed one",
+        why="a claim writes each of its slices once, and a sealed slice is never rewritten",
         fix="take a new claim for the batch",
     )

@@ -23,17 +23,17 @@ def check_files(manifest: Manifest, table_schema: str) -> None:
             "E617",
             f"the slice does not fit {manifest.table}: {broken[0]}",
             where=manifest.slice_path,
-            why="; ".join(broken[1:]) or "committed all the same, it would break reading the table later",
+            why="; ".join(broken[1:]) or "a commit of it would break later reads of the table",
             fix="give the columns the table's names and types",
         )
     nulls = _forbidden_nulls(manifest, table)
     if nulls:
         raise WaterclockError(
             "E616",
-            f"{manifest.table} holds nulls in {', '.join(nulls)}",
+            f"{manifest.table} has NULL in {', '.join(nulls)}",
             where=manifest.slice_path,
             why="the table declares NOT NULL",
-            fix="mend the source, or leave NOT NULL out",
+            fix="fix the source, or remove NOT NULL",
         )
 
 

@@ -306,7 +306,7 @@ def _move_if_there(source: Path, target: Path) -> bool:
 def _collect_quarantine(draft: _SliceDraft, path: str, files: Sequence[DataFile], gone: Aside) -> Aside:
     """Return the quarantined files and the counts of one label's rows."""
     if draft.through is None:
-        raise AssertionError("rows that went through no sieve")
+        raise AssertionError("rows that were not filtered")
     sieve, folder = draft.through.sieve, draft.folder
     aside = read_files(at(folder), f"{path}/{QUARANTINE}")
     masks = masks_in(folder, aside) + Counter(gone.masks)
@@ -410,10 +410,10 @@ def _refuse_strangers(scratch: Path, paths: Mapping[datetime, str], folder: str,
         remove_folder(scratch)
         raise WaterclockError(
             "E606",
-            f"rows bear the label {strangers[0].partition('=')[2]}, which is not being made",
+            f"rows have the label {strangers[0].partition('=')[2]}, which is not being made",
             where=folder,
             why=f"the group's labels are {', '.join(label_of(label) for label in paths)}",
-            fix="this is a fault of Waterclock: report it with the table's statement",
+            fix="this is a bug of Waterclock: report it with the table's statement",
         )
 
 

@@ -9,18 +9,12 @@ from waterclock.batches.audit_trail import CLOSED, Audit
 from waterclock.batches.facts import RELEASE, describe_missing_inputs, parse_missing_inputs
 from waterclock.batches.records import rows_aside
 from waterclock.errors import WaterclockError, rendered_parts
-from waterclock.flow.checks import keeps_aside
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
-from waterclock.operations.audit_json import audit_parts
+from waterclock.operations.audit_json import batch_record
 from waterclock.operations.closings import books_words, read_closing
-from waterclock.operations.held_batches import can_be_released
 from waterclock.operations.json import instant_text
 from waterclock.operations.kept_back import kept_back
 from waterclock.operations.opening import OpenedProject, labels_known, one_table
-from waterclock.operations.proposals import Verb
-from waterclock.operations.restating import labels_of_sources
-from waterclock.operations.retrying import find_blocked_batches
 from waterclock.operations.rules_kept import rules_broken
 from waterclock.operations.states import state_of
 from waterclock.operations.why import WhyStep, way_to_cause
@@ -33,12 +27,12 @@ from waterclock.operations.words import (
     short_label,
 )
 from waterclock.planner.label_states import LabelState
-from waterclock.planner.plan import Plan, Status
+from waterclock.planner.plan import Status
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import PageQuery, Told, batch_address
-from waterclock.ui.pages.batches import has_failed, is_asked_for, is_begun, is_done, several, states_of
-from waterclock.ui.pages.pauses import build_resume_action
+from waterclock.ui.pages.batch_actions import CAN_BE_RETRIED, actions_of_batch, count_blocked_batches
+from waterclock.ui.pages.batches import several, states_of
 from waterclock.ui.pages.quality import note_told
 
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
@@ -52,8 +46,6 @@ _NEWEST_ATTEMPT = {
     "held": "what was made again is held",
     "running": "it is being made again",
 }
-_NOT_BEGUN = frozenset({Status.READY, Status.WAITING, Status.PAUSED, Status.NOT_NEEDED})
-_CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
 
 
 def batch(at: OpenedProject, asked: PageQuery) -> Told:
@@ -98,9 +90,9 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Told:
         "inputs": _inputs(at, audit),
         "decided": _list_decisions(audit, zone),
         "notes": _notes(at, table, audit),
-        "holds_up": _count_blocked_batches(plan, table.name, one.label),
-        "record": None if audit is None else audit_parts(audit),
-        "actions": [*_offer_resume(at, way), *_offer_actions(at, plan, table, one, way), *_withdrawn(table, one)],
+        "holds_up": count_blocked_batches(plan, table.name, one.label),
+        "record": None if audit is None else batch_record(audit),
+        "actions": actions_of_batch(at, plan, table, one, way),
     }
 
 
@@ -135,7 +127,7 @@ def _link(at: OpenedProject, step: WhyStep) -> Told:
 
 def _error_of_root(at: OpenedProject, way: Sequence[WhyStep]) -> Told | None:
     """Return the error of the batch at the end of the way."""
-    if at.ledger is None or len(way) < 2 or way[-1].status not in _CAN_BE_RETRIED:
+    if at.ledger is None or len(way) < 2 or way[-1].status not in CAN_BE_RETRIED:
         return None
     try:
         return _error(at.ledger.past.audit(way[-1].table, way[-1].label))
@@ -257,94 +249,3 @@ def _notes(at: OpenedProject, table: Table, audit: Audit | None) -> list[Told]:
     notes = at.ledger.past.rule_notes([table.name])
     found = [notes[table.name, rule] for rule in broken if (table.name, rule) in notes]
     return [note_told(note, table.cadence.zone) for note in found]
-
-
-def _count_blocked_batches(plan: Plan, table: str, label: datetime) -> int:
-    """Count the batches that are blocked only by this one."""
-    return sum(map(len, find_blocked_batches(plan, {table: [label]}).values()))
-
-
-def _offer_actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Told]:
-    if one.label >= at.planner.starts(at.snapshot, at.now)[table.name]:
-        return _actions(at, plan, table, one, way)
-    # older than START: it is not made any more
-    return [_action(Verb.RETRY, "Retry…", table.name, one.label)] if has_failed(one) else []
-
-
-def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Told]:
-    """Return the possible actions, the most helpful first. Each leads to a plan, and changes nothing by itself."""
-    root = way[-1] if way and way[-1].is_root and way[-1].status in _CAN_BE_RETRIED else None
-    actions: list[Told] = []
-    if root is not None:
-        actions += _actions_of_root(at, plan, root)
-    elif has_failed(one) and not is_done(one):  # it failed, and is no longer needed
-        actions.append(_action(Verb.RETRY, "Retry…", table.name, one.label))
-    elif one.status in _NOT_BEGUN and not is_done(one) and not is_begun(one):
-        if one.status not in {Status.WAITING, Status.PAUSED}:
-            actions.append(_action(Verb.BACKFILL, "Make it…", table.name, one.label))
-        if one.status is not Status.NOT_NEEDED:
-            actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
-    elif one.status is Status.SKIPPED and not _is_stood_for(at, table, one):
-        actions.append(_action(Verb.RETRY, "Make it after all…", table.name, one.label))
-    if is_done(one):
-        actions += _actions_of_done(at, table, one)
-    return actions
-
-
-def _actions_of_root(at: OpenedProject, plan: Plan, root: WhyStep) -> list[Told]:
-    """Return the actions for a failed or held batch: the page's own, or the one that it waits for."""
-    actions: list[Told] = []
-    if can_be_released(at, root.table, root.label):
-        actions.append(_action(Verb.RELEASE, f"Release {root.table.rpartition('.')[2]}…", root.table, root.label))
-    held = _count_blocked_batches(plan, root.table, root.label)
-    name = root.table.rpartition(".")[2]
-    more = f" + {number_words(held)} blocked" if held else ""
-    actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
-    if not at.snapshot.of(root.table).covered.covers_instant(root.label):  # a batch with rows cannot be skipped
-        actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
-    return actions
-
-
-def _actions_of_done(at: OpenedProject, table: Table, one: LabelState) -> list[Told]:
-    """Return the actions that make a done batch again."""
-    actions: list[Told] = []
-    if _can_be_replayed(at, table, one.label):
-        actions.append(_action(Verb.REPLAY, "Replay…", table.name, one.label))
-    actions.append(_action(Verb.RECOMPUTE, "Recompute…", table.name, one.label))
-    if table.kind is Kind.COLLECT:
-        try:
-            labels_of_sources(at, f"`{table.name}`", label_of(one.label))
-        except WaterclockError:
-            pass
-        else:
-            actions.append(_action(Verb.RECOLLECT, "Recollect…", table.name, one.label))
-    return actions
-
-
-def _can_be_replayed(at: OpenedProject, table: Table, label: datetime) -> bool:
-    """Return whether a batch has quarantined rows that the current rules have not checked."""
-    if at.ledger is None or not keeps_aside(table):
-        return False
-    aside = at.ledger.reads.set_aside(table.name)
-    return label in aside and aside[label][1] != table.fingerprint
-
-
-def _is_stood_for(at: OpenedProject, table: Table, one: LabelState) -> bool:
-    """Return whether a newer snapshot is done: the source cannot deliver the state of this label any more."""
-    newest = at.ledger.reads.newest(table.name) if table.is_snapshot and at.ledger is not None else None
-    return newest is not None and one.label < newest.label
-
-
-def _offer_resume(at: OpenedProject, way: Sequence[WhyStep]) -> list[Told]:
-    """Return the action that resumes the paused batch at the root."""
-    root = way[-1] if way and way[-1].is_root and way[-1].status is Status.PAUSED else None
-    pause = None if root is None else at.snapshot.pause_of(root.table)
-    return [] if root is None or pause is None else [build_resume_action(pause, root.table)]
-
-
-def _withdrawn(table: Table, one: LabelState) -> list[Told]:
-    return [_action(Verb.WITHDRAW, "Withdraw…", table.name, one.label)] if is_asked_for(one) else []
-
-
-def _action(verb: Verb, words: str, table: str, label: datetime) -> Told:
-    return {"verb": verb.value, "words": words, "t": f"`{table}`", "l": label_of(label)}

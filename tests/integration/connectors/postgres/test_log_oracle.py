@@ -38,6 +38,7 @@ from waterclock.connectors.postgres.slots import (
     require_whole,
     state_of,
 )
+from waterclock.connectors.postgres.types import PostgresColumn
 from waterclock.connectors.values import Times
 from waterclock.errors import WaterclockError
 
@@ -78,7 +79,11 @@ class Followers:
 
     def followed(self, plugin: str) -> Followed:
         wanted = tuple(
-            PostgresRequestedColumn(Taken(n, n, NAMES[n], is_typed=False), KINDS[n], n == "tags") for n in NAMES
+            PostgresRequestedColumn(
+                Taken(n, n, NAMES[n], is_typed=False),
+                PostgresColumn(n, KINDS[n], NAMES[n], is_array=n == "tags"),
+            )
+            for n in NAMES
         )
         extract = PostgresExtract(self.database, "t", "", wanted, Times("UTC", "seconds"))
         ((oid,),) = self.sql("SELECT 't'::regclass::oid")

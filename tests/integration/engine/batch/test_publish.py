@@ -162,7 +162,7 @@ def test_a_destination_that_lost_what_was_delivered_is_told_and_recompute_restor
     assert {name: error and error.code for name, error in errors.items()} == dict.fromkeys(publishes[:2], "E824")
     told = errors["out.appended"]
     assert told is not None
-    assert told.what == "out.appended is not as it was delivered: the file out.sqlite is gone"
+    assert told.what == "out.appended differs from its last delivery: the file out.sqlite is gone"
     assert "waterclock recompute out.appended" in (told.fix or "")
     assert any(said.startswith("out.whole: the file out.sqlite is gone; all") for said in tiny.heard.said_)
     assert tiny.delivered("SELECT id, v FROM whole ORDER BY id") == [(1, 20), (2, 10), (3, 20), (4, 30)]

@@ -39,7 +39,7 @@ def test_claims_of_a_runner_that_has_ended_here_do_not_wait_for_their_lease(
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     assert tiny.done("raw.sales") == labels(1, 2)
-    assert [said for said in tiny.heard.said_ if f"was left behind by {ended}: killed" in said]
+    assert [said for said in tiny.heard.said_ if f"was abandoned by {ended}: killed" in said]
     assert sorted(row[0] for row in tiny.rows("SELECT id FROM raw.sales")) == [1, 2]
 
 

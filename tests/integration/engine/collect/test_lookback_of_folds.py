@@ -174,7 +174,7 @@ def test_a_window_whose_slice_has_other_columns_stays_and_is_reported(tmp_path: 
     ran(tiny, 3)
     assert tiny.rows("SELECT id, city, zip FROM dim.c ORDER BY id") == [(1, "Wien", "1010"), (3, "Linz", None)]
     said = [it for it in tiny.heard.said_ if "late rows" in it]
-    assert said == [f"dim.c: late rows of {labels(1)[0]} are not collected: its source has other columns now"]
+    assert said == [f"dim.c: late rows of {labels(1)[0]} are not collected: the columns of the source have changed"]
 
 
 @pytest.mark.parametrize("mode", ["TEMPORAL AT at", "MERGE ORDER BY at"])

@@ -61,7 +61,7 @@ def test_what_a_group_reads_is_counted_once_and_sets_the_parts(
             set_to.append(session.conf.get(PARTITIONS))
             return transform_parts(work, session, *rest)
 
-        monkeypatch.setattr("waterclock.engine.batch.make.transform_parts", watched)
+        monkeypatch.setattr("waterclock.engine.batch.transform_slices.transform_parts", watched)
         apply_flow(work, day(3))
         outcome = Runner(work).run_once(day(3))
         assert not outcome.failed, described(outcome)

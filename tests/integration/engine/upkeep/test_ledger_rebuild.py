@@ -219,7 +219,7 @@ def test_a_ledger_that_is_there_is_kept_unless_it_is_forced_aside(tmp_path: Path
     order(tiny, 1, 1)
     tiny.run(day(2))
     before = told(tiny, without=UNKNOWN)
-    with pytest.raises(WaterclockError, match="a ledger is there") as refused:
+    with pytest.raises(WaterclockError, match="a ledger already exists") as refused:
         rebuilt(tiny)
     assert refused.value.code == "E417"
     found = rebuilt(tiny, force=True)

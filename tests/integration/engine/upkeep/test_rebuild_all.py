@@ -252,7 +252,7 @@ def test_another_cadence_cuts_what_was_collected_anew_and_the_past_stays(hourly:
 def test_what_arrived_is_not_cut_finer_than_it_is_known(hourly: Tiny, tmp_path: Path) -> None:
     tiny = hourly.copied(tmp_path / "project")
     tiny.declare(HOURLY.replace("csv.gz` EVERY 12 HOURS", "csv.gz` EVERY HOUR"))
-    with tiny.opened() as work, pytest.raises(WaterclockError, match="known by that window alone") as refused:
+    with tiny.opened() as work, pytest.raises(WaterclockError, match="belongs to that window as a whole") as refused:
         prospect(work, day(3, 12))
     assert refused.value.code == "E431"
 

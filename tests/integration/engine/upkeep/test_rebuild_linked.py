@@ -72,7 +72,10 @@ def test_linked_tables_are_cut_anew_and_still_see_what_is_restated_there(tmp_pat
     assert here.rows("SELECT cents FROM marts.newest") == [(659,)]
 
     here.declare(as_regular(HERE))
-    with here.opened() as work, pytest.raises(WaterclockError, match=r"was collected of upstream.shop.orders") as told:
+    with (
+        here.opened() as work,
+        pytest.raises(WaterclockError, match=r"was collected from upstream.shop.orders") as told,
+    ):
         prospect(work, day(4))
     assert told.value.code == "E431"
     here.declare(as_regular(DAILY).replace("shop.totals EVERY DAY", "shop.totals EVERY 12 HOURS"))

@@ -109,7 +109,7 @@ def test_names_that_cannot_be_stored_are_mended_or_refused(spark: SparkSession) 
     assert found.frame.first().asDict() == {"Tail_Number": 1, "weight_kg": 2, "a.b": 3}  # type: ignore[union-attr]
     said = refusal(spark, "SELECT sum(1)", opened(), may_rename=False)
     assert said.startswith("E614 raw.t cannot have a column named 'sum(1)'")
-    assert "fix  name it: … AS sum_1" in said
+    assert "fix  rename it, as in … AS sum_1" in said
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_names_that_cannot_be_stored_are_mended_or_refused(spark: SparkSession) 
         ("SELECT 1 AS a, 2 AS A", opened(), None, "E613 raw.t has both a and A"),
         ("SELECT 1 AS a, 2 AS a", opened(), None, "E613 raw.t has two columns a"),
         ("SELECT 1 AS `a b`, 2 AS a_b", opened(), None, "E613 raw.t has two columns a_b"),
-        ("SELECT 1 AS tailnum", closed(tailnmu="INT"), None, "E618 raw.t declares tailnmu, which its rows lack"),
+        ("SELECT 1 AS tailnum", closed(tailnmu="INT"), None, "E618 raw.t declares tailnmu, which its rows do not have"),
         ("SELECT 1 AS a", opened(), "a INT, b DATE", "E610 raw.t lost a column: b (date)"),
         ("SELECT 'x' AS a", opened(), "a INT", "E611 raw.t.a changed from int to string"),
         ("SELECT 1L AS a", opened(), "a INT", "E611 raw.t.a changed from int to bigint"),

@@ -279,7 +279,7 @@ def test_a_group_is_measured_label_by_label(spark: SparkSession, lake: Lake) -> 
 
 def test_a_row_of_a_label_that_is_not_being_made_is_refused(spark: SparkSession, lake: Lake, folder: str) -> None:
     labels = [T, T + HOUR]
-    with pytest.raises(WaterclockError, match="E606 rows bear the label 20180305100000, which is not being made"):
+    with pytest.raises(WaterclockError, match="E606 rows have the label 20180305100000, which is not being made"):
         write(lake, in_hours(spark, 9, 3), 7, *labels)
     assert not any(Path(folder).rglob("*.parquet"))
 

@@ -41,7 +41,7 @@ def test_what_retain_shows_nobody_is_told_before_it_is_made_again(busy_shop: Sho
         said.replace("BY DATA TIME ordered_at\n", "BY DATA TIME ordered_at RETAIN 1 DAY\n"), encoding="utf-8"
     )
     told = " ".join(busy_shop.ask("recompute", "shop.orders", "--yes").stdout.split())
-    assert "RETAIN 1 DAY of shop.orders shows nobody what is before 20241118000000: 1 label of these" in told
+    assert "RETAIN 1 DAY of shop.orders hides labels before 20241118000000: 1 label of these" in told
     told = busy_shop.ask("recompute", "shop.orders", "2024-11-18", "--yes").stdout
     assert "RETAIN" not in told
 
@@ -69,7 +69,7 @@ def test_what_was_never_done_is_not_made_again(busy_shop: Shop, runs: Runs) -> N
         (("shop.orders", "2019-01"), "E513"),
         (("shop.orders", "2031-01-01"), "E513"),
         (("sales.by_country", "2024-11-18"), "E519 nothing of sales.by_country is collected"),
-        (("web.visits", "2024-11-18"), "what has arrived does not arrive again"),
+        (("web.visits", "2024-11-18"), "an item does not arrive again"),
         (("shop.customers", "2024-11-18..2024-11-19"), None),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.cli.conftest import NOW, Shop, ask, day
 from waterclock.batches.facts import BatchStatus
 from waterclock.cli.actions import run as running
-from waterclock.engine.runner import RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.notebook import commands
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.planning import Planner

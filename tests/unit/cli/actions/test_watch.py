@@ -19,7 +19,7 @@ from waterclock.cli.actions import watch as watching
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.views.theme import make_console
 from waterclock.engine.collect.source_clocks import HeldBack
-from waterclock.engine.runner import RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.planner.plan import Plan
 from waterclock.timelabel.window import Window
 

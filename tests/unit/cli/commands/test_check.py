@@ -259,7 +259,7 @@ def test_a_table_that_would_need_a_rebuild_is_reported_by_check_and_plan(busy_sh
         found = busy_shop.ask(*command.split())
         assert found.exit_code == code, command
         assert "nothing can run" not in found.output
-        assert "E405 web.visits has batches and would change what they mean" in found.output
+        assert "E405 web.visits has changed, and its batches follow the former declaration" in found.output
         assert "cadence was DAY, is now HOUR" in found.output
 
 

@@ -28,7 +28,7 @@ AS SELECT id FROM UNTIL(web.readings, '1 day') WHERE at >= WINDOW_START() AND at
 TRANSFORM web.whole PARTITIONED EVERY DAY AS SELECT id FROM web.readings;
 """
 NOW = "2026-11-04T07:00"
-OPEN = "open, not looked at yet: waits for watermark(at, device) >= WINDOW_END() OR closed_by_hand()"
+OPEN = "open, not checked yet: waits for watermark(at, device) >= WINDOW_END() OR closed_by_hand()"
 
 
 def day(number: int, hour: int = 0) -> datetime:
@@ -110,7 +110,7 @@ def test_json_of_close(books: Books) -> None:
         ("web.daily@2026-11-02", "E266 the books of web.daily@20261101000000 are open"),
         ("web.daily@2026-11-04", "E266 web.daily@20261104000000 has not ended"),
         ("web.daily@2027-11-04", "it can be closed from 2027-11-05 00:00 +00:00 on"),
-        ("web.daily@2026-10-04", "E266 web.daily@20261004000000 lies before START"),
+        ("web.daily@2026-10-04", "E266 web.daily@20261004000000 is before START"),
         ("web.capped@2026-11-01", "E266 windows of web.capped are not closed by hand"),
         ("web.whole@2026-11-01", "it has no CLOSE WHEN"),
         ("web.readings@2026-11-01", "E266 windows of web.readings are not closed by hand"),  # not: say which of four
@@ -139,7 +139,7 @@ def test_what_is_closed_stays_closed(books: Books) -> None:
     books.stocks.fill(until=day(4, 7))
     said = books.ask("close", "web.daily@2026-11-01", "--why", "z").stderr
     assert "are closed" in said
-    assert "fix  `waterclock recompute web.daily@20261101000000` takes in what came too late for it" in said
+    assert "fix  `waterclock recompute web.daily@20261101000000` adds the rows that arrived too late for it" in said
     assert books.json("audit", "web.daily@2026-11-01")["closing"]["why"] == "x"
 
 
@@ -149,8 +149,8 @@ def test_where_what_is_read_is_not_settled_the_last_boundary_before_it_counts(bo
         assert "at 2026-11-03 12:00Z" in books.ask("close", "web.daily@2026-11-01", "--why", "x").stdout
         ledger.decisions.request_restate("web.readings", [day(2, 12)], "recollect", who="ann")
     refused = books.ask("close", "web.daily@2026-11-02", "--why", "x").stderr
-    assert "E266 not all that web.daily@20261102000000 reads is settled" in refused
-    assert "`waterclock plan web.readings` says what is missing" in refused
+    assert "E266 not all inputs of web.daily@20261102000000 are settled" in refused
+    assert "`waterclock plan web.readings` shows what is missing" in refused
 
 
 @pytest.mark.slow
@@ -176,9 +176,9 @@ def test_status_and_show_say_what_an_open_window_waits_for_and_what_closes_it(bo
     books.found("web.daily", (day(1), Closing(looked=day(4, 6), behind='{"device":"b"}')))
     said = books.ask("status", "web.daily").stdout
     waits = "waits for watermark(at, device) >= WINDOW_END() OR closed_by_hand(); furthest behind: device b"
-    line = f"web.daily@20261101000000 open, looked at up to 2026-11-04 06:00 +00:00: {waits}, and 2 windows behind it"
+    line = f"web.daily@20261101000000 open, checked up to 2026-11-04 06:00 +00:00: {waits}, and 2 windows behind it"
     assert line in said
-    assert "if that does not come, `waterclock close web.daily@20261101000000 --why ...` closes it" in said
+    assert "if that does not happen, `waterclock close web.daily@20261101000000 --why ...` closes it" in said
     assert "PARTIAL AFTER 1 DAY closes each window a day after its end at the latest" in said
     assert books.json("status")["open"]["web.daily"] == {
         "label": "20261101000000", "windows": 3, "reason": line.partition(" ")[2].rpartition(", and")[0],
@@ -194,7 +194,7 @@ def test_a_window_that_partial_after_closes_is_not_said_to_be_stuck(books: Books
     books.found("web.capped", (day(1), Closing(day(2, 12), reason=AT_LAST)), (day(2), Closing(looked=day(3, 6))))
     said = books.ask("status", "web.capped").stdout
     assert "closes at 2026-11-03 12:00 +00:00 at the latest" in said
-    assert "if that does not come" not in said
+    assert "if that does not happen" not in said
     books.stocks.fill(until=day(4, 7))
     assert "closed at 2026-11-02 12:00Z, by PARTIAL AFTER, its condition did not hold" in (
         books.ask("audit", "web.capped@2026-11-01").stdout

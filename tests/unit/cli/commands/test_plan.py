@@ -99,7 +99,7 @@ def test_a_table_of_which_no_window_is_over_says_when_its_first_one_closes(fresh
     found = ask("plan", "shop.orders", "shop.customers", "--now", "2024-11-20T08:00Z", "--project", str(fresh)).stdout
     closes = "first window 2024-11-20, closes 2024-11-21 00:00Z"
     assert found.splitlines()[0] == "nothing is due; next due 2024-11-21 00:00Z"
-    assert f"not begun: shop.orders, shop.customers; {closes}" in found
+    assert f"not started: shop.orders, shop.customers; {closes}" in found
 
     told = json.loads(ask("plan", "--json", "--now", "2024-11-20", "--project", str(fresh)).stdout)["not_begun"]
     end = "2024-11-21T00:00:00Z"
@@ -107,7 +107,7 @@ def test_a_table_of_which_no_window_is_over_says_when_its_first_one_closes(fresh
 
 
 def test_a_plan_of_tables_that_have_begun_says_nothing_of_first_windows(busy_shop: Shop) -> None:
-    assert "not begun" not in busy_shop.ask("plan").stdout
+    assert "not started" not in busy_shop.ask("plan").stdout
     assert busy_shop.json("plan")["not_begun"] == {}
 
 
@@ -116,7 +116,7 @@ def test_what_a_runner_that_has_ended_holds_is_told_as_such(busy_shop: Shop, mon
     assert "running" in busy_shop.ask("plan", "web.per_order").stdout
     monkeypatch.setattr("waterclock.operations.left_claims.has_ended", lambda runner: runner == "desk:1")
     told = busy_shop.ask("plan", "web.per_order").stdout
-    says = f"held by a runner that is gone; a run here takes it over, one elsewhere at {held.lease_until:%H:%MZ}"
+    says = f"claimed by a runner that has ended; a run here takes it over, one elsewhere at {held.lease_until:%H:%MZ}"
     assert says in " ".join(told.split())
     assert "running" not in told
     assert "running" not in busy_shop.ask("status").stdout

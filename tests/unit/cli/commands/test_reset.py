@@ -31,4 +31,4 @@ def test_a_declaration_that_was_refused_is_followed_then(busy_shop: Shop) -> Non
     found = busy_shop.ask("reset", "web.visits", "--yes")
     assert found.exit_code == 0, found.output
     assert "cadence: DAY → HOUR" in found.output
-    assert "web.visits has batches and would change" not in busy_shop.ask("check").output
+    assert "web.visits has changed, and its batches" not in busy_shop.ask("check").output

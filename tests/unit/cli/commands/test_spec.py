@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tests.json_answers import check_answer
 from tests.specifying import shop
 from tests.unit.cli.conftest import ask
 from waterclock.cli.actions import spec
 from waterclock.cli.actions.spec import SpecReport
-from waterclock.cli.views.json_keys import SHAPES
 from waterclock.cli.views.theme import theme
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.specs.comparing import compare
@@ -120,7 +120,7 @@ def test_scenarios_are_chosen_and_the_page_is_written(root: Path, failing: set[s
     assert done.exit_code == 0
     assert "1 passed of 1 example" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("written: ")
-    assert "shop: what it must do" in page.read_text(encoding="utf-8")
+    assert "shop: specification" in page.read_text(encoding="utf-8")
 
 
 def test_json_has_the_keys_that_are_documented(root: Path, failing: set[str]) -> None:
@@ -129,7 +129,7 @@ def test_json_has_the_keys_that_are_documented(root: Path, failing: set[str]) ->
 
     told = json.loads(done.stdout)
     assert done.exit_code == 1
-    assert set(told) == {"version", *SHAPES["spec"]}
+    check_answer("spec", told)
     assert [each["verdict"] for each in told["scenarios"]] == ["failed", "passed"]
 
 

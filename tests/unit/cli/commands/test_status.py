@@ -155,5 +155,5 @@ def test_a_clock_that_is_behind_the_newest_record_is_reported(busy_shop: Shop) -
     assert busy_shop.json("status")["clock_back"] is None
     with closing(sqlite3.connect(busy_shop.ledger_file)) as database, database:
         database.execute("UPDATE ledger SET last_recorded = last_recorded + 3600 * 1000000")
-    assert "▲ the clock went back: it shows" in busy_shop.ask("status").stdout
+    assert "▲ the clock was set back: it shows" in busy_shop.ask("status").stdout
     assert busy_shop.json("status")["clock_back"]["place"] == "this machine"

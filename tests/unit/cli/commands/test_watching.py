@@ -148,7 +148,10 @@ def test_a_source_that_brings_nothing_is_told_at_the_collect_alone(tmp_path: Pat
     assert web.json("status")["silent"] == [
         {"table": "web.clicks", "since": "20261105000000", "labels": 3, "expected": 3, "rows_to": "20261104000000"}
     ]
-    said = "web.clicks: nothing came from shop for 2026-11-05 .. 2026-11-07 (3 labels), where something usually does"
+    said = (
+        "web.clicks: no rows arrived from shop for 2026-11-05 .. 2026-11-07 (3 labels), "
+        "although rows usually arrive then"
+    )
     assert said in web.ask("status").stdout
     assert said in web.ask("status", "--lag").stdout
     assert web.json("status", "web.daily")["silent"] == []

@@ -70,10 +70,10 @@ def test_what_has_not_followed_and_what_is_left_out_is_said_below_the_rows() -> 
     assert told(AnsweredQuery((("n", "int"),), ((1,),), is_cut=False, moment=MOMENT))[-6:] == [
         "1 row",
         "as of 2013-01-03 00:00Z, tick 20130103000000, as known at 2013-02-01 00:00Z",
-        "what it reads was restated since, and not all has followed: this is the answer known before",
+        "inputs were restated since, and not all batches were made again: this is the answer known before",
         "  b@20130101000000 and 1 other have not followed",
         "without a@20130101000000..20130102000000, 2 labels: not there",
-        "newer ticks wait for c@20130104000000; `waterclock plan` says why",
+        "newer ticks wait for c@20130104000000; `waterclock plan` shows why",
     ]
     shown = AnsweredQuestion(AnsweredQuery((), (), is_cut=False, moment=MOMENT)).to_json()
     assert shown["behind"] == [{"table": "b", "labels": ["20130101000000", "20130102000000"]}]

@@ -8,7 +8,7 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import group
 from waterclock.cli.views.json_log import JsonLog
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.runner import RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import label_of
 

@@ -21,7 +21,7 @@ from waterclock.cli.views.screen import Screen
 from waterclock.cli.views.theme import make_console, theme
 from waterclock.engine.collect.source_clocks import HeldBack
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.runner import RunOutcome
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.refusals import ClaimRefused

@@ -75,6 +75,50 @@ def test_bytes_that_are_none_are_told_with_their_place(decoder: Decoder, value: 
     assert "partition 3, offset 41" in str(caught.value.why)
 
 
+HOSTILE = "0)) IS NOT NULL OR raise_error('injected') <=> CAST(1 AS DECIMAL(1, 0"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {**OLD, "fields": [{"name": "d", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10,
+                                                 "scale": HOSTILE}}]},
+        {**OLD, "fields": [{"name": "d", "type": {"type": "bytes", "logicalType": "decimal", "precision": HOSTILE,
+                                                 "scale": 0}}]},
+        {**OLD, "fields": [{"name": "d", "type": "no type"}]}, {**OLD, "fields": 3}, 5, [], {"type": "record"},
+    ],
+)  # fmt: skip
+def test_a_schema_that_is_none_never_becomes_part_of_a_query(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, schema: Any
+) -> None:
+    monkeypatch.setattr(avro, "_request_registry", lambda *_: {"schema": json.dumps(schema)})
+    file = tmp_path / "schema.avsc"
+    file.write_text(json.dumps(schema), encoding="utf-8")
+    for registry, path in (({"registry": "http://registry"}, None), ({}, file)):
+        with pytest.raises(WaterclockError) as refused:
+            decoder_of("orders", "bus.orders", registry, path)
+        assert refused.value.code == "E857"
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(9, True), (True, 0), (HOSTILE, 0), (9, HOSTILE), (9, 10), (9, -1)])
+def test_a_decimal_s_type_has_whole_numbers_only(precision: Any, scale: Any) -> None:
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+    fields = [{"name": "d", "type": kind}, {"name": "e", "type": {**kind, "precision": 9, "scale": 2}}]
+    columns = Decoder("orders", "bus.orders", json.dumps({**OLD, "fields": fields})).columns()
+    assert columns == {"d": "STRING", "e": "DECIMAL(9, 2)"}
+
+
+def test_a_writer_s_schema_that_is_none_is_an_error_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(_registry: Any, path: str, _where: str) -> dict[str, str]:
+        return {"schema": json.dumps({"type": "record"} if path == "/schemas/ids/7" else NEW)}
+
+    monkeypatch.setattr(avro, "_request_registry", asked)
+    decoder = decoder_of("orders", "bus.orders", {"registry": "http://registry"}, None)
+    with pytest.raises(WaterclockError, match="a record of orders cannot be read") as refused:
+        decoder.json_of(encoded(OLD, {"id": 1}, 7), 0, 0)
+    assert refused.value.code == "E857"
+
+
 def test_a_schema_by_file_takes_bare_values(tmp_path: Path) -> None:
     (tmp_path / "r.avsc").write_text(json.dumps(OLD))
     decoder = decoder_of("orders", "bus.orders", {}, tmp_path / "r.avsc")

@@ -24,7 +24,7 @@ from tests.systems import MysqlDatabase, setting_of, unit_of
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.mysql import delivery as module
 from waterclock.connectors.mysql.connector import CONNECTOR
-from waterclock.connectors.mysql.destination import sql_type
+from waterclock.connectors.mysql.dialect import DIALECT
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
@@ -566,7 +566,7 @@ def test_an_address_that_is_none_is_told(tmp_path: Path, url: str, why: str) -> 
     ],
 )  # fmt: skip
 def test_spark_types_have_their_counterparts(spark: str, made: str) -> None:
-    assert sql_type(spark) == made
+    assert DIALECT.sql_type(spark) == made
 
 
 @pytest.mark.parametrize("rule", ["CASCADE", "SET NULL"])

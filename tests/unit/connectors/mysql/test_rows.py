@@ -13,12 +13,14 @@ from pymysql.err import OperationalError
 
 from tests.systems import MysqlDatabase
 from waterclock.connectors.column_matching import match
-from waterclock.connectors.interface import WindowRequest
-from waterclock.connectors.mysql import connector, rows
+from waterclock.connectors.mysql import rows
+from waterclock.connectors.mysql.connector import CONNECTOR, MysqlCollector
 from waterclock.connectors.mysql.database import MysqlDatabase as AtServer
-from waterclock.connectors.mysql.database import database_of, source_of, translate_error
+from waterclock.connectors.mysql.database import database_of, translate_error
+from waterclock.connectors.mysql.dialect import source_of
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, digest_of, parts_of, set_aside
-from waterclock.connectors.mysql.types import columns_of, refuse_unsaid
+from waterclock.connectors.mysql.types import columns_of
+from waterclock.connectors.sql.columns import refuse_undeclared_types
 from waterclock.connectors.values import Times
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
@@ -91,10 +93,10 @@ class Reading:
     def extract(self, opened: Any, *columns: tuple[str, str | None], by: str = "", windows: Any = ()) -> MysqlExtract:
         there = columns_of(opened, self.unit)
         matched = match(declared(*columns), [column.source_column for column in there], where=str(self.unit))
-        refuse_unsaid(matched, there, self.unit)
+        refuse_undeclared_types(matched, there, self.unit)
         by_name = {column.name: column for column in there}
         wanted = tuple(MysqlRequestedColumn(taken, by_name[taken.source]) for taken in matched.taken)
-        by_window = connector._window_filter(WindowRequest(by, windows), there, self.unit) if by else None
+        by_window = MysqlCollector(self.database)._window_filter(by, windows, there, self.unit) if by else None
         return MysqlExtract(self.database, str(self.unit), source_of(self.unit), wanted, Times(self.zone), by_window)
 
     def rows(self, *columns: tuple[str, str | None], by: str = "", windows: Any = ()) -> list[dict[str, Any]]:
@@ -112,7 +114,7 @@ def test_every_type_keeps_its_values(database: MysqlDatabase) -> None:
     for name, (_, _, _, comes) in EVERY_TYPE.items():
         assert first[name] == comes, name
     assert set(nothing.values()) == {None}
-    types = connector.CONNECTOR.collector(database.setting).schema(database.unit)
+    types = CONNECTOR.collector(database.setting).schema(database.unit)
     assert types == {name: spark for name, (_, _, spark, _) in EVERY_TYPE.items()}
 
 
@@ -275,7 +277,7 @@ def test_a_sign_is_what_is_true_to_the_server(database: MysqlDatabase, value: st
     kind = "bit(1)" if value.startswith("b") else "text"
     database.run(f"CREATE TABLE loads (done {kind})")
     database.run(f"INSERT INTO loads VALUES ({value})")
-    collector = connector.CONNECTOR.collector(database.setting)
+    collector = CONNECTOR.collector(database.setting)
     awaits = Awaits(Sign.QUERY, "SELECT done FROM loads")
     assert collector.has_sign(database.unit, awaits, Window(DAY, DAY + ONE_DAY), "UTC") is is_there
 

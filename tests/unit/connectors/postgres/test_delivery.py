@@ -22,7 +22,7 @@ from tests.systems import PostgresDatabase, setting_of, unit_of
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.postgres import staging
 from waterclock.connectors.postgres.connector import CONNECTOR
-from waterclock.connectors.postgres.destination import sql_type
+from waterclock.connectors.postgres.dialect import DIALECT
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 
@@ -439,4 +439,4 @@ def test_other_addresses_are_taken(tmp_path: Path, url: str) -> None:
     ],
 )  # fmt: skip
 def test_spark_types_have_their_counterparts(spark: str, made: str) -> None:
-    assert sql_type(spark) == made
+    assert DIALECT.sql_type(spark) == made

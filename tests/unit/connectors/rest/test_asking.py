@@ -182,6 +182,26 @@ def test_a_secret_is_hidden_however_it_is_told_back(space: Space, tmp_path: Path
         assert api.hide(f"you sent {told}") == "you sent ***"
 
 
+@pytest.mark.parametrize("option", ["auth.token", "auth.key", "headers.X-Tenant"])
+@pytest.mark.parametrize(
+    "secret", ["hunter2hunter2\0", "hunter2\nhunter2", "hunter2-ü", "hunter2\x7f", "hunter2hunter2 "]
+)
+def test_a_secret_that_no_header_can_carry_is_neither_sent_nor_shown(
+    space: Space, tmp_path: Path, option: str, secret: str
+) -> None:
+    with pytest.raises(WaterclockError) as refused:
+        ask(space, tmp_path, None, **{option: secret})
+    assert (refused.value.code, refused.value.transient) == ("E844", False)
+    assert "hunter2" not in refused.value.render()
+    assert space.asked == []
+
+
+def test_a_secret_is_hidden_where_an_error_shows_it_escaped(space: Space, tmp_path: Path) -> None:
+    api = patient(space.setting(tmp_path, **{"auth.token": "hün\tter\\2"}))
+    for told in (repr("hün\tter\\2"), ascii("hün\tter\\2"), repr("hün\tter\\2".encode())):
+        assert api.hide(told).strip("b'") == "***"
+
+
 @pytest.mark.parametrize(
     ("link", "whole"),
     [

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from tests.systems import SqliteDatabase
 from waterclock.connectors import direct_rows
 from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.sql.columns import SqlColumn, SqlRequestedColumn
+from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.sqlite import collection
-from waterclock.connectors.sqlite.collection import SqliteExtract, SqliteWindowFilter, batches, set_aside
+from waterclock.connectors.sqlite.collection import SqliteExtract, batches, set_aside
 from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.connectors.values import Times
 from waterclock.errors import WaterclockError
@@ -63,10 +65,10 @@ told = st.one_of(
 
 
 def extract_of(path: Path, windows: list[Window], taken: tuple[Taken, ...] = ()) -> SqliteExtract:
-    columns = taken or (Taken("id", "id", "BIGINT", is_typed=True),)
-    return SqliteExtract(
-        SqliteFile(str(path)), "ops.t", '"t"', columns, Times(ZONE), SqliteWindowFilter("at", tuple(windows))
-    )
+    wanted = taken or (Taken("id", "id", "BIGINT", is_typed=True),)
+    columns = tuple(SqlRequestedColumn(one, SqlColumn(one.source, "", one.type)) for one in wanted)
+    by_window = WindowFilter("at", "any", tuple(windows))
+    return SqliteExtract(SqliteFile(str(path)), "ops.t", '"t"', columns, Times(ZONE), by_window)
 
 
 def read(path: Path, extract: SqliteExtract) -> list[dict[str, Any]]:

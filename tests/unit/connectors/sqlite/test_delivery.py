@@ -21,7 +21,7 @@ import pytest
 from tests.systems import SqliteDatabase, setting_of, unit_of
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.sqlite.connector import CONNECTOR
-from waterclock.connectors.sqlite.destination import sql_type
+from waterclock.connectors.sqlite.dialect import DIALECT
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 
@@ -74,6 +74,14 @@ def test_it_may_be_adopted(database: SqliteDatabase) -> None:
     database.run("CREATE TABLE totals (id TEXT, amount INTEGER)")
     database.run("INSERT INTO totals VALUES ('theirs', 1)")
     assert deliver(database, delivery(database, [("a", 1)]), adopt=True) is DeliveryOutcome.DELIVERED
+    assert [row["id"] for row in database.rows()] == ["a"]
+
+
+def test_an_index_of_the_key_that_is_not_unique_does_not_serve_a_merge(database: SqliteDatabase) -> None:
+    database.run("CREATE TABLE totals (id TEXT, amount INTEGER)")
+    database.run("CREATE INDEX by_id ON totals (id)")
+    merged = delivery(database, [("a", 1)], mode=Mode.MERGE, keys=("id",))
+    assert deliver(database, merged) is DeliveryOutcome.DELIVERED
     assert [row["id"] for row in database.rows()] == ["a"]
 
 
@@ -290,7 +298,7 @@ def test_values_of_every_type_are_kept(database: SqliteDatabase) -> None:
     ],
 )
 def test_columns_are_made_of_fitting_types(spark: str, sql: str) -> None:
-    assert sql_type(spark) == sql
+    assert DIALECT.sql_type(spark) == sql
 
 
 def test_a_locked_database_changes_nothing_and_is_transient(database: SqliteDatabase) -> None:

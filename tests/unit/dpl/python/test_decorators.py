@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from waterclock.dpl.python import decorators
-from waterclock.dpl.python.decorators import ARGUMENTS, argument_word
+from waterclock.dpl.python.decorators import argument_word
 from waterclock.dpl.python.statements import load_python
-from waterclock.dpl.syntax.clause_table import CLAUSES
+from waterclock.dpl.syntax.clause_table import ARGUMENTS, CLAUSES
 from waterclock.dpl.syntax.statements import StatementKind
 
 TYPED = {
@@ -19,7 +19,7 @@ TYPED = {
     StatementKind.TRANSFORM: decorators.TransformArguments,
     StatementKind.PUBLISH: decorators.PublishArguments,
 }
-LATER = [(clause.word, kind) for clause in CLAUSES if clause.is_later for kind in sorted(clause.kinds)]
+LATER = [(clause.word, kind) for clause in CLAUSES if clause.is_later for kind in sorted(clause.statements)]
 
 
 @pytest.mark.parametrize("kind", TYPED)
@@ -30,7 +30,7 @@ def test_type_checkers_are_told_what_is_taken(kind: StatementKind) -> None:
 @pytest.mark.parametrize("kind", TYPED)
 def test_each_clause_of_the_grammar_has_its_argument(kind: StatementKind) -> None:
     words = {argument_word(argument) for argument in ARGUMENTS[kind]}
-    assert {clause.word for clause in CLAUSES if kind in clause.kinds and not clause.is_later} <= words
+    assert {clause.word for clause in CLAUSES if kind in clause.statements and not clause.is_later} <= words
 
 
 @pytest.mark.parametrize(("word", "kind"), LATER)

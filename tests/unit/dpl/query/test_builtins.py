@@ -9,7 +9,7 @@ from waterclock.dpl.project import load_project
 from waterclock.dpl.query.builtins import BROUGHT, FUNCTIONS
 from waterclock.dpl.query.column_trace import ColumnOf
 from waterclock.dpl.query.lineage import ColumnLineage
-from waterclock.dpl.resolve import compile as compiling
+from waterclock.dpl.resolve import flow_building
 from waterclock.flow.declarations import Flow
 from waterclock.temporal.spelling import FORMATS
 
@@ -52,7 +52,7 @@ def test_code_is_other_code_where_a_function_that_it_calls_means_something_else(
     before = {name: table.fingerprint for name, table in flow_of(tmp_path, **said).tables.items()}
     of_ours = FUNCTIONS["format_attribute"]
     other = type(of_ours)(of_ours.name, of_ours.parameters, of_ours.returns, "value", None, of_ours.place)
-    monkeypatch.setattr(compiling, "FUNCTIONS", {other.name: other})
+    monkeypatch.setattr(flow_building, "FUNCTIONS", {other.name: other})
     after = {name: table.fingerprint for name, table in flow_of(tmp_path, **said).tables.items()}
     changed = "raw.people" if "rule" in said else "marts.people"
     assert {name for name in before if before[name] != after[name]} == {changed}

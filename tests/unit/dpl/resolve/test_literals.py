@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from waterclock.dpl.resolve.literals import literal, with_literals
-from waterclock.dpl.syntax.clause_readers import parse_clause
+from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import Expression
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from waterclock.dpl.syntax.clause_readers import parse_clause
+from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import (
     BatchedSaid,
@@ -76,7 +76,7 @@ def test_columns_need_no_brackets_of_their_own() -> None:
     for text in ("tailnum KEY, *", "(tailnum KEY, *)"):
         said = parse("COLUMNS", text)
         assert isinstance(said, ColumnsSaid)
-        assert [(column.name, column.is_key) for column in said.columns] == [("tailnum", True)]
+        assert [(column.name, column.declared.is_key) for column in said.columns] == [("tailnum", True)]
         assert said.is_open
 
 

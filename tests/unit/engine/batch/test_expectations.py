@@ -120,8 +120,8 @@ def test_a_refusal_says_all_that_is_wrong_and_that_nothing_is_visible() -> None:
 
 def test_what_a_source_s_reading_set_aside_is_said_with_its_counts() -> None:
     assert left_aside({"rows without a data time": 3, "rows whose data time cannot be read": 1}) == (
-        "set aside, rows without a data time: 3",
-        "set aside, rows whose data time cannot be read: 1",
+        "left out, rows without a data time: 3",
+        "left out, rows whose data time cannot be read: 1",
     )
     assert left_aside({}) == ()
 

@@ -78,7 +78,7 @@ def test_a_value_that_cannot_be_cast_names_the_expression_its_place_and_how_to_f
     error = named(tmp_path, "m.paid", NumberFormatException("CAST_INVALID_INPUT", cast, 2))
     assert error.code == "E730"
     assert error.where == "flows/a.dpl:8:3"
-    assert error.why == f"Spark says CAST_INVALID_INPUT for {cast}"
+    assert error.why == f"Spark reports CAST_INVALID_INPUT for {cast}"
     assert error.excerpt is not None
     assert error.excerpt.splitlines()[1].count("^") == len(cast)
     search = f'find the rows: waterclock query "SELECT * FROM raw.sale AS s WHERE TRY_{cast} IS NULL"; use try_divide'
@@ -88,7 +88,7 @@ def test_a_value_that_cannot_be_cast_names_the_expression_its_place_and_how_to_f
 def test_of_two_places_the_one_of_the_line_is_named(tmp_path: Path) -> None:
     found = [named(tmp_path, "m.twice", NumberFormatException("DIVIDE_BY_ZERO", "1 / id", line)) for line in (1, 2)]
     assert [error.where for error in found] == ["flows/a.dpl:11:8", "flows/a.dpl:12:3"]
-    assert str(found[0].fix).startswith("query raw.sale for rows of which it fails; use try_divide")
+    assert str(found[0].fix).startswith("query raw.sale for the rows for which it fails; use try_divide")
 
 
 def test_an_expression_of_a_view_is_named_where_the_view_is_declared(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_an_expression_of_a_view_is_named_where_the_view_is_declared(tmp_path: P
 def test_an_expression_of_a_column_list_is_named_by_its_column(tmp_path: Path) -> None:
     error = named(tmp_path, "landing.out", NumberFormatException("CAST_INVALID_INPUT", "CAST(cents AS BIGINT)", 1))
     assert str(error.where).startswith("flows/a.dpl:13:")
-    assert "query raw.sale for rows of which it fails" in str(error.fix)
+    assert "query raw.sale for the rows for which it fails" in str(error.fix)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import pytest
 from tests.ledgers import day, table
 from tests.unit.engine.fakes import group, work_of
 from waterclock.connectors.interface import Collected
-from waterclock.engine.batch import lifecycle, make
+from waterclock.engine.batch import make
+from waterclock.engine.batch.attempt import GroupAttempt
+from waterclock.engine.batch.bound_inputs import Bound
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.collect.gathered import Gathered
 from waterclock.flow.choices import Kind
@@ -18,7 +20,7 @@ from waterclock.flow.choices import Kind
 
 def test_what_the_source_holds_is_ended_with_the_attempt() -> None:
     closed: list[bool] = []
-    attempt = lifecycle._Attempt(work_of([table("a.b")]), table("a.b"), group("a.b", 1), day(9))
+    attempt = GroupAttempt(work_of([table("a.b")]), table("a.b"), group("a.b", 1), day(9))
     schema: Any = None
     attempt.made = MadeSlices([], schema, Notes(close=lambda: closed.append(True)))
     attempt.let_go()
@@ -30,7 +32,7 @@ def test_what_the_source_holds_is_ended_where_its_columns_are_refused(monkeypatc
     frame: Any = SimpleNamespace(columns=[])
     gathered = Gathered(Collected(frame, close=lambda: closed.append(True)), {})
     monkeypatch.setattr(make, "gather", lambda *_: gathered)
-    monkeypatch.setattr(make, "_find_known_columns", lambda *_: None)
+    monkeypatch.setattr(make, "find_known_columns", lambda *_: None)
     monkeypatch.setattr(make, "conform", _refuse)
     with pytest.raises(LookupError):
         make.make(*_made_of())
@@ -44,4 +46,4 @@ def _refuse(*_: object, **__: object) -> None:
 def _made_of() -> tuple[Any, ...]:
 
     one = table("a.b", kind=Kind.COLLECT)
-    return work_of([one]), None, one, group("a.b", 1), make.Bound({}), day(9)
+    return work_of([one]), None, one, group("a.b", 1), Bound({}), day(9)

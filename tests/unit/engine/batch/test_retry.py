@@ -80,8 +80,8 @@ def test_a_group_that_fails_is_split_and_only_the_bad_label_fails(monkeypatch: p
     assert attempts == [[1, 2, 3], [1], [2, 3], [2], [3]]
     assert [report.error for report in reports] == [None, LASTING, None]
     assert work.listener.said_ == [
-        "a.b: 3 labels failed together (division by zero); taken in two parts",
-        "a.b: 2 labels failed together (division by zero); taken one by one",
+        "a.b: 3 labels failed together (division by zero); tried again in two parts",
+        "a.b: 2 labels failed together (division by zero); tried again one by one",
     ]
 
 
@@ -98,7 +98,7 @@ def test_labels_that_are_held_back_are_taken_out_of_their_group_at_once(monkeypa
     others = [number for number in range(1, 32) if day(number) not in held]
     assert attempts == [[*range(1, 32)], others, [3], [17], [30]]
     assert [report.is_held for report in reports] == [False, True, True, True]
-    assert work.listener.said_ == ["a.b: 3 of 31 labels are held back; taken without them, these one by one"]
+    assert work.listener.said_ == ["a.b: 3 of 31 labels are held; tried one by one, after the others"]
     held = {day(1), day(2)}
     attempts, reports, _ = carried(monkeypatch, answer, group("a.b", 1, 2))
     assert (attempts, [report.is_held for report in reports]) == ([[1, 2], [1], [2]], [True, True])
@@ -117,7 +117,7 @@ def test_what_is_tried_again_and_taken_apart_says_why(monkeypatch: pytest.Monkey
     _, _, work = carried(monkeypatch, lambda _: away, group("a.b", 1, 2))
     said = work.listener.said_
     assert said[0] == "a.b: the store cannot be reached: it does not answer; tried again in 0 s"
-    whole = "a.b: 2 labels failed together (the store cannot be reached: it does not answer); taken one by one"
+    whole = "a.b: 2 labels failed together (the store cannot be reached: it does not answer); tried again one by one"
     assert whole in said
 
 
@@ -133,7 +133,7 @@ def test_one_bad_label_of_a_year_costs_some_attempts_and_not_one_for_each_day(mo
 
 
 def test_what_lost_its_spark_is_neither_tried_again_nor_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = WaterclockError("E712", "Spark's JVM is gone", transient=True)
+    gone = WaterclockError("E712", "Spark's JVM has ended", transient=True)
     attempts, (report,), _ = carried(monkeypatch, lambda _: gone, group("a.b", 1, 2))
     assert attempts == [[1, 2]]
     assert report.error is gone

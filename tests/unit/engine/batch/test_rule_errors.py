@@ -48,11 +48,11 @@ def test_a_function_that_is_none_is_no_value_without_an_answer() -> None:
     found = card("count(*) > last_god(count(*))", Raised(said, "last_god(count(*))"))
     assert found is not None
     assert (found.code, found.where) == ("E757", str(SOMEWHERE))
-    assert found.what == "rule sound of lab.samples calls last_god, which is no function"
+    assert found.what == "rule sound of lab.samples calls last_god, which is not a function"
     assert found.fix == "did you mean last_good?"
     far = card("foo(id) > 2", Raised(said.replace("last_god", "foo"), "foo(id)"))
     assert far is not None
-    assert far.fix == "write a function of Spark SQL"
+    assert far.fix == "use a function of Spark SQL"
 
 
 def test_a_rule_that_is_no_condition_is_told_in_its_own_words() -> None:
@@ -63,7 +63,7 @@ def test_a_rule_that_is_no_condition_is_told_in_its_own_words() -> None:
     found = card("id", Raised(said))
     assert found is not None
     assert (found.code, found.where) == ("E757", str(SOMEWHERE))
-    assert found.what == "rule sound of lab.samples is no condition: id is BIGINT"
+    assert found.what == "rule sound of lab.samples is not a condition: id is BIGINT"
     assert "CASE WHEN" not in found.render()
     # behind others that take rows out, or are asked of what is read, its mark is another bit
     second = card("id", Raised(said.replace("ELSE 1 END", "ELSE 4 END")))

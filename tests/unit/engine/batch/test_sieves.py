@@ -75,7 +75,7 @@ def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not
         (Action.HOLD, "positive: 3 of 10 rows are not (n > 0), beyond quarantine at most 1")
     ]
     plain = of(columns, action=Action.QUARANTINE)
-    assert list(findings(plain, sifted)) == [(Action.QUARANTINE, "positive: 3 of 10 rows are not (n > 0), set aside")]
+    assert list(findings(plain, sifted)) == [(Action.QUARANTINE, "positive: 3 of 10 rows are not (n > 0), quarantined")]
     assert measures_of(sifted) == {
         "in": 10,
         "quarantined": 2,

@@ -15,7 +15,8 @@ NAMED = Columns((Column("id", HERE), Column("born", HERE)), is_open=False)
 
 
 @pytest.mark.parametrize(
-    ("code", "why"), [("E730", "Spark says CAST_INVALID_INPUT"), ("E720", "age.py:3 in age: return 1"), ("E790", None)]
+    ("code", "why"),
+    [("E730", "Spark reports CAST_INVALID_INPUT"), ("E720", "age.py:3 in age: return 1"), ("E790", None)],
 )
 def test_what_was_said_of_a_row_is_left_out(code: str, why: str | None) -> None:
     raised = WaterclockError(code, "The value 'S3cret' is no INT", where="out.people@2020", why=why, transient=True)
@@ -28,7 +29,9 @@ def test_what_was_said_of_a_row_is_left_out(code: str, why: str | None) -> None:
     assert without_values(NAMED, raised) is raised
 
 
-@pytest.mark.parametrize(("code", "why"), [("E730", "Spark says UNRESOLVED_COLUMN.WITHOUT_SUGGESTION"), ("E810", "")])
+@pytest.mark.parametrize(
+    ("code", "why"), [("E730", "Spark reports UNRESOLVED_COLUMN.WITHOUT_SUGGESTION"), ("E810", "")]
+)
 def test_what_is_of_no_row_is_told_as_it_is(code: str, why: str) -> None:
     raised = WaterclockError(code, "it has no column x", where="out.people@2020", why=why)
     assert without_values(MADE, raised) is raised

@@ -104,7 +104,7 @@ def test_windows_that_are_read_without_their_sign_are_refused() -> None:
         require_signs(work, table, windows)
     error = raised.value
     assert (error.code, error.what, error.where) == (
-        "E826", "the marker has not come within 2 DAYS", f"shop.orders@{windows[1].label}",
+        "E826", "the marker has not arrived within 2 DAYS", f"shop.orders@{windows[1].label}",
     )  # fmt: skip
     assert "waterclock skip shop.orders@" in (error.fix or "")
     assert not error.transient

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -48,7 +49,7 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("os.getuid", lambda: 4_000_000)  # in no /etc/passwd
     with pytest.raises(WaterclockError) as refused:
         jars.delta_jars()
-    assert (refused.value.code, refused.value.what) == ("E702", "the jars have no folder to lie in")
+    assert (refused.value.code, refused.value.what) == ("E702", "there is no folder for the jars")
     assert "4000000" in (refused.value.why or "")
 
 
@@ -71,7 +72,7 @@ def test_storage_in_s3_has_jars_of_its_own_which_are_told_by_name(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheme: str
 ) -> None:
     monkeypatch.setenv("WATERCLOCK_JARS", str(tmp_path))
-    with pytest.raises(WaterclockError, match=r"WATERCLOCK_JARS lacks hadoop-aws-3\.5\.0\.jar, ") as caught:
+    with pytest.raises(WaterclockError, match=r"WATERCLOCK_JARS is missing hadoop-aws-3\.5\.0\.jar, ") as caught:
         jars.object_storage_jars(scheme)
     assert caught.value.code == "E702"
     assert not cache.exists()
@@ -97,13 +98,42 @@ def test_jars_in_the_cache_are_taken_without_java(cache: Path, monkeypatch: pyte
     assert jars.delta_jars() == tuple(cache / name for name in NAMES)
 
 
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_jars_that_another_user_could_change_are_checked_and_made_private(
+    cache: Path, java: Path, monkeypatch: pytest.MonkeyPatch, is_changed: bool
+) -> None:
+    digest = hashlib.sha256(b"jar").hexdigest()
+    monkeypatch.setattr(jars, "_checksums", lambda _: dict.fromkeys(NAMES, digest))
+    write_java(java, retrieving("jar"))
+    cache.mkdir(parents=True)
+    for name in NAMES:
+        (cache / name).write_bytes(b"worm" if is_changed else b"jar")
+        (cache / name).chmod(0o666)
+    cache.chmod(0o777)
+    assert jars.delta_jars() == tuple(cache / name for name in NAMES)
+    assert {(cache / name).read_bytes() for name in NAMES} == {b"jar"}
+    assert {place.stat().st_mode & 0o022 for place in (cache, *cache.iterdir())} == {0}
+
+
+def test_a_fetched_jar_is_private_whatever_the_umask(cache: Path, java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = hashlib.sha256(b"jar").hexdigest()
+    monkeypatch.setattr(jars, "_checksums", lambda _: dict.fromkeys(NAMES, digest))
+    write_java(java, retrieving("jar"))
+    before = os.umask(0)
+    try:
+        jars.delta_jars()
+    finally:
+        os.umask(before)
+    assert {place.stat().st_mode & 0o077 for place in (cache.parent, cache, *cache.iterdir())} == {0}
+
+
 def test_a_configured_directory_is_taken_as_it_is(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WATERCLOCK_JARS", str(tmp_path))
     (tmp_path / NAMES[0]).touch()
     with pytest.raises(WaterclockError) as caught:
         jars.delta_jars()
     assert caught.value.code == "E702"
-    assert caught.value.what == f"WATERCLOCK_JARS lacks {NAMES[1]}"
+    assert caught.value.what == f"WATERCLOCK_JARS is missing {NAMES[1]}"
     assert caught.value.where == str(tmp_path)
     assert not cache.exists()
     (tmp_path / NAMES[1]).touch()
@@ -124,7 +154,7 @@ def test_fetched_jars_appear_whole_and_nothing_else_stays(
 
 def test_a_jar_with_another_content_is_refused_and_not_kept(cache: Path, java: Path) -> None:
     write_java(java, retrieving("evil"))
-    with pytest.raises(WaterclockError, match="is not the one that is known") as caught:
+    with pytest.raises(WaterclockError, match="has an unexpected checksum") as caught:
         jars.delta_jars()
     assert caught.value.code == "E702"
     assert not caught.value.transient

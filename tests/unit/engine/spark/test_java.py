@@ -66,7 +66,7 @@ def test_a_wrong_java_home_names_the_java_that_is_there(machine: Path, monkeypat
     put_java(machine / "jvm" / "java-99", "", release="99.0.1")
     error = refusal()
     assert (error.code, error.where) == ("E701", f"JAVA_HOME={machine / 'nothing'}")
-    assert error.why == "Spark runs on Java 17 or newer; JAVA_HOME is set, but holds no bin/java"
+    assert error.why == "Spark runs on Java 17 or newer; JAVA_HOME is set, but has no bin/java"
     assert error.fix == f"export JAVA_HOME={machine / 'jvm' / 'java-21'}, which is Java 21"
 
 
@@ -85,7 +85,7 @@ def test_a_java_that_does_not_start_is_quoted(machine: Path, monkeypatch: pytest
     monkeypatch.setenv("JAVA_HOME", str(home))
     error = refusal()
     assert (error.code, error.what) == ("E703", "java does not start")
-    assert error.why == "it said: Unable to locate a Java Runtime."
+    assert error.why == "its output: Unable to locate a Java Runtime."
 
 
 def test_a_java_that_tells_its_version_in_its_folder_is_not_run(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,12 +165,12 @@ class Ended:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (-9, "it was ended by SIGKILL (the kernel does so where memory runs out); its last words: # out of memory"),
-        (134, "it ended with 134; its last words: # out of memory"),
-        (None, "it is not there any more; its last words: # out of memory"),
+        (-9, "it was killed by SIGKILL (by the kernel if memory ran out); its last output: # out of memory"),
+        (134, "it exited with code 134; its last output: # out of memory"),
+        (None, "its process no longer exists; its last output: # out of memory"),
     ],
 )
 def test_how_a_jvm_ended_is_told_with_its_last_words(machine: Path, code: int | None, said: str) -> None:
     (machine / "jvm.log").write_text("WARNING: noise\n# out of memory\n\tat some.Frame\n", encoding="utf-8")
     assert end_of(Ended(code), JvmLog(machine / "jvm.log", 0)) == said
-    assert end_of(None, None) == "it is not there any more"
+    assert end_of(None, None) == "its process no longer exists"

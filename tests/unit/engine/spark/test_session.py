@@ -33,7 +33,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WaterclockError) as refused:
         open_session("local[1]", tmp_path / "file" / "spark", {})
-    assert (refused.value.code, refused.value.what) == ("E704", "Spark has no folder to work in")
+    assert (refused.value.code, refused.value.what) == ("E704", "Spark has no work folder")
     assert refused.value.why == "Not a directory"
 
 
@@ -41,7 +41,7 @@ def test_a_user_whom_the_machine_knows_by_number_alone_is_told(tmp_path: Path, m
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
     with pytest.raises(WaterclockError) as refused:
         open_session("local[1]", tmp_path, {})
-    assert (refused.value.code, refused.value.what) == ("E704", "Spark starts for no user without a name")
+    assert (refused.value.code, refused.value.what) == ("E704", "Spark does not start for a user without a name")
     assert "4000000" in (refused.value.why or "")
 
 

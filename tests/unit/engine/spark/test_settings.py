@@ -62,7 +62,7 @@ def test_what_rows_hang_on_cannot_be_set_and_all_of_it_is_told(tmp_path: Path) -
         settings_of(project(tmp_path, said))
     assert refused.value.code == "E713"
     assert refused.value.what == "spark.master, spark.sql.session.timeZone cannot be set"
-    assert refused.value.fix == "say master for spark.master, below [env.prod.spark]; leave the others out"
+    assert refused.value.fix == "set master for spark.master in [env.prod.spark]; leave the others out"
 
 
 def test_more_partitions_of_a_shuffle_may_be_asked_for(tmp_path: Path) -> None:
@@ -74,3 +74,24 @@ def test_an_unknown_key_is_told_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(ProjectErrors, match="unknown key mastr") as refused:
         project(tmp_path, '[env.prod.spark]\nmastr = "yarn"\n')
     assert "master" in str(refused.value.errors[0].fix)
+
+
+def test_secrets_and_stores_stay_off_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATERCLOCK_SECRET_LAKE_KEY", "s3cret")
+    said = """[env.prod.spark.confs]
+"spark.hadoop.fs.abfs.account.key" = { secret = "lake/key" }
+"spark.sql.shuffle.partitions" = "7"
+"""
+    found = settings_of(project(tmp_path, said))
+    assert found.confs["spark.hadoop.fs.abfs.account.key"] == "s3cret"
+    assert found.secrets == {"spark.hadoop.fs.abfs.account.key"}
+
+
+def test_a_secret_that_would_be_on_the_command_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATERCLOCK_SECRET_LAKE_KEY", "s3cret")
+    said = """[env.prod.spark.confs]
+"spark.driver.extraJavaOptions" = { secret = "lake/key" }
+"""
+    with pytest.raises(WaterclockError) as refused:
+        settings_of(project(tmp_path, said))
+    assert (refused.value.code, "s3cret" in refused.value.render()) == ("E713", False)

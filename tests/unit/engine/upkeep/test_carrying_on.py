@@ -43,7 +43,7 @@ def test_of_two_that_carry_a_move_on_the_later_one_finds_it_done(
 
     def overtaken(_: Workplace) -> tuple[str, ...]:
         work.ledger.keeping.record_set("t", [], who="another")
-        raise WaterclockError("E645", "the move of the new tables cannot be carried to its end")
+        raise WaterclockError("E645", "the move of the new tables cannot be finished")
 
     monkeypatch.setattr(rebuild_all, "carry_on", overtaken)
     assert rebuild_all.carry_on_left(work) == ()
@@ -51,7 +51,7 @@ def test_of_two_that_carry_a_move_on_the_later_one_finds_it_done(
 
 def test_a_move_that_cannot_be_carried_on_is_told(work: Workplace) -> None:
     work.ledger.keeping.begin_moving("t")
-    with pytest.raises(WaterclockError, match="cannot be carried to its end") as told:
+    with pytest.raises(WaterclockError, match="cannot be finished") as told:
         rebuild_all.carry_on_left(work)
     assert told.value.code == "E645"
 

@@ -14,7 +14,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.dropping import Droppable, drop, look
-from waterclock.engine.upkeep.holding import refuse_beside_rebuild
+from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
@@ -31,11 +31,11 @@ def test_nothing_is_dropped_while_all_tables_are_made_anew(tmp_path: Path) -> No
         apply_flow(work, day(5))
         table = work.flow.tables["web.clicks"]
         work.ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
-        with pytest.raises(WaterclockError, match="all tables are being made anew") as refused:
+        with pytest.raises(WaterclockError, match="all tables are being rebuilt") as refused:
             look(work, table, Labels(), day(5))
         assert refused.value.code == "E644"
         # begun while somebody was asked: what was dropped would be moved in again
-        with pytest.raises(WaterclockError, match="all tables are being made anew"):
+        with pytest.raises(WaterclockError, match="all tables are being rebuilt"):
             drop(work, Droppable(table, day(2), (day(1),), 1), why="")
 
 
@@ -46,5 +46,5 @@ def test_a_rebuild_that_slept_past_its_lease_does_not_move_in_what_was_dropped_s
         ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
         clock[0] += timedelta(seconds=61)
         refuse_beside_rebuild(cast("Workplace", work))
-        with pytest.raises(WaterclockError, match="lost its hold"):
+        with pytest.raises(WaterclockError, match="lost its lock"):
             ledger.keeping.begin_moving("t")

@@ -239,7 +239,7 @@ def test_it_waits_for_a_batch_that_runs_and_for_a_rebuild_of_all(
     work: Workplace, ask: Callable[[Workplace, str], object]
 ) -> None:
     work.ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
-    with pytest.raises(WaterclockError, match="all tables are being made anew"):
+    with pytest.raises(WaterclockError, match="all tables are being rebuilt"):
         ask(work, CLICKS)
     work.ledger.keeping.end_rebuilding("t", who="ann", why="a test")
     request = ClaimRequest(CLICKS, (day(4),), "c", work.flow.fingerprint, "another", "ann", day(5), 600, 3)

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import Clock, Desk, day, desk, require_sums, result, table
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.facts import FOREVER, BatchStatus
 from waterclock.batches.records import Input
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
@@ -214,6 +214,19 @@ def test_what_retain_has_dropped_is_told_to_the_planner(at_desk: Desk) -> None:
     at_desk.ledger.keeping.drop_windows("a.rows", day(3), 9, who="ann")
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("a.rows").dropped_before == day(3)
     assert at_desk.ledger.reads.table("a.rows").head_version == 9
+
+
+def test_what_retain_dropped_before_a_reset_is_dropped_no_more(at_desk: Desk) -> None:
+    at_desk.apply(table("a.rows", partitioned=True))
+    at_desk.done("a.rows", 1)
+    keeping = at_desk.ledger.keeping
+    keeping.drop_windows("a.rows", day(3), 9, who="ann")
+    assert keeping.drop_boundary("a.rows", by=FOREVER) == day(3)
+    keeping.adopt_reset("a.rows", version=10, claim=2**40, at=at_desk.clock.at, who="ann")
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("a.rows").dropped_before is None
+    assert keeping.drop_boundary("a.rows", by=FOREVER) is None
+    keeping.drop_windows("a.rows", day(2), 11, who="ann")
+    assert keeping.drop_boundary("a.rows", by=FOREVER) == day(2)
 
 
 def test_a_state_that_was_rewritten_is_read_at_its_new_version(at_desk: Desk) -> None:

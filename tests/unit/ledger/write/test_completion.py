@@ -336,7 +336,7 @@ def test_no_batch_is_recorded_before_an_earlier_one_though_the_clock_went_back(a
         last + timedelta(hours=1),
     ]
     [line] = told
-    assert line.startswith("the clock went back: it shows 2025-12-31 23:00:00Z, but the last batch was recorded at")
+    assert line.startswith("the clock was set back: it shows 2025-12-31 23:00:00Z, but the last batch was recorded at")
 
 
 def test_a_clock_that_is_back_is_known_until_it_has_passed_the_last_record(at_desk: Desk) -> None:

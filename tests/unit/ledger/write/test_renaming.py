@@ -100,7 +100,7 @@ def test_a_table_goes_on_under_its_new_name_and_so_do_its_readers(at_desk: Desk)
     told: list[str] = []
     at_desk.ledger.tell(told.append)
     at_desk.apply(*AFTER, fingerprint="flow 2")
-    assert told == [f"{NEW} was {OLD}: renamed, with all that the ledger has of it"]
+    assert told == [f"{OLD} is renamed to {NEW}, with its history"]
     after = at_desk.ledger.reads.snapshot(at_desk.flow)
     assert after.of(NEW) == before.of(OLD)
     assert after.of("marts.reads").codes == {"reads sales": 2}
@@ -227,7 +227,7 @@ def test_an_older_flow_does_not_begin_the_table_anew(at_desk: Desk) -> None:
     error = refused(at_desk, flow(*BEFORE, fingerprint="flow 1"))
     assert (error.code, error.fix) == (
         "E318",
-        f"work from the flow that declares {NEW}; to name it back, say {OLD} WAS {NEW}",
+        f"use the flow that declares {NEW}; to rename it back, declare {OLD} WAS {NEW}",
     )
 
 

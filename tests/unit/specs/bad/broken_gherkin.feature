@@ -5,7 +5,7 @@ Feature: Sales
       | 1 |
     When marts.sales runs
     Whn nothing
-#> E350 the lines of this table have not the same number of cells
+#> E350 the lines of this table have different numbers of cells
 #>   broken_gherkin.feature:5:7
 #>   5 |       | 1 |
 #>     |       ^

@@ -22,7 +22,7 @@ Feature: Sales
 #>   unknown_column.feature:6:20
 #> why  it has customer, country, since, tags
 #> fix  did you mean country?
-#> E354 customer stands twice
+#> E354 customer occurs twice
 #>   unknown_column.feature:6:29
 #> fix  name each column once
 #> E354 marts.sales has no column order
@@ -33,6 +33,6 @@ Feature: Sales
 #>   unknown_column.feature:14:9
 #> why  raw.customers.customer is INT, at flows/flow.dpl:9:24
 #> fix  write customer
-#> E359 TXT is no type
+#> E359 TXT is not a type
 #>   unknown_column.feature:17:14
 #> fix  types are STRING, INT, BIGINT, SMALLINT, TINYINT, DOUBLE, FLOAT, DECIMAL, BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, BINARY

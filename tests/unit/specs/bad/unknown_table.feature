@@ -17,4 +17,4 @@ Feature: Sales
 #> E706 out.sales is a destination, not a table
 #>   unknown_table.feature:6:5
 #> why  a specification publishes nothing
-#> fix  name marts.sales, which is what is published there
+#> fix  name marts.sales, which is published there

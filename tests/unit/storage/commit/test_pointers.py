@@ -278,7 +278,7 @@ def test_a_null_in_a_not_null_column_is_refused(tmp_path: Path) -> None:
     folder = str(tmp_path / "t")
     DeltaTable.create(folder, strict, configuration={"waterclock.project": PROJECT}, raise_if_key_not_exists=False)
     manifest = sealed(folder, hour(0), 1, [{"id": None, "name": "x"}])
-    with pytest.raises(WaterclockError, match=r"E616 web.clicks holds nulls in id"):
+    with pytest.raises(WaterclockError, match=r"E616 web.clicks has NULL in id"):
         commit_slices(folder, identity(1, hour(0)), [manifest], mode="append")
 
 
@@ -312,7 +312,7 @@ def test_scenario_o_another_projects_table_is_refused_naming_its_owner(tmp_path:
 
 def test_a_table_of_no_project_is_refused(tmp_path: Path) -> None:
     DeltaTable.create(str(tmp_path / "t"), SCHEMA)
-    with pytest.raises(WaterclockError, match="E601 the table belongs to no project"):
+    with pytest.raises(WaterclockError, match="E601 the table does not belong to a project"):
         create_table(str(tmp_path / "t"), schema_json(SCHEMA), is_partitioned=False, project=PROJECT)
 
 

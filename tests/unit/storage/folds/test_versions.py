@@ -25,8 +25,8 @@ MAP = {"type": "map", "keyType": "string", "valueType": "integer", "valueContain
 @pytest.mark.parametrize(
     ("raw", "temporal", "said"),
     [
-        (schema(k=TEXT, at=TEXT), Temporal(("k",), "at"), "E302 at is of type string, which is no instant"),
-        (schema(k=TEXT, at="date"), Temporal(("k",), "at"), "E302 at is of type date, which is no instant"),
+        (schema(k=TEXT, at=TEXT), Temporal(("k",), "at"), "E302 at is of type string, which is not an instant"),
+        (schema(k=TEXT, at="date"), Temporal(("k",), "at"), "E302 at is of type date, which is not an instant"),
         (schema(k=TEXT, att=TIME), Temporal(("k",), "at"), "E301 unknown column at"),
         (schema(k=TEXT, at=TIME, m=MAP), Temporal(("k",), "at"), "E303 m is of type map<string,int>"),
         (schema(k=TEXT, rec_exp_time=TIME), Temporal(("k",)), "E308 rec_exp_time is there already"),

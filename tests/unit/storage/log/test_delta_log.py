@@ -53,7 +53,7 @@ def test_an_outcome_that_was_cleaned_away_is_not_guessed(tmp_path: Path) -> None
     for number in range(10):
         Path(folder, "_delta_log", f"{number:020d}.json").unlink()
     assert json.loads(Path(folder, "_delta_log", "_last_checkpoint").read_text())["version"] == 10
-    with pytest.raises(WaterclockError, match="E621 what became of claim 3 cannot be known"):
+    with pytest.raises(WaterclockError, match="E621 the outcome of claim 3 cannot be determined"):
         outcome(folder, 3, after_version=2)
     assert outcome(folder, 10, after_version=9).version == 10
     assert head(folder) == 12

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.data_commits import records_in_log
 from tests.model import flows
 from tests.slices import hour, identity, new_table, rows_of, sealed
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.storage.commit.pointers import commit_nothing, commit_slices, kill
-from waterclock.storage.log.delta_log import records_in_log
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.resolving import NO_VERSION, CommitRecord, resolve
 from waterclock.timelabel.duration import parse_duration

@@ -11,11 +11,13 @@ from alembic.config import Config
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+SCRIPTS = Path(__file__).parent  # env.py, and the revisions in versions/
+
 
 def migrate(connection: sa.Connection) -> None:
     """Run all revisions that the database is missing, within the current transaction of `connection`."""
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     command.upgrade(config, "head")

@@ -1,0 +1,127 @@
+"""Collects the data of `status`: the grid, the plan of the same instant, and what needs a user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.cli.views.grid_drawing import (
+    count_fitting_columns,
+    fit_grid,
+)
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
+from waterclock.operations.closings import OpenBooks, open_books
+from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
+from waterclock.operations.grid import Grid, column_cadence, newest_span, parse_columns, wider
+from waterclock.operations.held_logs import HeldLog
+from waterclock.operations.held_now import list_held_logs
+from waterclock.operations.lag import Lag, lags
+from waterclock.operations.looks import last_looks
+from waterclock.operations.offline import OfflineStand, offline_stands
+from waterclock.operations.open_windows import OpenWindows, open_windows
+from waterclock.operations.opening import OpenedProject, select_tables
+from waterclock.operations.project_grid import project_grid, span_of_labels, span_since_start, zone_of_columns
+from waterclock.operations.received import find_waiting_files
+from waterclock.operations.silence import NO_SILENCE, Silent, silent
+from waterclock.operations.source_waits import SourceWait, source_waits
+from waterclock.planner.plan import Plan
+from waterclock.planner.request import PlanRequest
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import TimeUnit
+
+if TYPE_CHECKING:
+    from waterclock.connectors.interface import Waiting
+    from waterclock.ledger.read.clock import ClockBack
+
+
+_WIDE = 80  # the number of columns to compute if no grid is drawn
+
+
+_NARROWEST = 3  # the width of a cell without a count
+
+
+@dataclass(frozen=True, slots=True)
+class StatusInput:
+    """A grid, and the plan of the same instant. `is_asked`: a user selected its span; otherwise it is the newest."""
+
+    grid: Grid
+    plan: Plan
+    now: datetime
+    env: str
+    is_asked: bool = False
+    looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    open: Mapping[str, OpenBooks] = field(default_factory=dict)
+    open_windows: Mapping[str, OpenWindows] = field(default_factory=dict)
+    deadlines: Deadlines = NO_DEADLINES
+    lags: Sequence[Lag] | None = None
+    silent: Silent = NO_SILENCE
+    offline: tuple[OfflineStand, ...] = ()
+    received: Mapping[str, Waiting] = field(default_factory=dict)
+    held: Sequence[HeldLog] = ()
+    waits: Sequence[SourceWait] = ()
+    clock: ClockBack | None = None
+
+
+def see(
+    at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None, width: int, *, is_drawn: bool
+) -> StatusInput:
+    """Collect the selected labels, or the newest that fit the width.
+
+    If selected labels are drawn and do not fit, the columns become wider, unless `by` sets their period.
+    """
+    found, by_table = select_tables(at.flow, selection, labels)
+    tables = [at.flow.tables[name] for name in found.tables]
+    zone = zone_of_columns(tables, at.zone)
+    cadence = column_cadence(tables, zone) if by is None else parse_columns(by, zone)
+    span = span_of_labels(by_table.values(), cadence, tables, at.now)
+    is_asked = span is not None
+    most = count_fitting_columns(width, list(found.tables), _NARROWEST)
+    if span is None:
+        span = newest_span(tables, cadence, at.now, most)
+        span = span_since_start(at, found.tables, cadence, span)
+    elif is_drawn and by is None:
+        return _collect_span(at, tables, cadence, span, most, width)
+    return _collect_status(at, tables, project_grid(at, tables, cadence, span), is_asked=is_asked)
+
+
+def behind(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
+    """Collect how far tables are behind, in addition to their newest labels.
+
+    Raises  E919 where some labels or columns are selected
+    """
+    seen = see(at, selection, None, None, _WIDE, is_drawn=False)
+    found, by_table = select_tables(at.flow, selection, labels)
+    if by is not None or by_table:
+        raise WaterclockError(
+            "E919",
+            "--lag tells of all labels up to now",
+            why="it looks at the newest ones, and at what is due",
+            fix="leave --by, --labels and @ out",
+        )
+    return replace(seen, lags=lags(at, found.tables))
+
+
+def _collect_span(
+    at: OpenedProject, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime], most: int, width: int
+) -> StatusInput:
+    """Collect a whole span in columns as wide as needed. Counts may make the columns wider than `most` assumes."""
+    while True:
+        cadence = wider(cadence, span, most)
+        grid = project_grid(at, tables, cadence, (cadence.floor(span[0]), cadence.ceil(span[1])))
+        most = len(fit_grid(grid, width).columns)
+        if most == len(grid.columns) or cadence.period.unit is TimeUnit.YEAR:
+            return _collect_status(at, tables, grid, is_asked=True)
+
+
+def _collect_status(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -> StatusInput:
+    names = [table.name for table in tables]
+    plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names))
+    told = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
+    looks, quiet = last_looks(at, names), silent(at, names)
+    offline, came = offline_stands(at, names), find_waiting_files(at, names)
+    clock = None if at.ledger is None else at.ledger.reads.clock_back()
+    seen = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet, clock=clock)
+    return replace(seen, offline=offline, received=came, held=list_held_logs(at, names), waits=source_waits(at, plan))

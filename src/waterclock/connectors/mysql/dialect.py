@@ -1,0 +1,35 @@
+"""How MariaDB and MySQL write SQL."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.mysql.statements import run_statement
+from waterclock.connectors.sql.dialect import SqlDialect
+from waterclock.connectors.sql.sessions import SqlSession
+
+if TYPE_CHECKING:
+    from waterclock.connectors.mysql.statements import Connection
+
+DIALECT = SqlDialect(
+    types={
+        **dict.fromkeys(("timestamp", "timestamp_ntz"), "DATETIME(6)"),
+        "int": "INT",
+        "binary": "LONGBLOB",
+    },
+    nested="JSON",
+    other="LONGTEXT",
+    text="LONGTEXT",
+    # texts are equal if Spark treats them so, byte by byte, and not by the column's collation
+    as_text="CAST(CONVERT({} USING utf8mb4) AS BINARY)",
+    sign="`",
+    place="%s",
+    bind=lambda value: int(value) if isinstance(value, bool) else value,
+)
+quote_identifier, table_of, source_of = DIALECT.quote_identifier, DIALECT.table_of, DIALECT.source_of
+
+
+def session_in(connection: Connection) -> SqlSession:
+    """Return a session in a connection."""
+    return SqlSession(DIALECT, partial(run_statement, connection))

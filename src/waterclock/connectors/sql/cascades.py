@@ -1,0 +1,49 @@
+"""Refuses to delete and write again rows that other tables refer to, where a database would change those tables too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from waterclock.connectors.delivering import Delivery
+from waterclock.connectors.sql.destination_refusals import cascade_error
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A foreign key of another table with an ON DELETE that changes rows, such as `CASCADE`.
+
+    `name` is the table for people; `table`, `columns` and the `referred` ones are written as SQL takes them.
+    """
+
+    name: str
+    table: str
+    rule: str
+    columns: tuple[str, ...]
+    referred: tuple[str, ...]
+
+
+def refuse_cascades(
+    unit: Unit,
+    delivery: Delivery,
+    references: Iterable[Reference],
+    replaced: tuple[str, Sequence[Any]],
+    first_of: Callable[[str, Sequence[Any]], Any],
+    fix: str,
+) -> None:
+    """Refuse a delivery whose rows others refer to, before anything is deleted; a MERGE deletes only rows that went.
+
+    `replaced` is a SELECT of the rows that the delivery replaces, and its values; `first_of` returns a query's first
+    row.
+    Raises  E820
+    """
+    if delivery.mode is Mode.MERGE and not delivery.is_by_label:
+        return
+    rows, values = replaced
+    for each in references:
+        same = " AND ".join(f"r.{own} = t.{its}" for own, its in zip(each.columns, each.referred, strict=True))
+        if first_of(f"SELECT 1 FROM {each.table} AS r JOIN ({rows}) AS t ON {same} LIMIT 1", values):
+            raise cascade_error(unit, delivery, each.name, each.rule, fix)

@@ -1,0 +1,95 @@
+"""Finds the windows of a database server with changed rows. The server aggregates them by minutes of their times.
+
+Minutes are assigned to windows here, with the zones that windows are cut by. So the server returns at most one row for
+each minute of the windows and each bound, however many rows changed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from waterclock.connectors.sql.changed_rows import Bounds, Counting, Tallies
+from waterclock.connectors.sql.window_bounds import WindowFilter
+from waterclock.connectors.values import EPOCH_UNITS, Times, instant_of
+from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.zone import nominal_zone
+
+_MICROSECOND = timedelta(microseconds=1)
+_MINUTE = timedelta(minutes=1)
+_DAY = timedelta(days=1)
+
+Row = tuple[Any, Any, Any, Any, Any, Any]
+"""An aggregate of changes: its minute, the number of limits at or below them, and four values.
+
+These are the number of changes with a time, the sum of their times, the number without a time, and the newest time.
+The newest time ignores times after the clock, unless all are after it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MinuteAggregation:
+    """An aggregation that a server must compute. Times are numbers, in the unit in which the server counts its columns.
+
+    Rows are grouped by their own time in steps of `step`, and by the number of `limits`, which ascend, that their
+    change is not below. Changes before `since` may be ignored; None: all changes count.
+    """
+
+    limits: tuple[int, ...]
+    since: datetime | None
+    clock: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedIn:
+    """The windows by the rows' own time, the column of their last change, and the function that queries the server."""
+
+    by_window: WindowFilter
+    change: WindowFilter
+    times: Times
+    ask: Callable[[ChangedIn, MinuteAggregation], Iterable[Row]]
+
+    def tally(self, bounds: Bounds) -> Tallies:
+        """Aggregate the changes of each window at or above its bound."""
+        windows = self.by_window.windows
+        starts = [window.start for window in windows]
+        limits = tuple(sorted({self._count(bound) for bound in bounds.values() if bound is not None}))
+        tick = _DAY if self.change.kind == "date" else timedelta(seconds=1)
+        counting = Counting(windows, datetime.now(UTC))
+        for minute, above, rows, total, unsaid, last in self.ask(self, self._build_aggregation(bounds, limits)):
+            at = self._instant(int(minute), self.by_window)
+            place = bisect_right(starts, at) - 1
+            if place < 0 or at >= windows[place].end:
+                continue
+            bound = bounds[starts[place]]
+            if bound is not None and above <= limits.index(self._count(bound)):
+                rows, total, last = 0, 0, None  # noqa: PLW2901 - they are below the bound of their window
+            newest = None if last is None else self._instant(int(last), self.change)
+            counting.add(starts[place], int(rows), int(total or 0), int(unsaid), newest, tick)
+        return counting.to_tallies()
+
+    def _build_aggregation(self, bounds: Bounds, limits: tuple[int, ...]) -> MinuteAggregation:
+        step = _MINUTE // (EPOCH_UNITS[self.times.epoch] if self.by_window.is_number else _MICROSECOND)
+        oldest = min((bound for bound in bounds.values() if bound is not None), default=None)
+        # for an index; a day wider, as local times do not ascend where a clock is set back: the limits are exact
+        since = None if oldest is None or None in bounds.values() else oldest - _DAY
+        return MinuteAggregation(limits, since, self._count(datetime.now(UTC)), step)
+
+    def _instant(self, count: int, of: WindowFilter) -> datetime:
+        """Convert a time that the server counted to an instant; times without a zone are counted as if in UTC."""
+        if of.is_number:
+            return EPOCH + count * EPOCH_UNITS[self.times.epoch]
+        at = EPOCH + count * _MICROSECOND
+        found = instant_of(at.replace(tzinfo=None), self.times) if of.is_local else at
+        return found or at
+
+    def _count(self, at: datetime) -> int:
+        """Convert an instant to the number as which the server counts times of change."""
+        if self.change.is_number:
+            return -(-(at - EPOCH) // EPOCH_UNITS[self.times.epoch])
+        local = at.astimezone(nominal_zone(self.times.zone)).replace(tzinfo=UTC) if self.change.is_local else at
+        return (local - EPOCH) // _MICROSECOND

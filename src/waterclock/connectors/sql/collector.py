@@ -1,0 +1,211 @@
+"""Base classes of the collectors of databases: they match the columns, choose the windows and read as of one moment."""
+
+from __future__ import annotations
+
+import re
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from waterclock.connectors.column_matching import Taken, map_column_types, match, no_time_column
+from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, WindowRequest
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Columns, Unit
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+    from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation
+    from waterclock.connectors.sql.changed_minutes import Row as MinuteRow
+    from waterclock.connectors.sql.changed_rows import Bounds, Tallies
+    from waterclock.connectors.sql.columns import SqlColumn
+    from waterclock.connectors.sql.window_bounds import WindowFilter
+    from waterclock.connectors.values import Times
+
+WINDOW_VALUE = re.compile(r"(?<!:):(window_start|window_end|timelabel)\b")
+"""A value of the window in the query of an AWAIT."""
+
+_Connection = TypeVar("_Connection")
+_Column = TypeVar("_Column", bound="SqlColumn")
+_Opened_co = TypeVar("_Opened_co", covariant=True)
+
+
+class ReadableDatabase(Protocol[_Opened_co]):
+    """A database that can be opened for reading, in one transaction."""
+
+    def open_for_reading(self, where: str) -> AbstractContextManager[_Opened_co]:
+        """Open a read transaction. All reads see one moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlReadRequest(Generic[_Column]):
+    """The columns of a unit to read, and the windows, None for a snapshot; `left_out` are columns that are not read."""
+
+    unit: Unit
+    wanted: Sequence[tuple[Taken, _Column]]
+    times: Times
+    by_window: WindowFilter | None
+    left_out: tuple[str, ...]
+
+
+class SqlCollector(ABC, Generic[_Connection, _Column]):
+    """Collects from a database; the abstract methods are specific to the kind of database."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _source(self) -> ReadableDatabase[_Connection]:
+        """The database."""
+
+    @abstractmethod
+    def _columns(self, connection: _Connection, unit: Unit) -> Sequence[_Column]:
+        """Return the columns of a table or query. Raises  E804 for a table that does not exist."""
+
+    @abstractmethod
+    def _time_kind(self, column: _Column, unit: Unit) -> str:
+        """Return the kind of time for window bounds. Raises  E815 for a column that is not a time."""
+
+    @abstractmethod
+    def _collect(
+        self,
+        spark: SparkSession,
+        connection: _Connection,
+        close: Callable[[], None],
+        request: SqlReadRequest[_Column],
+    ) -> Collected:
+        """Read the wanted columns. `close` ends the transaction; if the read fails, the caller ends it."""
+
+    def schema(self, unit: Unit) -> Mapping[str, str] | None:
+        """Return the columns of the table or query with Spark types; STRING for those whose type must be declared."""
+        with self._source.open_for_reading(str(unit)) as connection:
+            return {column.name: column.spark or "STRING" for column in self._columns(connection, unit)}
+
+    def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
+        """Return the original error that a Python worker of Spark raised."""
+        from waterclock.connectors.worker_errors import decode_error
+
+        del unit, columns
+        return decode_error(error)
+
+    def read_windows(
+        self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
+    ) -> Collected:
+        """Read the rows of the windows; rows whose time is NULL or unreadable are counted."""
+        return self._read(spark, unit, columns, zone, request)
+
+    def read_snapshot(
+        self,
+        spark: SparkSession,
+        unit: Unit,
+        columns: Columns,
+        zone: str,
+        *,
+        now: datetime | None = None,  # noqa: ARG002 - a live table has only its current content
+    ) -> Collected:
+        """Read all rows, as of one moment."""
+        return self._read(spark, unit, columns, zone, None)
+
+    def _read(
+        self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None
+    ) -> Collected:
+        from waterclock.connectors.sql.columns import refuse_undeclared_types
+
+        held = ExitStack()
+        try:
+            connection = held.enter_context(self._source.open_for_reading(str(unit)))
+            there = self._columns(connection, unit)
+            matched = match(columns, [column.source_column for column in there], where=str(unit))
+            refuse_undeclared_types(matched, there, unit)
+            by_name = {column.name: column for column in there}
+            wanted = [(taken, by_name[taken.source]) for taken in matched.taken]
+            by_window = None
+            if request is not None:
+                by_window = self._window_filter(request.time_column, request.windows, there, unit)
+            wished = SqlReadRequest(unit, wanted, times_of(unit, zone), by_window, matched.left_out)
+            read = self._collect(spark, connection, held.close, wished)
+            return replace(read, seen=map_column_types(column.source_column for column in there))
+        except BaseException:
+            held.__exit__(*sys.exc_info())
+            raise
+
+    def _window_filter(
+        self, time_column: str, windows: Sequence[Window], there: Sequence[_Column], unit: Unit
+    ) -> WindowFilter:
+        from waterclock.connectors.sql.window_bounds import WindowFilter
+
+        for column in there:
+            if column.name.lower() == time_column.lower():
+                return WindowFilter(column.name, self._time_kind(column, unit), tuple(windows))
+        raise no_time_column(time_column, [column.name for column in there], where=str(unit))
+
+
+class CollectsChangedWindows(SqlCollector[_Connection, _Column]):
+    """Collects from a database, and finds changed windows by a column with the time of each row's last change."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _change_filter(self, column: _Column, unit: Unit) -> WindowFilter:
+        """Return the column of CHANGED BY with its type. Raises  E827 if it is not a time."""
+
+    @abstractmethod
+    def _tally(
+        self, connection: _Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
+    ) -> Callable[[Bounds], Tallies]:
+        """Return a function that tallies the rows of each window at or above its bound."""
+
+    def look(
+        self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
+    ) -> ChangedWindows:
+        """Return the windows with changed rows, as of one moment."""
+        from waterclock.connectors.sql.changed_rows import change_column_of, look
+
+        del spark, columns
+        with self._source.open_for_reading(str(unit)) as connection:
+            there = self._columns(connection, unit)
+            by_window = self._window_filter(request.time_column, request.windows, there, unit)
+            spelt = change_column_of(request.change_column or "", [column.name for column in there], unit)
+            change = self._change_filter(next(column for column in there if column.name == spelt), unit)
+            tally = self._tally(connection, unit, by_window, change, times_of(unit, zone))
+            return look(request, unit, zone, tally)
+
+
+class CollectsChangedMinutes(CollectsChangedWindows[_Connection, _Column]):
+    """Collects from a database server, which aggregates changes by minutes."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _count_minutes(
+        self, connection: _Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation
+    ) -> Iterable[MinuteRow]:
+        """Return the changes of the rows, which the server aggregates by minutes of their times."""
+
+    def _tally(
+        self, connection: _Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
+    ) -> Callable[[Bounds], Tallies]:
+        """Return a function that tallies the rows of each window at or above its bound."""
+        from waterclock.connectors.sql.changed_minutes import ChangedIn
+
+        return ChangedIn(by_window, change, times, partial(self._count_minutes, connection, unit)).tally
+
+
+def times_of(unit: Unit, zone: str) -> Times:
+    """Return how the unit's times are read: its zone, and what numeric times count."""
+    from waterclock.connectors.values import Times
+
+    return Times(zone, str(unit.options.get("epoch", "seconds")))
+
+
+def partitions_of(unit: Unit) -> int | None:
+    """Return in how many parts a big result is read; None if the unit declares no number."""
+    said: Any = unit.options.get("partitions")
+    return None if said is None else max(1, int(str(said)))

@@ -1,0 +1,127 @@
+"""The columns of a table or query of a database, and those that a batch reads of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from waterclock.connectors.column_matching import Matched, SourceColumn, Taken
+from waterclock.connectors.sql.window_bounds import WindowFilter
+from waterclock.connectors.values import Times, arrow_type
+from waterclock.connectors.windowing import NO_TIME
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Database = TypeVar("_Database")
+_Wanted = TypeVar("_Wanted", bound="SqlRequestedColumn[Any]")
+_Column = TypeVar("_Column", bound="SqlColumn")
+
+
+@dataclass(frozen=True, slots=True)
+class SqlColumn:
+    """A column of a table or query. `kind` is the database's name of its type.
+
+    `spark` is the Spark type that it becomes without a declaration. None: a declaration is needed, for the reason in
+    `why`; without a reason the column is text.
+    """
+
+    name: str
+    kind: str
+    spark: str | None
+    why: str = ""
+
+    @property
+    def source_column(self) -> SourceColumn:
+        """The column in the form in which it is matched with declarations."""
+        return SourceColumn(self.name, self.spark)
+
+    @property
+    def suggested_type(self) -> str:
+        """The type that an error suggests to declare."""
+        return "STRING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpressionColumn(SqlColumn):
+    """A column that is read by an expression: `asked` is the SQL that reads it, `text` the SQL of its text.
+
+    The text is used for a column that is declared STRING.
+    """
+
+    asked: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SqlRequestedColumn(Generic[_Column]):
+    """A requested column, with its description in the database."""
+
+    taken: Taken
+    column: _Column
+
+
+@dataclass(frozen=True, slots=True)
+class SqlExtract(Generic[_Database, _Wanted]):
+    """Everything needed to read some rows, here or in a Python worker of Spark."""
+
+    database: _Database
+    where: str
+    source: str
+    wanted: tuple[_Wanted, ...]
+    times: Times
+    by_window: WindowFilter | None = None
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The names and Spark types of the rows: the wanted columns, and the label if they are read by window."""
+        fields = [(one.taken.name, one.taken.type) for one in self.wanted]
+        return [*fields, (TIMELABEL, "STRING")] if self.by_window else fields
+
+
+def arrow_schema_of(extract: SqlExtract[Any, Any]) -> pa.Schema:
+    """Return the schema of the rows of an extract."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(name, arrow_type(kind)) for name, kind in extract.fields])
+
+
+def count_missing_times(row: Sequence[int] | None) -> dict[str, int]:
+    """Return the number of rows without a time, as a query counted them, by the reason why they are set aside."""
+    missing = int(row[0]) if row else 0
+    return {NO_TIME: missing} if missing else {}
+
+
+def refuse_undeclared_types(matched: Matched, columns: Sequence[SqlColumn], unit: Unit) -> None:
+    """Refuse columns without a declared type or a known counterpart, all of them in one error.
+
+    Raises  E815
+    """
+    by_name = {column.name: column for column in columns}
+    undeclared = [
+        (taken, by_name[taken.source])
+        for taken in matched.taken
+        if not taken.is_typed and by_name[taken.source].spark is None and by_name[taken.source].why
+    ]
+    if not undeclared:
+        return
+    listed = ", ".join(f"{taken.name} {column.suggested_type}" for taken, column in undeclared)
+    raise WaterclockError(
+        "E815",
+        f"{unit}: {', '.join(taken.source for taken, _ in undeclared)}"
+        f" {'has a type' if len(undeclared) == 1 else 'have types'} that must be declared",
+        where=str(unit),
+        why="; ".join(dict.fromkeys(column.why for _, column in undeclared)),
+        fix=f"declare the columns, as ({listed}, *); STRING takes any type as its text",
+    )
+
+
+def no_time_error(name: str, kind: str, where: str, times: str, fix: str) -> WaterclockError:
+    """Build the error for a column of BY DATA TIME that is not a time; `times` are the types that are."""
+    return WaterclockError(
+        "E815", f"{name} is of type {kind}, which is no time", where=where, why=f"BY DATA TIME needs {times}", fix=fix
+    )

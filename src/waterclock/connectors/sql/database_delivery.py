@@ -1,0 +1,207 @@
+"""Base classes of the deliverers of databases: the record of deliveries, and tables behind a view.
+
+The table `waterclock_deliveries` in the destination's own database has a row for each claim and label, written in the
+transaction that delivers the rows. A claim with a row is not delivered again: the table is the latch, and shows the
+outcome of each claim.
+
+REPLACE   of a regular table replaces all rows of the destination; with WHERE, those of its condition.
+MERGE     of a regular table deletes the rows of deleted keys, and replaces the rows whose keys are in the slice.
+          Columns of the destination that the publish does not name keep their values.
+APPEND    and anything from a partitioned table: the destination has a column `timelabel`, and the rows of a label
+          replace the earlier rows of that label. A MERGE never changes a row with a newer label.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import Generic, Protocol, TypeVar
+
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
+from waterclock.connectors.sql.delivery_record import DeliveryRecord, no_record
+from waterclock.connectors.sql.overwrites import refuse_changed
+from waterclock.connectors.sql.parts import ViewTables, begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.connectors.sql.sessions import SqlSession
+from waterclock.connectors.sql.versioned_views import is_behind, refuse_kind, whole
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.flow.declarations import Unit
+
+_Connection = TypeVar("_Connection")
+_Opened_co = TypeVar("_Opened_co", covariant=True)
+_Columns = TypeVar("_Columns")
+_Told = TypeVar("_Told")
+
+
+class WritableDatabase(Protocol[_Opened_co]):
+    """A database that can be opened for reading and for writing."""
+
+    def open_for_reading(self, where: str) -> AbstractContextManager[_Opened_co]:
+        """Open for reading, in one transaction."""
+
+    def open_for_writing(self, where: str) -> AbstractContextManager[_Opened_co]:
+        """Open for writing, in a transaction that commits if the block succeeds."""
+
+
+class DatabaseDeliverer(ABC, Generic[_Connection]):
+    """Delivers to a database; the abstract methods are specific to the kind of database."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Deliver the slices of one claim, as documented in `Deliverer`."""
+
+    @property
+    @abstractmethod
+    def _destination(self) -> WritableDatabase[_Connection]:
+        """The database."""
+
+    @abstractmethod
+    def _session(self, connection: _Connection) -> SqlSession:
+        """Return a session in an open connection."""
+
+    @abstractmethod
+    def _prepare(self, connection: _Connection, project: str, publish: str) -> None:
+        """Create the record of deliveries if there is none, and wait until no other runner delivers the publish."""
+
+    @abstractmethod
+    def _has_record(self, connection: _Connection) -> bool:
+        """Return whether there is a record of deliveries."""
+
+    @abstractmethod
+    def _tables(self, connection: _Connection) -> ViewTables:
+        """Return the tables and views of the database."""
+
+    @abstractmethod
+    def _names_there(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
+        """Return the names of the table's columns, by their names in lower case; empty if there is no table."""
+
+    def _open_for_writing(
+        self, where: str, *, called: tuple[str, int] | None = None
+    ) -> AbstractContextManager[_Connection]:
+        """Open for writing, in a transaction that commits if the block succeeds; `called` is project and claim."""
+        del called
+        return self._destination.open_for_writing(where)
+
+    def _record(self, connection: _Connection) -> DeliveryRecord:
+        """Return the record of deliveries."""
+        return self._session(connection).record
+
+    def _find_missing_database(self) -> str | None:
+        """Return a message if the database itself does not exist, and a delivery would create it."""
+        return None
+
+    def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
+        """Return the labels that have a table of their own behind the unit's view."""
+        return self._read(unit, lambda opened: labels_there(self._tables(opened), unit, project, publish)) or ()
+
+    def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
+        """Drop the tables of labels behind the unit's view; return their number."""
+        with self._open_for_writing(str(unit)) as connection:
+            self._prepare(connection, project, publish)
+            return drop_labels(self._tables(connection), unit, project, publish, labels)
+
+    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
+        """Write the claim's row without rows of data, unless it exists."""
+        with self._open_for_writing(str(unit)) as connection:
+            self._prepare(connection, project, publish)
+            return self._record(connection).kill(project, publish, claim)
+
+    def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
+        """Return the outcome of a claim; None without one, or if the database does not exist yet."""
+        del publish
+        return self._read(unit, lambda connection: (self._record(connection).find(project, claim) or (None,))[-1])
+
+    def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
+        """Return the newest delivery of the newest label."""
+        return self._read(unit, lambda connection: self._record(connection).newest(project, publish))
+
+    def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
+        """Check the claim's rows of `waterclock_deliveries`, the table, and the newest label's rows in it."""
+        missing = self._find_missing_database()
+        if missing:
+            return missing
+
+        def ask(connection: _Connection) -> str | None:
+            session, dialect = self._session(connection), self._session(connection).dialect
+            spelt = self._names_there(connection, unit).items()
+            there = {name: dialect.quote_identifier(own) for name, own in spelt}
+            return session.record.find_loss(unit, dialect.table_of(unit), project, publish, claim, there)
+
+        return self._read(unit, ask, otherwise=no_record(claim))
+
+    def _clean(self, unit: Unit, delivery: Delivery) -> None:
+        """Drop expired versions; one that a reader has locked is dropped by a later delivery."""
+        if is_behind(unit) and not delivery.is_by_label:
+            with suppress(WaterclockError), self._open_for_writing(str(unit)) as connection:
+                drop_old_versions(self._tables(connection), unit, delivery.project, delivery.publish)
+
+    def _read(
+        self, unit: Unit, ask: Callable[[_Connection], _Told | None], *, otherwise: _Told | None = None
+    ) -> _Told | None:
+        if self._find_missing_database():
+            return otherwise
+        with self._destination.open_for_reading(str(unit)) as connection:
+            return ask(connection) if self._has_record(connection) else otherwise
+
+
+class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connection, _Columns]):
+    """Delivers to a database whose transactions include statements that create tables.
+
+    `_Columns` is the type of the facts about a table's columns.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _settle(self, connection: _Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> _Columns:
+        """Make the table fit the delivery, and refuse a table of another owner."""
+
+    @abstractmethod
+    def _bring(self, connection: _Connection, unit: Unit, delivery: Delivery, there: _Columns) -> Delivered:
+        """Write the rows of a slice into a table that fits."""
+
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Write the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
+
+        Raises  E820 for a table with rows of another owner, E811 (transient) for a locked database, E810, E812, E813,
+                E821; nothing has changed then
+        """
+        where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
+        first = deliveries[0]
+        with self._open_for_writing(where, called=(first.project, first.claim)) as connection:
+            self._prepare(connection, first.project, first.publish)
+            stands = self._record(connection).find(first.project, first.claim)
+            if stands:
+                return stands
+            delivered = tuple(self._deliver_one(connection, unit, delivery) for delivery in deliveries)
+            fault("deliver.rows")
+        self._clean(unit, first)
+        fault("deliver.done")
+        return delivered
+
+    def _deliver_one(self, connection: _Connection, unit: Unit, delivery: Delivery) -> Delivered:
+        record = self._record(connection)
+        newest = record.newest(delivery.project, delivery.publish)
+        if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
+            delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+        else:
+            refuse_kind(unit, delivery, self._tables(connection).kind_at(unit), newest)
+            if is_behind(unit):
+                delivered = self._bring_behind(connection, unit, delivery)
+            else:
+                refuse_changed(unit, delivery, newest)
+                there = self._settle(connection, unit, delivery, is_ours=newest is not None)
+                delivered = self._bring(connection, unit, delivery, there)
+        record.put(delivery, delivered)
+        return delivered
+
+    def _bring_behind(self, connection: _Connection, unit: Unit, delivery: Delivery) -> Delivered:
+        """Fill the table of a version or of a label, and make the view show it."""
+        part, is_ours = begin_part(self._tables(connection), unit, delivery)
+        there = self._settle(connection, part, whole(delivery), is_ours=is_ours)
+        delivered = self._bring(connection, part, whole(delivery), there)
+        show(self._tables(connection), unit, delivery, part)
+        return delivered

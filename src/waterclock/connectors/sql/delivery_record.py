@@ -1,0 +1,140 @@
+"""The record of deliveries at a database: the table `waterclock_deliveries`, read and written in a transaction.
+
+It has a row for each claim and label, written in the transaction that delivers the rows. A claim with a row is not
+delivered again: the table is the latch, and shows the outcome of each claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+DELIVERIES = "waterclock_deliveries"
+INDEX = f"CREATE INDEX IF NOT EXISTS {DELIVERIES}_newest ON {DELIVERIES} (project, publish, outcome, label)"
+_COLUMNS = "project, claim, publish, label, outcome, mode, row_count, deleted_count, note"
+_READ = f"SELECT claim, outcome, label, row_count, deleted_count, note FROM {DELIVERIES}"
+
+
+class DeliveryAnswer(Protocol):
+    """The result of a statement."""
+
+    def fetchone(self) -> Any:
+        """Return the next row, None after the last."""
+
+    def fetchall(self) -> Sequence[Any]:
+        """Return all rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRecord:
+    """The record in an open transaction. `execute` runs a statement; `place` is the placeholder of a value."""
+
+    execute: Callable[[str, Sequence[Any]], DeliveryAnswer]
+    place: str
+
+    def find(self, project: str, claim: int) -> tuple[Delivered, ...]:
+        """Return the outcomes of a claim, in the order of its labels."""
+        sql = f"{_READ} WHERE project = {self.place} AND claim = {self.place} ORDER BY label"
+        return tuple(map(_parse_delivered, self.execute(sql, (project, claim)).fetchall()))
+
+    def newest(self, project: str, publish: str) -> Delivered | None:
+        """Return the newest delivery of the newest label that a publish delivered."""
+        at = self.place
+        which = f"project = {at} AND publish = {at} AND outcome = {at}"
+        sql = f"{_READ} WHERE {which} ORDER BY label DESC, claim DESC LIMIT 1"
+        row = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchone()
+        return _parse_delivered(row) if row else None
+
+    def put(self, delivery: Delivery, delivered: Delivered) -> None:
+        """Write the outcome of a delivery."""
+        key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
+        counts = (delivered.rows, delivered.deleted, delivery.note)
+        self._insert(*key, delivered.outcome.value, delivery.mode_words, *counts)
+
+    def kill(self, project: str, publish: str, claim: int) -> Delivered:
+        """Record the claim as killed, unless it was delivered. Return the outcome that is recorded."""
+        stands = self.find(project, claim)
+        if stands:
+            return stands[-1]
+        self._insert(project, claim, publish, "", DeliveryOutcome.KILLED.value, "", 0, 0, "")
+        return Delivered(claim, DeliveryOutcome.KILLED, "", 0)
+
+    def find_loss(
+        self, unit: Unit, table: str, project: str, publish: str, claim: int, there: Mapping[str, str]
+    ) -> str | None:
+        """Return a text that describes the missing part of a claim's delivery; None if it is intact.
+
+        `table` is the unit's table in SQL. `there` are its columns: their SQL names by their names in lower case.
+        """
+        newest = self.newest(project, publish)
+        if newest is not None and newest.claim > claim:  # from a runner whose ledger entry is not written yet
+            return None
+        sql = (
+            f"SELECT outcome, mode, label, row_count FROM {DELIVERIES}"
+            f" WHERE project = {self.place} AND claim = {self.place} ORDER BY label DESC LIMIT 1"
+        )
+        row = self.execute(sql, (project, claim)).fetchone()
+        if row is None or row[0] == DeliveryOutcome.KILLED.value:
+            return no_record(claim)
+        outcome, mode, label, brought = row
+        if not there:
+            return f"the table {unit.path} is gone"
+        if outcome == DeliveryOutcome.OLDER.value:
+            return None
+        if mode == Mode.APPEND.value and TIMELABEL in there:
+            name, of_label = self._escape_percent(table), self._escape_percent(there[TIMELABEL])
+            counted = f"SELECT count(*) FROM {name} WHERE {of_label} = {self.place}"
+            rows = self.execute(counted, (label,)).fetchone()[0]
+            return None if rows == brought else f"{unit.path} holds {rows} rows of {label}, {brought} were delivered"
+        holds_some = self.execute(f"SELECT 1 FROM {self._escape_percent(table)} LIMIT 1", ()).fetchone()
+        return None if holds_some or not brought else f"the table {unit.path} is empty"
+
+    def other_project(self, delivery: Delivery) -> str | None:
+        """Return another project that delivers there; two projects may each replace rows of their own condition."""
+        at = self.place
+        row = self.execute(
+            f"SELECT project FROM {DELIVERIES} WHERE publish = {at} AND project <> {at} AND outcome = {at}"
+            f" AND NOT (mode = {at} AND mode LIKE {at}) LIMIT 1",
+            (delivery.publish, delivery.project, DeliveryOutcome.DELIVERED.value, delivery.mode_words, "% where"),
+        ).fetchone()
+        return row[0] if row else None
+
+    def labels(self, project: str, publish: str) -> list[str]:
+        """Return the delivered labels, in order."""
+        at = self.place
+        which = f"project = {at} AND publish = {at} AND outcome = {at}"
+        sql = f"SELECT DISTINCT label FROM {DELIVERIES} WHERE {which} ORDER BY label"
+        rows = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchall()
+        return [str(label) for (label,) in rows]
+
+    def versions(self, project: str, publish: str) -> list[tuple[int, Any]]:
+        """Return the claims that delivered, with the time in the database's format, oldest first."""
+        at = self.place
+        which = f"project = {at} AND publish = {at} AND outcome = {at}"
+        sql = f"SELECT claim, delivered_at FROM {DELIVERIES} WHERE {which} ORDER BY delivered_at, claim"
+        rows = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchall()
+        return [(claim, delivered) for claim, delivered in rows]
+
+    def _escape_percent(self, name: str) -> str:
+        """Escape a name for a statement with values: some drivers treat a percent sign as a placeholder."""
+        return name.replace("%", "%%") if self.place == "%s" else name
+
+    def _insert(self, *values: Any) -> None:
+        places = ", ".join([self.place] * len(values))
+        self.execute(f"INSERT INTO {DELIVERIES} ({_COLUMNS}) VALUES ({places})", values)
+
+
+def no_record(claim: int) -> str:
+    """Return the message for a claim without a record."""
+    return f"{DELIVERIES} has no row of claim {claim}"
+
+
+def _parse_delivered(row: Sequence[Any]) -> Delivered:
+    claim, outcome, label, rows, deleted, note = row
+    return Delivered(claim, DeliveryOutcome(outcome), label, rows, deleted, note, is_repeat=True)

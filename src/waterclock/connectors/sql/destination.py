@@ -1,0 +1,91 @@
+"""Creates and alters the destination table of a delivery, and refuses tables that are not ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from waterclock.connectors.delivering import Delivery
+from waterclock.connectors.sql.destination_refusals import foreign_rows
+from waterclock.connectors.sql.dialect import SqlDialect
+from waterclock.connectors.sql.overwrites import rows_of
+from waterclock.connectors.sql.sessions import SqlSession
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationIndex:
+    """The index that a destination needs: unique on its keys, or on `timelabel`; `members` are in lower case."""
+
+    columns: tuple[str, ...]
+    is_unique: bool
+
+    def is_served_by(self, members: Sequence[str], *, is_unique: bool) -> bool:
+        """Return whether a complete index on these columns serves the same purpose."""
+        wanted = [column.lower() for column in self.columns]
+        there = [member.lower() for member in members]
+        return set(there) == set(wanted) and is_unique if self.is_unique else there[:1] == wanted
+
+
+def wanted_columns(delivery: Delivery, dialect: SqlDialect) -> dict[str, str]:
+    """Return the columns of a delivery, with the types of a newly created destination."""
+    wanted = {name: dialect.sql_type(kind) for name, kind in delivery.columns}
+    return {**wanted, TIMELABEL: dialect.text} if delivery.is_by_label else wanted
+
+
+def wanted_index(delivery: Delivery) -> DestinationIndex | None:
+    """Return the index of a delivery; None if it needs none."""
+    if delivery.mode is Mode.MERGE:
+        return DestinationIndex(delivery.keys, is_unique=True)
+    return DestinationIndex((TIMELABEL,), is_unique=False) if delivery.is_by_label else None
+
+
+def create_table(session: SqlSession, unit: Unit, wanted: Mapping[str, str], more: str = "", ending: str = "") -> None:
+    """Create the destination with the wanted columns; `more` follows them in the parentheses, `ending` after these."""
+    listed = ", ".join(f"{session.dialect.quote_identifier(name)} {kind}" for name, kind in wanted.items())
+    session.execute(f"CREATE TABLE {session.dialect.table_of(unit)} ({listed}{more}){ending}")
+
+
+def add_columns(session: SqlSession, unit: Unit, wanted: Mapping[str, str], known: Mapping[str, object]) -> bool:
+    """Add the wanted columns that the destination does not have. Return whether there were any."""
+    missing = {name: kind for name, kind in wanted.items() if name.lower() not in known}
+    for name, kind in missing.items():
+        quoted = session.dialect.quote_identifier(name)
+        session.execute(f"ALTER TABLE {session.dialect.table_of(unit)} ADD COLUMN {quoted} {kind}")
+    return bool(missing)
+
+
+def refuse_foreign_rows(
+    session: SqlSession, unit: Unit, delivery: Delivery, spelt: Mapping[str, str], *, is_ours: bool
+) -> None:
+    """Refuse a table whose rows belong to someone else; `spelt` maps names in lower case to the destination's names.
+
+    Raises  E820
+    """
+    other = session.record.other_project(delivery)
+    condition, values = rows_of(delivery, session.dialect, spelt)
+    table = session.dialect.escape(session.dialect.table_of(unit))
+    has_rows = is_ours or session.first_of(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1", values)
+    if not other and (is_ours or not has_rows or unit.options.get("adopt")):
+        return
+    raise foreign_rows(unit, delivery, of=other)
+
+
+def refuse_long_names(unit: Unit, delivery: Delivery, longest: int, why: str, *, is_in_bytes: bool = False) -> None:
+    """Refuse names that the server would truncate, so that two names could become one.
+
+    Raises  E813
+    """
+    names = [*unit.path.split("."), *(name for name, _ in delivery.columns)]
+    long = [name for name in names if len(name.encode() if is_in_bytes else name) > longest]
+    if long:
+        raise WaterclockError(
+            "E813",
+            f"{unit} cannot be there: {', '.join(long)} {'is' if len(long) == 1 else 'are'} too long a name",
+            where=f"{unit}@{delivery.label_text}",
+            why=why,
+            fix="give the column a shorter name in the transform, or publish to a table of a shorter one",
+        )

@@ -1,0 +1,79 @@
+"""Defines how a database writes SQL: names, values of conditions, types of columns, and parts of a view."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from waterclock.flow.declarations import Unit
+
+_SYNONYMS = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+    "timestamp_ltz": "timestamp",
+}
+_DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+_NESTED = ("array", "struct", "map", "variant")
+_USUAL_TYPES = {
+    **{name: name.upper() for name in ("tinyint", "smallint", "bigint", "float", "double", "boolean", "date")},
+    "int": "INTEGER",
+    "binary": "BLOB",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlDialect:
+    """How a database writes SQL.
+
+    - `sign` encloses a name, and is doubled within it.
+    - `place` is the placeholder of a value. Where it is `%s`, a percent sign in a statement with values is doubled.
+    - `as_text` is a column as text, by which texts are equal if Spark treats them so; `{}` stands for its name.
+    - `bind` converts a value of a condition to one that the driver takes.
+    - `null` is the NULL of a type in a view and `label` a label as a text; `{}` stands for the type or the label.
+    - `types` are the types of columns by Spark type, where they are not those of most databases. `nested` is that of
+      nested values, `other` that of all other values, and `text` that of a label; `decimal` takes digits and scale.
+    """
+
+    types: Mapping[str, str]
+    nested: str
+    other: str
+    text: str
+    as_text: str
+    sign: str = '"'
+    place: str = "?"
+    bind: Callable[[Any], Any] = lambda value: value
+    null: str = "NULL"
+    label: str = "'{}'"
+    decimal: Callable[[int, int], str] = "DECIMAL({},{})".format
+
+    def quote_identifier(self, name: str) -> str:
+        """Return a name as a quoted SQL identifier, whatever characters it contains."""
+        return self.sign + name.replace(self.sign, self.sign * 2) + self.sign
+
+    def escape(self, sql: str) -> str:
+        """Escape a part of a statement with values: some drivers treat a percent sign as a placeholder."""
+        return sql.replace("%", "%%") if self.place == "%s" else sql
+
+    def table_of(self, unit: Unit) -> str:
+        """Return the unit's table as a quoted SQL identifier, with its schema if the unit names one."""
+        return ".".join(self.quote_identifier(part) for part in unit.path.split("."))
+
+    def source_of(self, unit: Unit) -> str:
+        """Return the FROM item of the unit: its table, or its query in parentheses."""
+        if unit.query is None:
+            return self.table_of(unit)
+        return f"({unit.query.strip().rstrip(';')}\n) AS waterclock_query"
+
+    def sql_type(self, spark_type: str) -> str:
+        """Return the type of a column for values of a Spark type."""
+        kind = spark_type.strip().lower()
+        if decimal := _DECIMAL.fullmatch(kind):
+            return self.decimal(int(decimal[1] or 10), int(decimal[2] or 0))
+        kind = _SYNONYMS.get(kind, kind)
+        usual = _USUAL_TYPES.get(kind, self.nested if kind.startswith(_NESTED) else self.other)
+        return self.types.get(kind, usual)

@@ -1,0 +1,75 @@
+"""Reads the address and the login of a database from the options of a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from waterclock.connectors.interface import Setting
+from waterclock.errors import WaterclockError
+
+
+def require_option(setting: Setting, name: str, kind: str, fix: str) -> str:
+    """Return the `url` or `path` of a connection; `kind` describes what the connection is.
+
+    Raises  E803 without one
+    """
+    value = setting.options.get(name)
+    if not value:
+        raise WaterclockError(
+            "E803",
+            f"the connection {setting.name} has no {name}",
+            where=setting.name,
+            why=kind,
+            fix=f"connections.{setting.name} = {{ {name} = '{fix}' }} in waterclock.toml",
+        )
+    return str(value)
+
+
+def file_of(setting: Setting, type_name: str) -> tuple[str, float, bool]:
+    """Return the path of a database file, its timeout in seconds, and whether publishing may create it.
+
+    A relative path is below the project's folder.
+
+    Raises  E803 without a path
+    """
+    kind = f"a connection of type {type_name} is a database file"
+    path = require_option(setting, "path", kind, f"data/{setting.name}.{type_name}")
+    timeout = float(str(setting.options.get("timeout", 5)))
+    return str(setting.folder / path), timeout, bool(setting.options.get("create", False))
+
+
+def url_of(setting: Setting, type_name: str, example: str) -> str:
+    """Return the address of a database at a server.
+
+    Raises  E803 without a url
+    """
+    return require_option(setting, "url", f"a connection of type {type_name} is a database of a server", example)
+
+
+def unreadable_url(setting: Setting, why: str, example: str) -> WaterclockError:
+    """Build the error for an address that cannot be parsed."""
+    return WaterclockError(
+        "E803",
+        f"the url of the connection {setting.name} cannot be read",
+        where=setting.name,
+        why=why,
+        fix=f"write {example}, and a password as {{ secret = '...' }}",
+    )
+
+
+def login_files(setting: Setting, parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return the paths of the declared certificate, key and authorities by the driver's `parameters`.
+
+    Raises  E803 for a certificate or a key alone
+    """
+    said = {key: str(value) for key, value in setting.options.items()}
+    if ("certificate" in said) != ("key" in said):
+        missing = "key" if "certificate" in said else "certificate"
+        raise WaterclockError(
+            "E803",
+            f"the connection {setting.name} has no {missing}",
+            where=setting.name,
+            why="a client's certificate and its key are two files",
+            fix=f"connections.{setting.name}.{missing} = 'certificates/client.{'key' if missing == 'key' else 'crt'}'",
+        )
+    return {parameter: str(setting.folder / said[option]) for option, parameter in parameters.items() if option in said}

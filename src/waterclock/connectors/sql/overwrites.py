@@ -1,0 +1,114 @@
+"""REPLACE WHERE at a database: the condition in its SQL, and a check that it is the same as in the last delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from waterclock.connectors.delivering import Delivered, Delivery
+from waterclock.connectors.sql.dialect import SqlDialect
+from waterclock.errors import WaterclockError
+from waterclock.flow.conditions import Condition, Term
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+_WHERE = "WHERE "
+_NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "bigint", "long", "float", "real", "double", "decimal")
+
+
+def rows_of(delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
+    """Return the condition of a delivery in SQL, and its values. `spelt` maps lower case to the destination's names.
+
+    Raises  E830 if a value and its column are of different kinds
+    """
+    if delivery.where is None:
+        return "TRUE", []
+    kinds = {name.lower(): kind.lower() for name, kind in delivery.columns}
+    values: list[Any] = []
+
+    def quote(name: str) -> str:
+        return dialect.escape(dialect.quote_identifier(name))
+
+    def column_of(term: Term) -> tuple[str, str]:
+        name = str(term.value).lower()
+        if name not in kinds:
+            raise _condition_error(delivery, f"{term.value} is no column that is published")
+        return quote((spelt or {}).get(name, _find_spelling(delivery, name))), kinds[name]
+
+    def render_term(term: Term) -> str:
+        if term.op in {"and", "or"}:
+            return "(" + f" {term.op.upper()} ".join(map(render_term, term.parts)) + ")"
+        if term.op == "not":
+            return f"(NOT {render_term(term.parts[0])})"
+        column, kind = column_of(term.parts[0])
+        if term.op == "null":
+            return f"({column} IS NULL)"
+        value = term.parts[1].value
+        _require_kind(delivery, column, kind, value)
+        values.append(dialect.bind(value))
+        return f"({dialect.as_text.format(column) if isinstance(value, str) else column} {term.op} {dialect.place})"
+
+    return render_term(delivery.where.term), values
+
+
+def replaced_rows(
+    verb: str, unit: Unit, delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str]
+) -> tuple[str, list[Any]]:
+    """Return a statement on the rows that a delivery replaces, and its values; `verb` is its start, as `DELETE`."""
+    rows = f"{verb} FROM {dialect.escape(dialect.table_of(unit))}"
+    if delivery.is_by_label:
+        label = dialect.escape(dialect.quote_identifier(spelt.get(TIMELABEL, TIMELABEL)))
+        return f"{rows} WHERE {label} = {dialect.place}", [delivery.label_text]
+    condition, values = rows_of(delivery, dialect, spelt)
+    return f"{rows} WHERE {condition}", values
+
+
+def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
+    """Refuse a delivery that replaces other rows than the last one did: old rows would stay, or others' be deleted.
+
+    Raises  E831, unless the option `adopt` declares that the existing rows are known
+    """
+    before = newest.note if newest is not None and newest.note.startswith(_WHERE) else ""
+    now = note_of(delivery.where)
+    if newest is None or before == now or unit.options.get("adopt"):
+        return
+    raise WaterclockError(
+        "E831",
+        f"{unit} would be replaced by another condition than before",
+        where=f"{unit}@{delivery.label_text}",
+        why=f"the delivery before replaced {before or 'all rows'}, this one replaces {now or 'all rows'}: "
+        + ("rows of before would stay as they are" if now else "rows that others put there would go"),
+        fix=(f"DELETE FROM {unit.path} {before} if they are to go; " if before and now else "")
+        + "say OPTIONS (adopt true) for the next delivery, or take the condition back",
+    )
+
+
+def note_of(where: Condition | None) -> str:
+    """Return the text of a condition in the record of deliveries."""
+    return f"{_WHERE}{where.text}" if where else ""
+
+
+def _find_spelling(delivery: Delivery, name: str) -> str:
+    return next(column for column, _ in delivery.columns if column.lower() == name)
+
+
+def _require_kind(delivery: Delivery, column: str, kind: str, value: Any) -> None:
+    is_right = (
+        kind == "boolean"
+        if isinstance(value, bool)
+        else kind.startswith(("string", "char", "varchar"))
+        if isinstance(value, str)
+        else kind.startswith(_NUMBERS)
+    )
+    if not is_right:
+        raise _condition_error(delivery, f"{column} is {kind.upper()}, and is compared with {value!r}")
+
+
+def _condition_error(delivery: Delivery, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E830",
+        f"the condition of {delivery.publish} cannot be asked of its destination",
+        where=f"{delivery.publish}@{delivery.label_text}",
+        why=why,
+        fix="compare texts with texts, numbers with numbers, BOOLEAN with TRUE or FALSE; cast in the transform",
+    )

@@ -1,0 +1,47 @@
+"""Returns rows that were read from a database: few of them at once, many by Spark's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.interface import Collected
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def collected_here(
+    spark: SparkSession,
+    read: Sequence[pa.RecordBatch],
+    schema: pa.Schema,
+    counts: Mapping[str, int],
+    left_out: tuple[str, ...],
+    source: Mapping[str, Any],
+) -> Collected:
+    """Return rows that were read in this process; `counts` are rows without a window, by reason."""
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(read, schema)
+    frame, said = spark.createDataFrame(table), {**source, "rows": table.num_rows}
+    return Collected(frame, lambda: counts, left_out, said, is_empty=not table.num_rows)
+
+
+def collected_while_open(
+    frame: DataFrame,
+    close: Callable[[], None],
+    counts: Mapping[str, int],
+    left_out: tuple[str, ...],
+    source: Mapping[str, Any],
+) -> Collected:
+    """Return rows that workers read while a transaction stays open.
+
+    `close` ends it when the counts are requested, after the frame was evaluated, or when the frame is discarded.
+    """
+
+    def counts_at_the_end() -> Mapping[str, int]:
+        close()
+        return counts
+
+    return Collected(frame, counts_at_the_end, left_out, source, close=close)

@@ -1,0 +1,102 @@
+"""Builds the errors of databases that are away, locked, changed, or refuse a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import Unit
+
+_SHOWN = 10
+
+
+def missing_file(path: str, where: str) -> WaterclockError:
+    """Build the error for a database file that does not exist."""
+    return WaterclockError(
+        "E810",
+        "the database is not there",
+        where=where,
+        why=f"there is no file {path}",
+        fix="mend the connection's path, or bring the file back; nothing was changed",
+    )
+
+
+def damaged_file(path: str, where: str, text: str) -> WaterclockError:
+    """Build the error for a file that is no database, or a damaged one."""
+    return WaterclockError(
+        "E810", "the database cannot be opened", where=where, why=f"{path}: {text}", fix="mend or restore the file"
+    )
+
+
+def server_away(name: str, where: str, text: str) -> WaterclockError:
+    """Build the error for a server that does not respond."""
+    return WaterclockError(
+        "E810",
+        "the database does not answer",
+        where=where,
+        why=f"{name}: {text}; nothing was changed",
+        fix="it is tried again; see that the server runs, and that host and port are right",
+        transient=True,
+    )
+
+
+def locked(where: str, why: str, *, by: str) -> WaterclockError:
+    """Build the error for a lock that was not released in time; `by` is what holds it: a process, a transaction."""
+    return WaterclockError(
+        "E811",
+        "the database is locked",
+        where=where,
+        why=f"{why}; nothing was changed",
+        fix=f"it is tried again; end the other {by}, or give the connection a longer timeout",
+        transient=True,
+    )
+
+
+def changed_meanwhile(where: str, why: str) -> WaterclockError:
+    """Build the error for a database whose parts would be of different moments."""
+    return WaterclockError(
+        "E814",
+        "the database changed while it was read in parts",
+        where=where,
+        why=why,
+        fix="it is tried again; without the option partitions it is read in one transaction, whatever else happens",
+        transient=True,
+    )
+
+
+def unwritable(where: str, why: str, what: str, fix: str) -> WaterclockError:
+    """Build the error for a database that cannot be written, or whose rights do not suffice."""
+    return WaterclockError(
+        "E821", what, where=where, why=f"{why}; the transaction was undone", fix=f"{fix}; then run again"
+    )
+
+
+def refused_statement(
+    where: str, why: str, fix: str = "mend the query, or the table in the database"
+) -> WaterclockError:
+    """Build the error for a statement that the database refuses."""
+    return WaterclockError("E813", "the database refuses", where=where, why=why, fix=fix)
+
+
+def no_table(unit: Unit, known: Sequence[str], meant: tuple[str, Sequence[str]] | None = None) -> WaterclockError:
+    """Build the error for a table that does not exist. `meant` is the name to compare with, and the names to compare.
+
+    A server may have very many tables, so with `meant` only the first ones are listed.
+    """
+    shown = known if meant is None else known[:_SHOWN]
+    listed = f"{', '.join(shown)}{', …' if len(known) > len(shown) else ''}"
+    name, names = meant or (unit.path, known)
+    return WaterclockError(
+        "E804",
+        f"there is no table {unit.path}",
+        where=str(unit),
+        why=f"the database holds {listed}" if known else "the database holds no tables",
+        fix=did_you_mean(name, names, otherwise="mend the name, or bring the table back"),
+    )
+
+
+def name_missing_file(path: str, *, may_create: bool) -> str | None:
+    """Return a message if a database file does not exist that a delivery would create."""
+    file = Path(path)
+    return f"the file {file.name} is gone" if may_create and not file.exists() else None

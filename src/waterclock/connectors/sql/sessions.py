@@ -1,0 +1,50 @@
+"""Runs statements in an open connection of a database, whatever its driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from waterclock.connectors.sql.delivery_record import DeliveryAnswer, DeliveryRecord
+from waterclock.connectors.sql.dialect import SqlDialect
+
+
+@dataclass(frozen=True, slots=True)
+class SqlResult:
+    """The complete result of a statement."""
+
+    rows: Sequence[Any]
+
+    def fetchone(self) -> Any:
+        """Return the first row, or None if there are no rows."""
+        return self.rows[0] if self.rows else None
+
+    def fetchall(self) -> Sequence[Any]:
+        """Return all rows."""
+        return self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class SqlSession:
+    """An open connection. `run` runs a statement; with values, `dialect.place` is the placeholder of each."""
+
+    dialect: SqlDialect
+    run: Callable[[str, Sequence[Any] | None], DeliveryAnswer]
+
+    def execute(self, sql: str, values: Sequence[Any] | None = None) -> None:
+        """Run a statement without a result."""
+        self.run(sql, values)
+
+    def first_of(self, sql: str, values: Sequence[Any] | None = None) -> Any:
+        """Run a statement and return the first row of its result; None if there are no rows."""
+        return self.run(sql, values).fetchone()
+
+    def rows_of(self, sql: str, values: Sequence[Any] | None = None) -> Sequence[Any]:
+        """Run a statement and return its result."""
+        return self.run(sql, values).fetchall()
+
+    @property
+    def record(self) -> DeliveryRecord:
+        """The record of deliveries in the database."""
+        return DeliveryRecord(self.run, self.dialect.place)

@@ -1,0 +1,111 @@
+"""Names and queries of the tables behind a view at a database (OPTIONS (behind 'view')).
+
+For a table that is delivered by label, each label has a table of its own, `_<table>_<timelabel>`, under a UNION ALL
+view. For any other table, each delivery has one, `_<table>_v<claim>`, which is written once; the view shows the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from waterclock.connectors.delivering import Delivered, Delivery
+from waterclock.connectors.sql.dialect import SqlDialect
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.duration import parse_duration
+from waterclock.timelabel.label import TIMELABEL
+
+BEHIND = "behind view"
+_KEPT = "1 DAY"
+_MOST_IN_ONE = 400  # SQLite takes 500 terms in a compound
+
+Columns = Sequence[tuple[str, str]]
+
+
+def is_behind(unit: Unit) -> bool:
+    """Return whether a unit is a view over our tables."""
+    return unit.options.get("behind") == "view"
+
+
+def part_name(unit: Unit, *, label: str = "", claim: int = 0) -> str:
+    """Return the name of the table of a label, or of a version."""
+    return f"_{unit.path.rpartition('.')[2]}_{label or f'v{claim}'}"
+
+
+def part_of(unit: Unit, name: str) -> Unit:
+    """Return a table behind the unit's view, in its schema, as a unit of its own."""
+    schema, dot, _ = unit.path.rpartition(".")
+    return replace(unit, path=f"{schema}{dot}{name}", options={})
+
+
+def whole(delivery: Delivery) -> Delivery:
+    """Return the delivery for a table of its own: all rows replace the table, without a column for the label."""
+    return replace(delivery, is_from_partitioned=False, mode=Mode.REPLACE)
+
+
+def compute_retention_start(unit: Unit, now: datetime) -> datetime:
+    """Return the instant since which replaced versions are kept."""
+    return parse_duration(str(unit.options.get("keep", _KEPT))).before(now, "UTC")
+
+
+def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> str:
+    """Return the query of a view over tables. `parts` maps their SQL names to label ("" for a version) and columns.
+
+    A column is NULL for tables without it. The label is a literal, so a query that filters by label reads only the
+    tables of its labels.
+    """
+    columns: dict[str, tuple[str, str]] = {}
+    for _, of_part in parts.values():
+        for name, kind in of_part:
+            columns.setdefault(name.lower(), (name, kind))
+    selects = []
+    for table, (label, of_part) in parts.items():
+        there = {name.lower(): name for name, _ in of_part}
+        listed = [
+            f"{dialect.quote_identifier(there[key])} AS {dialect.quote_identifier(name)}"
+            if key in there
+            else f"{dialect.null.format(kind)} AS {dialect.quote_identifier(name)}"
+            for key, (name, kind) in columns.items()
+        ]
+        listed += [f"{dialect.label.format(label)} AS {dialect.quote_identifier(TIMELABEL)}"] if label else []
+        selects.append(f"SELECT {', '.join(listed)} FROM {table}")
+    if len(selects) <= _MOST_IN_ONE:
+        return " UNION ALL ".join(selects)
+    groups = [selects[at : at + _MOST_IN_ONE] for at in range(0, len(selects), _MOST_IN_ONE)]
+    return " UNION ALL ".join(
+        f"SELECT * FROM ({' UNION ALL '.join(group)}) AS part_{number}" for number, group in enumerate(groups)
+    )
+
+
+def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | None) -> None:
+    """Refuse a name that is used for another kind of object: a table instead of a view, or a view that is not ours.
+
+    Raises  E829
+    """
+    was_behind = newest is not None and newest.note == BEHIND
+    if not is_behind(unit):
+        if was_behind and kind == "view":
+            raise _other(unit, delivery, "it was published behind a view, and is not any more", "the view")
+        return
+    if kind == "table":
+        raise _other(unit, delivery, "a table of that name stands where the view is to be", "the table")
+    if kind == "view" and not was_behind and not unit.options.get("adopt"):
+        raise _other(unit, delivery, "a view of that name is there, and not ours", "the view")
+
+
+def written_twice(unit: Unit, delivery: Delivery, name: str) -> WaterclockError:
+    """Build the error for a version whose table exists already: a version is never written again."""
+    return _other(unit, delivery, f"a table {name} is there, which no delivery of this publish made", f"{name}")
+
+
+def _other(unit: Unit, delivery: Delivery, why: str, what: str) -> WaterclockError:
+    return WaterclockError(
+        "E829",
+        f"{unit} cannot be delivered: something else stands there",
+        where=f"{unit}@{delivery.label_text}",
+        why=f"{why}; nothing was changed",
+        fix=f"rename or drop {what}, or publish to another name; then `waterclock recompute {delivery.publish}`",
+    )

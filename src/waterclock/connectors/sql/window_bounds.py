@@ -1,0 +1,131 @@
+"""Builds SQL conditions for the rows of windows, for PostgreSQL and similar databases, so that an index can be used.
+
+The window of each row is determined in this process, by its time in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.local_times import instants_of
+from waterclock.connectors.values import EPOCH_UNITS, Times
+from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import nominal_zone
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFilter:
+    """Selects the rows whose `time_column`, of the database's type `kind`, is in one of the windows, which ascend.
+
+    `kind` is `timestamptz`, `timestamp`, `date`, or begins with `int`.
+    """
+
+    time_column: str
+    kind: str
+    windows: tuple[Window, ...]
+
+    @property
+    def is_local(self) -> bool:
+        """True if the times have no zone."""
+        return self.kind != "timestamptz" and not self.is_number
+
+    @property
+    def is_number(self) -> bool:
+        """True if the times are numbers since 1970."""
+        return self.kind.startswith("int")
+
+
+def within(name: str, by_window: WindowFilter, times: Times) -> str:
+    """Return the condition that limits the rows the database reads; `name` is the column in SQL."""
+    start, end = by_window.windows[0].start, by_window.windows[-1].end
+    if not by_window.is_local:
+        first, last = (format_time_literal(bound, by_window.kind, times) for bound in (start, end))
+        return f"{name} >= {first} AND {name} < {last}"
+    low, high = local_bounds(start, end, times.zone)
+    return f"{name} >= {local_literal(low)} AND {name} < {local_literal(high)}"
+
+
+def cuts_of(by_window: WindowFilter, times: Times, count: int) -> list[datetime]:
+    """Return the times between parts of windows that are read in parallel, ascending; local ones for local times.
+
+    Where an hour repeats, local times do not ascend with instants: any ascending times divide the rows.
+    """
+    start, end = by_window.windows[0].start - _DAY, by_window.windows[-1].end + _DAY
+    cuts = [start + (end - start) * at / count for at in range(1, count)]
+    if not by_window.is_local:
+        return cuts
+    rules = nominal_zone(times.zone)
+    return sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})
+
+
+def between(name: str, cuts: Sequence[str]) -> Iterator[str]:
+    """Yield the conditions of the parts of rows that a column's values divide."""
+    if not cuts:
+        return
+    yield f"{name} < {cuts[0]}"
+    for low, high in pairwise(cuts):
+        yield f"{name} >= {low} AND {name} < {high}"
+    yield f"{name} >= {cuts[-1]}"
+
+
+def format_time_literal(at: datetime, kind: str, times: Times) -> str:
+    """Format an instant as a literal of a column's type."""
+    if kind.startswith("int"):
+        return str(-(-(at - EPOCH) // EPOCH_UNITS[times.epoch]))
+    if kind == "timestamptz":
+        return f"'{at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00'::timestamptz"
+    return local_literal(at.astimezone(nominal_zone(times.zone)))
+
+
+def local_literal(at: datetime) -> str:
+    """Format a local time as a literal."""
+    return f"'{at:%Y-%m-%d %H:%M:%S.%f}'::timestamp"
+
+
+def labels_of(instants: npt.NDArray[np.int64], windows: Sequence[Window]) -> tuple[pa.Array, pa.Array]:
+    """Return each row's label by its instant in microseconds since 1970, and whether it is in a window at all."""
+    import numpy as np
+    import pyarrow as pa
+
+    starts = np.array([_micros_of(window.start) for window in windows], dtype="int64")
+    ends = np.array([_micros_of(window.end) for window in windows], dtype="int64")
+    at = np.searchsorted(starts, instants, side="right") - 1
+    kept = (at >= 0) & (instants < ends[at])
+    texts = pa.array([window.label for window in windows], pa.string())
+    return texts.take(pa.array(np.maximum(at, 0))), pa.array(kept)
+
+
+def instants_of_counts(counts: npt.NDArray[np.int64], by_window: WindowFilter, times: Times) -> npt.NDArray[np.int64]:
+    """Return instants in microseconds since 1970, from times as a database counts them.
+
+    A database counts a time without a zone as if it were in UTC, and a number in its own unit.
+    """
+    if by_window.is_number:
+        return counts * (EPOCH_UNITS[times.epoch] // timedelta(microseconds=1))
+    return instants_of(counts, times.zone) if by_window.is_local else counts
+
+
+def _micros_of(at: datetime) -> int:
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, datetime]:
+    """Return bounds of a span in zone-less times; a day wider if the zone's offset may change nearby."""
+    rules = nominal_zone(zone)
+    offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
+    margin = timedelta(0) if len(offsets) == 1 and end - start <= 7 * _DAY else _DAY
+    # a date is the midnight of its day: the first instant of a window is at or after it
+    return (start - margin).astimezone(rules), (end + margin).astimezone(rules) + (_SECOND if margin else timedelta(0))

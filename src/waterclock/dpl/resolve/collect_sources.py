@@ -1,0 +1,79 @@
+"""Resolves the source of a COLLECT: FROM, BY, AWAIT, FOR EACH, and rules of lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from waterclock.dpl.resolve.awaits import awaits_of
+from waterclock.dpl.resolve.changes import with_op
+from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.for_each_clause import each_of
+from waterclock.dpl.resolve.links import by_link
+from waterclock.dpl.resolve.lookbacks import resolve_changed
+from waterclock.dpl.resolve.origins import refused_origins
+from waterclock.dpl.resolve.receivers import check_stream
+from waterclock.dpl.resolve.rules import unread_of
+from waterclock.dpl.resolve.statement_rules import list_declared_rules
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.syntax.statements import (
+    BatchedSaid,
+    OptionsSaid,
+    UnitSaid,
+)
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import LINKED, Batching
+from waterclock.flow.declarations import Source
+
+
+def settle_source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> None:
+    """Resolve the source of a COLLECT, and the columns that it adds."""
+    source = _source(draft, systems, errors)
+    draft.declared = replace(draft.declared, source=source)
+    if of_lines := list_declared_rules(draft.statement, of_lines=True):
+        unread = unread_of(of_lines, systems.of(source.unit) if source else None, errors)
+        draft.declared = replace(draft.declared, columns=replace(draft.declared.columns, unread=unread))
+    draft.declared = replace(draft.declared, columns=with_op(draft))
+
+
+def _source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> Source | None:
+    statement = draft.statement
+    said = statement.value("FROM", UnitSaid)
+    if said is None:
+        if not statement.has_failed("FROM"):
+            errors.append(
+                draft.span.refuse("E233", f"{draft.name} does not say where FROM", fix="as in FROM shop.public.orders")
+            )
+        return None
+    unit = systems.unit(said, statement.value("OPTIONS", OptionsSaid), errors, is_source=True)
+    by = statement.value("BY", BatchedSaid) or BatchedSaid(Batching.SNAPSHOT)
+    capabilities = systems.of(unit)
+    each = each_of(statement, unit, capabilities, systems.capabilities, errors)
+    if statement.clause("FOR EACH") is not None:
+        return Source(unit, Batching.EACH, each=each)
+    if capabilities and capabilities.collects <= LINKED:
+        by = by_link(draft, unit, by, errors)
+    elif capabilities and by.batching not in capabilities.collects:
+        legal = sorted(_BATCHINGS[batching] for batching in capabilities.collects)
+        errors.append(
+            draft.at("BY").refuse(
+                "E224",
+                f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}",
+                fix=f"collect it {' or '.join(legal)}",
+            )
+        )
+    check_stream(draft, unit, capabilities, errors)
+    errors.extend(refused_origins(statement, capabilities, by_changes=by.batching is Batching.CHANGES))
+    awaits = awaits_of(statement, capabilities, by.batching, errors)
+    changed = resolve_changed(statement, by, capabilities, errors)
+    return Source(unit, by.batching, by.time_column, by.lookback, awaits, changed)
+
+
+_BATCHINGS = {
+    Batching.DATA_TIME: "BY DATA TIME",
+    Batching.ARRIVAL_TIME: "BY ARRIVAL TIME",
+    Batching.CHANGES: "BY CHANGES",
+    Batching.SNAPSHOT: "without a BY, as a snapshot",
+    Batching.EACH: "FOR EACH row of a table",
+    Batching.LABELS: "BY DATA TIME timelabel",
+    Batching.STATE: "without a BY, as it stands at the end of each window",
+}

@@ -1,0 +1,118 @@
+"""Builds a flow of resolved tables, with the fingerprints of their code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+
+from waterclock.dpl.config.model import Config
+from waterclock.dpl.query.builtins import FUNCTIONS
+from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
+from waterclock.dpl.resolve.former_code import Names
+from waterclock.dpl.resolve.open_windows import with_open_windows
+from waterclock.dpl.resolve.renames import former_names
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.views import Queries
+from waterclock.flow.about import About
+from waterclock.flow.checks import every_rule
+from waterclock.flow.declarations import Columns, Flow, Function, Table, TableDeclaration, View
+from waterclock.flow.graph import order_of
+from waterclock.timelabel.cadence import Cadence
+
+_SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
+
+
+@dataclass(frozen=True, slots=True)
+class FlowBuilder:
+    """Builds the flow of `drafts` without errors. `view_columns` are the column lists of views."""
+
+    drafts: Mapping[str, UnresolvedTable]
+    queries: Queries
+    functions: Mapping[str, Function]
+    view_columns: Mapping[str, Columns]
+    config: Config
+
+    def build(self, systems: Systems) -> Flow:
+        """Return the flow, including its derived tables."""
+        queries = self.queries
+        stated = [*queries.tables.values(), *queries.views.values()]
+        texts = {each.name: canonical_query(each) for each in stated if each.clause("AS") is not None}
+        functions, names = {**FUNCTIONS, **self.functions}, former_names(self.drafts)
+        tables = {
+            name: self._table(draft, draft.cadence, texts, functions, names)
+            for name, draft in self.drafts.items()
+            if draft.cadence is not None
+        }
+        tables = with_open_windows(tables, self.drafts)
+        return Flow(
+            project=self.config.name,
+            tables=tables,
+            views={name: self._view(name) for name in queries.views if queries.of_view(name) is not None},
+            functions=dict(self.functions),
+            connections=dict(systems.connections),
+            variables=dict(self.config.variables),
+            pools=dict(self.config.pools),
+            order=order_of(tables),
+            fingerprint=flow_fingerprint(tables),
+        )
+
+    def _table(
+        self,
+        draft: UnresolvedTable,
+        cadence: Cadence,
+        texts: Mapping[str, str],
+        functions: Mapping[str, Function],
+        names: Names,
+    ) -> Table:
+        declared, own = draft.declared, draft.statement.name
+        used = {own: texts[own]} if declared.query is not None else {}
+        if declared.query is not None or declared.function is not None:
+            used |= {name: texts[name] for name in self.queries.views_of(draft.name, draft.statement)}
+        draft.functions = frozenset(_list_called_functions([*used.values(), *_header(declared)], functions))
+        code = partial(fingerprint_of, draft, queries=used, functions=functions, variables=self.config.variables)
+        fingerprint, before = code(), code(before=names) if names else ""
+        return Table(
+            **{each.name: getattr(declared, each.name) for each in fields(TableDeclaration)},
+            cadence=cadence,
+            was=names.get(draft.name),
+            fingerprint=fingerprint,
+            code_before=before if before != fingerprint else "",
+        )
+
+    def _view(self, name: str) -> View:
+        statement = self.queries.views[name]
+        query = self.queries.of_view(name)
+        if query is None:
+            raise ValueError(f"view {name} has no query")
+        about = About(
+            statement.value("OWNER", str), statement.value("TAGS", tuple) or (), statement.value("COMMENT", str)
+        )
+        is_shared = statement.clause("SHARED") is not None
+        return View(name, self.view_columns[name], query, about, statement.span.place, is_shared)
+
+
+def _header(declared: TableDeclaration) -> list[str]:
+    """Return the names and signs of the header's expressions, in capitals, like `canonical` for a query."""
+    texts = [rule.expression for rule in every_rule(declared)]
+    texts += [column.ends.made_as for column in declared.columns.named if column.ends and column.ends.made_as]
+    texts += [column.made_as.expression for column in declared.columns.named if column.made_as]
+    if declared.fold is not None and declared.fold.delete_when:
+        texts.append(declared.fold.delete_when)
+    return [_SEPARATOR.join(re.findall(r"\w+", text.upper())) for text in texts]
+
+
+def _list_called_functions(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
+    """List the functions that texts call, directly and through other functions."""
+    words = {word for text in texts for word in text.split(_SEPARATOR)} if functions else set()
+    waiting = [name for name in functions if name.upper() in words]
+    found: dict[str, None] = {}
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = None
+            inner = {word.upper() for word in re.findall(r"\w+", functions[name].body or "")}
+            waiting.extend(other for other in functions if other.upper() in inner)
+    return list(found)

@@ -1,0 +1,80 @@
+"""Checks the tables of a flow against each other, one check for each subject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from waterclock.dpl.config.model import Config, SparkSaid
+from waterclock.dpl.resolve.called_functions import unknown_functions, unknown_in_queries
+from waterclock.dpl.resolve.closings import settle_closings
+from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.copies import refused_copies
+from waterclock.dpl.resolve.deadlines import check_deadlines
+from waterclock.dpl.resolve.hidden import with_hidden_input_rules
+from waterclock.dpl.resolve.idle_bounds import check_idle_bounds
+from waterclock.dpl.resolve.input_rules import check_input_rules
+from waterclock.dpl.resolve.ladders import check_ladders
+from waterclock.dpl.resolve.legality import check_cycles, check_reads
+from waterclock.dpl.resolve.offline import check_offline
+from waterclock.dpl.resolve.open_windows import check_open_windows
+from waterclock.dpl.resolve.partial import check_partial
+from waterclock.dpl.resolve.reach import check_reach
+from waterclock.dpl.resolve.renames import check_renames
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.variables import check_variables
+from waterclock.dpl.resolve.views import Queries
+from waterclock.dpl.resolve.watermarks import check_marks
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import Statement
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Function, Read
+
+
+@dataclass(frozen=True, slots=True)
+class UnresolvedFlow:
+    """All tables of a flow while it is compiled, with the places of their reads."""
+
+    drafts: Mapping[str, UnresolvedTable]
+    spans: Mapping[tuple[str, Read], Span]
+    statements: Sequence[Statement]
+    queries: Queries
+    functions: Mapping[str, Function]
+    systems: Systems
+    config: Config
+
+
+def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
+    """Check what needs no cadence. Tables in illegal circles are marked as incomplete."""
+    yield from check_variables(flow.statements, flow.queries, flow.config.variables)
+    yield from unknown_functions(flow.drafts.values(), flow.functions)
+    if not _has_more_functions(flow.config.environment.spark):
+        yield from unknown_in_queries(flow.queries.trees(), flow.functions)
+    yield from refused_copies(flow.drafts, flow.systems)
+    yield from check_renames(flow.drafts, flow.queries.views)
+    yield from check_marks(flow.drafts, flow.spans)
+    yield from check_cycles(flow.drafts, flow.spans)
+
+
+def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
+    """Check the clauses of tables whose cadences are known, and resolve those that close windows."""
+    drafts = flow.drafts
+    yield from check_reads(drafts, flow.spans)
+    yield from check_partial(drafts, flow.queries.found)
+    yield from check_deadlines(drafts)
+    yield from settle_closings(drafts, flow.config.variables, flow.functions)
+    yield from check_open_windows(drafts, flow.statements)
+    yield from check_ladders(drafts.values())
+    yield from check_idle_bounds(drafts.values())
+    yield from check_input_rules(drafts, flow.queries.views)
+    with_hidden_input_rules(drafts)
+    yield from check_offline(drafts.values())
+    for draft in drafts.values():
+        names = (draft.name, *flow.queries.views_of(draft.name, draft.statement))
+        known = [flow.queries.found.get(name) for name in names]
+        yield from check_reach(draft, [found for found in known if found is not None], drafts)
+
+
+def _has_more_functions(spark: SparkSaid) -> bool:
+    """Return whether a server, a package or an extension may add functions to Spark that are not known here."""
+    return bool(spark.connect or spark.packages or any("extensions" in key for key in spark.confs))

@@ -1,0 +1,99 @@
+"""Resolves the update mode of a COLLECT or a TRANSFORM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from waterclock.dpl.resolve.changes import by_changes, refused_changes
+from waterclock.dpl.resolve.hidden import hidden_keys, with_hidden_untracked
+from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.syntax.statements import (
+    ModeSaid,
+)
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Batching, Mode, TableType
+
+
+def _said_of_a_publish(draft: UnresolvedTable, said: ModeSaid) -> Iterator[WaterclockError]:
+    """Report properties of a table's mode that only its publishes can have."""
+    if said.mode is Mode.APPEND and said.order_by:
+        yield draft.at("MODE").refuse(
+            "E316",
+            "APPEND ORDER BY is not said of a table of the lake",
+            why="its rows have no order; they are sent in one",
+            fix=f"say it of the PUBLISH of {draft.name}",
+        )
+    if said.where is not None:
+        yield draft.at("MODE").refuse(
+            "E226",
+            "REPLACE WHERE is not said of a table of the lake",
+            why="a batch replaces its own label, or the whole state",
+            fix=f"say it of the PUBLISH of {draft.name}; in the query, WHERE chooses rows",
+        )
+
+
+def settle_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
+    """Resolve the update mode of a table, with its default; report one that its source cannot have."""
+    statement = draft.statement
+    said = statement.value("MODE", ModeSaid)
+    is_partitioned = draft.declared.type is TableType.PARTITIONED
+    batching = draft.declared.source.batching if draft.declared.source else None
+    if batching is Batching.CHANGES:
+        refused = refused_changes(draft, said)
+        errors.extend(refused)
+        if refused:
+            return
+    if said is None:
+        draft.declared = replace(draft.declared, mode=Mode.APPEND if is_partitioned else Mode.REPLACE)
+        by_row = {Batching.DATA_TIME, Batching.ARRIVAL_TIME, Batching.LABELS}
+        must_say = batching in by_row and not is_partitioned
+        if must_say and not statement.has_failed("MODE"):
+            errors.append(
+                draft.at("BY").refuse(
+                    "E226",
+                    f"{draft.name} does not say how a batch changes it",
+                    why="a wrong guess doubles rows",
+                    fix="say PARTITIONED behind the name, or APPEND, MERGE, TEMPORAL or REPLACE",
+                )
+            )
+        if is_partitioned and batching in _WHOLE and not statement.has_failed("BY"):
+            errors.append(_missing_by_error(draft, "is PARTITIONED"))
+        return
+    draft.declared = replace(draft.declared, mode=said.mode)
+    errors.extend(_said_of_a_publish(draft, said))
+    if is_partitioned and said.mode is not Mode.APPEND:
+        errors.append(
+            draft.at("MODE").refuse(
+                "E226",
+                f"{said.mode.name} cannot change a PARTITIONED table",
+                why="its labels are slices that stand for themselves",
+                fix="leave PARTITIONED out, or the mode",
+            )
+        )
+    elif batching in _WHOLE and said.mode not in _WHOLE[batching] and not statement.has_failed("BY"):
+        errors.append(_missing_by_error(draft, f"says {said.mode.name}"))
+    if said.mode is Mode.MERGE:
+        settle_merge(draft, said, draft.declared.columns.keys, variables, errors)
+    if said.mode is Mode.TEMPORAL:
+        settle_temporal(draft, said, variables, errors)
+    if batching is Batching.CHANGES:
+        draft.declared = replace(draft.declared, fold=by_changes(draft, said, errors))
+    with_hidden_untracked(draft)
+    errors.extend(hidden_keys(draft))
+
+
+_WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mode.REPLACE}}
+
+
+def _missing_by_error(draft: UnresolvedTable, what: str) -> WaterclockError:
+    return draft.at("MODE").refuse(
+        "E226",
+        f"{draft.name} {what}, and not what decides the window of a row",
+        why="without a BY the source is taken whole, and REPLACEs what was there",
+        fix="say BY DATA TIME timelabel, where that is a table of slices; a TRANSFORM of this one has any mode"
+        if draft.declared.source and draft.declared.source.batching is Batching.STATE
+        else "say BY DATA TIME column or BY ARRIVAL TIME",
+    )

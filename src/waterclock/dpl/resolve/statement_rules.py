@@ -1,0 +1,46 @@
+"""Resolves the EXPECTs of a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from waterclock.dpl.resolve.rules import is_parsed, rule_of
+from waterclock.dpl.syntax.statements import (
+    ColumnSaid,
+    ColumnsSaid,
+    RuleSaid,
+    Statement,
+    StatementKind,
+)
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Rule
+
+
+def list_declared_rules(statement: Statement, *, of_lines: bool) -> list[RuleSaid]:
+    """Return the EXPECTs of a statement; for a COLLECT, either those of lines or those of rows."""
+    said = [one for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
+    is_collect = statement.kind is StatementKind.COLLECT
+    return [one for one in said if (is_collect and is_parsed(one.expression)) is of_lines]
+
+
+def rules_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> tuple[Rule, ...]:
+    """Resolve the EXPECTs of rows; report two rules of one name."""
+    said = list_declared_rules(statement, of_lines=False)
+    rules = [rule for rule in (rule_of(one, variables, errors) for one in said) if rule]
+    columns = statement.value("COLUMNS", ColumnsSaid)
+    seen = {rule.name for column in (columns.columns if columns else ()) for rule in _resolve_column_rules(column)}
+    seen |= {one.name or one.expression.text for one in list_declared_rules(statement, of_lines=True)}
+    for rule, span in zip(rules, (one.expression.span for one in said), strict=False):
+        if rule.name in seen:
+            errors.append(
+                span.refuse(
+                    "E212", f"two rules are called {rule.name}", fix="give one another name: EXPECT ... AS name"
+                )
+            )
+        seen.add(rule.name)
+    return tuple(rules)
+
+
+def _resolve_column_rules(column: ColumnSaid) -> Iterable[Rule]:
+    return [rule for rule in (rule_of(said, {}, [], in_column=True) for said in column.rules) if rule]

@@ -1,0 +1,172 @@
+"""Resolves the tables that each table reads: by its query, its function, its references, or its PUBLISH."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from waterclock.dpl.config.model import Config
+from waterclock.dpl.query.names_in_query import FoundTable
+from waterclock.dpl.query.splice import list_reads, variables_of
+from waterclock.dpl.resolve.checked_references import read_parents, reference_span
+from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.for_each import read_each
+from waterclock.dpl.resolve.hidden import hidden_of_view, with_left_out_rows
+from waterclock.dpl.resolve.late_rows import KEEPS_LATE
+from waterclock.dpl.resolve.open_windows import shown_to_queries
+from waterclock.dpl.resolve.publish_targets import settle_publish
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.views import Queries, unknown_table
+from waterclock.dpl.resolve.watermarks import marks_of_step
+from waterclock.dpl.syntax.cursor import unknown_variable
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import QuerySaid, Statement
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind, ReadKind
+from waterclock.flow.declarations import Argument, Query, Read
+
+
+@dataclass(slots=True)
+class ReadResolver:
+    """Resolves the reads of `drafts`; `spans` are their places. Errors are added to `errors`."""
+
+    drafts: dict[str, UnresolvedTable]
+    queries: Queries
+    config: Config
+    errors: list[WaterclockError]
+    spans: dict[tuple[str, Read], Span] = field(default_factory=dict)
+
+    def resolve_all(self) -> None:
+        """Resolve the reads of all transforms and of each COLLECT with FOR EACH."""
+        for draft in list(self.drafts.values()):
+            if draft.kind is Kind.TRANSFORM:
+                self.resolve(draft)
+        self.errors.extend(read_each(self.drafts, self.queries.tables, self.queries.views, self.spans))
+
+    def resolve(self, draft: UnresolvedTable) -> None:
+        """Resolve the query or the function of a transform, and the tables that it reads."""
+        statement = draft.statement
+        if statement.function is not None:
+            self._python_reads(draft)
+            return
+        known = len(self.errors)
+        query = self.queries.of_statement(statement)
+        draft.declared = replace(draft.declared, query=query)
+        if statement.clause(KEEPS_LATE) is not None:
+            del self.errors[known:]  # the table whose late rows it keeps has the same query, and reports its errors
+        draft.is_incomplete = statement.name in self.queries.incomplete
+        if query is None:
+            self.check_query(statement)
+            return
+        draft.declared = replace(draft.declared, reads=list_reads(query))
+        draft.query_variables = variables_of(query)
+        self._note_spans(draft, query, None)
+
+    def check_query(self, statement: Statement) -> None:
+        """Report a statement without a query."""
+        if statement.clause("AS") is None and not statement.failed:
+            self.errors.append(
+                statement.span.refuse("E233", f"{statement.name} has no query", fix="end it with AS SELECT ...")
+            )
+
+    def _note_spans(self, draft: UnresolvedTable, query: Query, outer: Span | None) -> None:
+        """Record the span of each read; a read inside of a view gets the span of the view's name in the table."""
+        whole = draft.statement.value("AS", QuerySaid)
+        saids = [part.span for part, _ in self.queries.found[draft.name].branches] or ([whole.span] if whole else [])
+        for part, said in zip(query.branches or (query,), saids, strict=False):
+            for reference in part.tables:
+                span = outer or said.source.span(said.start + reference.start, said.start + reference.end)
+                for read in reference.flat.reads if reference.flat else [reference.read] if reference.read else []:
+                    self.spans.setdefault((draft.name, read), span)
+                if reference.view is not None:
+                    self._note_spans(draft, reference.view, span)
+
+    def _python_reads(self, draft: UnresolvedTable) -> None:
+        function = draft.statement.function
+        if function is None:
+            return
+        reads: dict[Read, None] = {}
+        arguments: list[Argument] = []
+        variables: set[str] = set()
+        for argument in (*function.arguments, *marks_of_step(function, self.queries.tables)):
+            span = draft.at(f"ARGUMENT {argument.name}")
+            settled = self._argument(draft, argument, span)
+            arguments.append(settled)
+            found = list(settled.flat.reads) if settled.flat else [settled.read] if settled.read else []
+            if settled.query is not None:
+                found += list_reads(settled.query)
+                variables.update(variables_of(settled.query))
+            for read in found:
+                reads[read] = None
+                self.spans.setdefault((draft.name, read), span)
+            if argument.variable is not None and argument.variable not in self.config.variables:
+                self.errors.append(unknown_variable(argument.variable, span, self.config.variables))
+        draft.declared = replace(draft.declared, function=replace(function, arguments=tuple(arguments)))
+        draft.declared = replace(draft.declared, reads=tuple(reads))
+        draft.query_variables = tuple(sorted(variables))
+
+    def _argument(self, draft: UnresolvedTable, argument: Argument, span: Span) -> Argument:
+        if argument.flat is not None:
+            said = argument.flat
+            at = FoundTable(
+                said.read.table, span, ReadKind.PLAIN, None, 0, 0, None, 0, is_flat=True, is_exact=said.is_exact
+            )
+            flat = self.queries.flat(at, draft.name)
+            draft.is_incomplete = draft.is_incomplete or flat is None
+            return with_left_out_rows(replace(argument, flat=flat), said.read.table, self.queries.list_hidden_columns)
+        read = argument.read
+        if read is None:
+            return argument
+        if read.table in self.queries.tables:
+            return with_left_out_rows(argument, read.table, self.queries.list_hidden_columns)
+        if read.table not in self.queries.views:
+            self.errors.append(unknown_table(read.table, span, self.queries.list_relations(), self.queries.tables))
+            draft.is_incomplete = True
+            return replace(argument, read=None)
+        reference = self.queries.view_reference(read, span)
+        if reference is None:
+            draft.is_incomplete = True
+            return replace(argument, read=None)
+        if argument.with_hidden:
+            self.errors.append(hidden_of_view(span, read.table))
+        name = read.table
+        text = f"SELECT * FROM {name}"
+        start = len(text) - len(name)
+        placed = replace(reference, start=start, end=len(text), alias=name.split(".")[1], alias_at=len(text))
+        return replace(argument, read=None, query=Query(text, span.place, (placed,)))
+
+    def resolve_publish(self, draft: UnresolvedTable, systems: Systems) -> None:
+        """Resolve the table that a publish sends, and what it inherits of it."""
+        name = draft.statement.name
+        table = self.drafts.get(name)
+        if table is None:
+            if (shown := shown_to_queries(name, self.queries.tables)) is not None:
+                fix = "publish the table itself: its windows are whole"
+                what = f"{name} is asked by people, and not published"
+                self.errors.append(draft.span.refuse("E269", what, why=shown, fix=fix))
+            elif name in self.queries.views:
+                self.errors.append(
+                    draft.span.refuse(
+                        "E213", f"{name} is a view, and has no batches to publish", fix=f"say TRANSFORM {name} AS ..."
+                    )
+                )
+            else:
+                self.errors.append(unknown_table(name, draft.span, self.queries.tables, self.queries.tables))
+            return
+        draft.declared = replace(draft.declared, reads=(Read(name),))
+        self.spans[draft.name, Read(name)] = draft.span
+        settle_publish(draft, table, systems, self.config.variables, self.errors)
+
+    def resolve_references(self) -> None:
+        """Check the tables that columns refer to. An unchecked reference is no read; a checked one reads the parent."""
+        for draft in self.drafts.values():
+            for column in draft.declared.columns.named:
+                target = column.references
+                if target is None:
+                    continue
+                span = reference_span(draft, column.name)
+                if target.table in self.queries.views:
+                    what, fix = f"{target.table} is a view, and no parent", "refer to the table that it reads"
+                    self.errors.append(span.refuse("E213", what, why="a view has no key", fix=fix))
+                elif target.table not in self.queries.tables:
+                    self.errors.append(unknown_table(target.table, span, self.queries.tables, self.queries.tables))
+        self.errors.extend(read_parents(self.drafts, self.spans))

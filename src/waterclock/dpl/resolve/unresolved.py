@@ -1,0 +1,53 @@
+"""Represents a table while it is compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import Statement, StatementKind
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import TableDeclaration
+from waterclock.timelabel.cadence import Cadence
+
+KINDS = {
+    StatementKind.COLLECT: Kind.COLLECT,
+    StatementKind.TRANSFORM: Kind.TRANSFORM,
+    StatementKind.PUBLISH: Kind.PUBLISH,
+}
+
+
+@dataclass(slots=True)
+class UnresolvedTable:
+    """A table whose parts are resolved one after the other; an error in one is reported, and the others are resolved.
+
+    `declared` is replaced as its parts are resolved. `is_incomplete`: one of its inputs is unknown. That is reported,
+    but its consequences are not.
+    """
+
+    statement: Statement
+    declared: TableDeclaration
+    cadence: Cadence | None = None
+    functions: frozenset[str] = frozenset()
+    query_variables: tuple[str, ...] = ()
+    is_incomplete: bool = False
+
+    @property
+    def name(self) -> str:
+        """The table's name; that of its unit for a publish."""
+        return self.declared.name
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its statement."""
+        return self.declared.kind
+
+    @property
+    def span(self) -> Span:
+        """Where the table is named."""
+        return self.statement.span
+
+    def at(self, word: str) -> Span:
+        """Return the span of a clause, or of the table's name if the clause is missing."""
+        clause = self.statement.clause(word)
+        return clause.span if clause else self.span

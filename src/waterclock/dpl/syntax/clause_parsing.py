@@ -1,0 +1,81 @@
+"""Parses each clause by its definition, the same for a DPL header and for an argument in Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from waterclock.dpl.syntax.clause_definition import ClauseForm
+from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS
+from waterclock.dpl.syntax.column_clause import skip_brackets, take_column_entries
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Value
+
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
+
+
+def read_clause(word: str, cursor: Cursor) -> Any:
+    """Read a clause after its word; the word of a mode is part of the clause, because it names the mode.
+
+    Raises the clause's own errors, and E208 for a clause of a later release
+    """
+    read = BY_WORD[word].read
+    if read is None:
+        raise not_yet(word, cursor.here())
+    return read(cursor)
+
+
+def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping[str, Value]) -> Any:
+    """Read the text of a single clause, as an argument in Python: the whole text, by the reader that DPL uses.
+
+    `word` is the clause's word (`EVERY`, `BY`, `MODE`, `COLUMNS`, `FROM`, `AS`, ...); `source` gives the text its
+    place. Texts of one string (ZONE, START, SCHEDULE, OWNER, COMMENT) need no quotes of their own.
+    """
+    clause = BY_WORD[word]
+    if clause.form is ClauseForm.TEXT and not _QUOTED.fullmatch(text.strip()):
+        if clause.checks_text is not None:
+            clause.checks_text(text, source.span(0, max(len(text), 1)))
+        return text
+    statements, errors = statements_of(source)
+    if errors:
+        raise errors[0]
+    source = statements[0].source if statements else source
+    whole = source.span(0, max(len(text), 1))
+    if len(statements) > 1:
+        raise statements[1].span.refuse("E204", "a semicolon stands inside of an argument", fix="leave it out")
+    if word == "AS":
+        if not statements:
+            raise whole.refuse("E233", "the query is empty", fix="write one: SELECT ... FROM ...")
+        refuse_touching(source, statements[0].tokens)
+        return QuerySaid(statements[0].span, statements[0].tokens)
+    tokens = statements[0].tokens if statements else []
+    cursor = Cursor(source, words_of(source, tokens), tokens, variables, first_words=FIRST_WORDS)
+    if cursor.is_done and clause.form is not ClauseForm.FLAG:
+        raise whole.refuse(
+            "E204", f"nothing is said for {word}", fix=f"write what {word} takes, or leave the argument out"
+        )
+    if word == "COLUMNS" and not cursor.at("("):
+        value: Any = take_column_entries(cursor)
+    else:
+        value = read_clause(word, cursor)
+    if not cursor.is_done:
+        cursor.raise_unexpected(f"nothing more behind {word}", fix=f"leave {cursor.here().text} out")
+    return value
+
+
+def skip_clause(cursor: Cursor) -> None:
+    """Skip the remainder of a clause, up to the next clause's word outside of brackets."""
+    while not cursor.is_done and not cursor.begins_clause():
+        if cursor.peek().kind == "symbol" and cursor.peek().text in "([{":
+            try:
+                skip_brackets(cursor)
+            except WaterclockError:
+                cursor.index = len(cursor.words)
+        else:
+            cursor.take()

@@ -1,0 +1,115 @@
+"""One attempt at a group: its Spark session, the time of each step, and the state that closing it needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from waterclock.batches.records import Claim
+from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.make import make
+from waterclock.engine.batch.releasing import HeldBatch
+from waterclock.engine.batch.results import MadeSlices
+from waterclock.engine.progress import GroupReport
+from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
+from waterclock.engine.spark.user_functions import register_functions
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import Group
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedGroup:
+    """The result of a group that was committed: its rows, its earlier windows that were read again, its warnings."""
+
+    rows: int
+    earlier: int
+    warnings: tuple[str, ...]
+
+
+@dataclass
+class GroupAttempt:
+    """One attempt at a group. Each step gets its inputs from the step before it, except for the state that is here.
+
+    `bound` are the inputs as far as they are bound. `held` is the held batch that a release commits.
+    """
+
+    work: Workplace
+    table: Table
+    group: Group
+    now: datetime
+    bound: Bound | None = None
+    held: HeldBatch | None = None
+    claim: Claim | None = None
+    made: MadeSlices | None = None
+    may_have_committed: bool = False
+    done: CommittedGroup | None = None
+    spent: dict[str, float] = field(default_factory=dict)
+    begun: float = field(default_factory=time.perf_counter)
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The batch's own session, with the functions that the table's rules call registered."""
+        session = self.work.sessions.own()
+        self.work.tell_of_spark()
+        register_functions(session, self.work.root, self.work.flow, self.table.expressions)
+        return session
+
+    @property
+    def folder(self) -> str:
+        """The folder of the table."""
+        return self.work.folder(self.table)
+
+    @property
+    def where(self) -> str:
+        """The table and the first label of the group, for messages."""
+        return f"{self.table.name}@{label_of(self.group.batches[0].label)}"
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Report a step to the listener, and add its duration to the time of the steps of that name."""
+        self.work.listener.step(self.group, name)
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - begun
+
+    def make(self, bound: Bound) -> MadeSlices:
+        """Return the group's rows, not yet evaluated."""
+        with self.step("make"):
+            set_shuffle_partitions(self.spark, bytes_read(self.work.lake, self.work.flow, bound.pins.values()))
+            self.made = make(self.work, self.spark, self.table, self.group, bound, self.now)
+            return self.made
+
+    def let_go(self) -> None:
+        """Stop renewing the lease, and release the session and the resources of the source."""
+        if self.made is not None:
+            self.made.notes.close()
+        if self.claim is not None:
+            self.work.let_go(self.claim)
+        if "spark" in self.__dict__:
+            self.work.sessions.release(self.spark)
+
+    def report(self, error: WaterclockError | None) -> GroupReport:
+        """Return the report of the attempt."""
+        return GroupReport(
+            self.group,
+            None if self.claim is None else self.claim.number,
+            rows=self.done.rows if self.done else 0,
+            earlier=self.done.earlier if self.done else 0,
+            seconds=time.perf_counter() - self.begun,
+            timings=self.spent,
+            warnings=self.done.warnings if self.done else (),
+            error=error,
+        )

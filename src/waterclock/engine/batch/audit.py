@@ -1,0 +1,82 @@
+"""Audits the sealed slices of a group: judges the rows of each label by all rules of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from waterclock.batches.records import Claim, warnings_of
+from waterclock.engine.batch.attempt import GroupAttempt
+from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.expectations import (
+    RuleVerdict,
+    has_unasked,
+    held_back,
+    judge,
+    left_aside,
+    refusal,
+    with_past,
+)
+from waterclock.engine.batch.late_rows import told_late
+from waterclock.engine.batch.measuring import Judging
+from waterclock.engine.batch.seal import SealedGroup
+from waterclock.engine.batch.table_rules import table_findings
+from waterclock.flow.measures import GIVEN_UP
+from waterclock.planner.plan import GIVE_UP
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.timelabel.label import label_of
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAudit:
+    """The verdict on each label, and the measures of its columns that were compared with earlier ones.
+
+    `hold` is the verdict that holds the batch.
+    """
+
+    verdicts: Mapping[datetime, RuleVerdict]
+    measures: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
+    hold: RuleVerdict | None = None
+
+
+def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup) -> GroupAudit:
+    """Judge each label. Rows that the collect quarantined are reported with the newest label.
+
+    Raises  E740 where a rule fails a batch, E755 where a rule holds some of several batches: the group is split
+    """
+    work, table, group, written = attempt.work, attempt.table, attempt.group, sealed.written
+    if group.verb == GIVE_UP:
+        return GroupAudit(dict.fromkeys(claim.request.labels, RuleVerdict((GIVEN_UP,))))
+    if (held := attempt.held) is not None:
+        return GroupAudit({held.manifest.label: RuleVerdict(warnings_of(held.result.measures))})
+    spark, folder = attempt.spark, attempt.folder
+    verdicts: dict[datetime, RuleVerdict] = {}
+    measures: dict[datetime, Mapping[str, Any]] = {}
+    judging = Judging(work, table, claim.request.labels)
+    for manifest in sorted(written.manifests, key=lambda each: each.label):
+        own, sifted = written.measures[manifest.label], written.sifted.get(manifest.label)
+        rows = frame_of_slices(spark, folder, [manifest]) if has_unasked(table, own) else None
+        before = [each for each in written.manifests if each.label <= manifest.label]
+        of_table = [*sealed.asked.of(manifest.label).findings]
+        of_table += [*table_findings(work, spark, table, before, bound.pins.get(manifest.label, ()))]
+        if judging.is_needed:
+            compared, measures[manifest.label] = judging.of(spark, folder, manifest, own)
+            of_table += compared
+        verdict = judge(spark, table, folder, manifest, own, rows, sifted=sifted, of_table=of_table)
+        if verdict.refusals:
+            raise refusal(table, f"{table.name}@{label_of(manifest.label)}", verdict)
+        if manifest.label in sealed.notes.holds:
+            verdict = replace(verdict, holds=(sealed.notes.holds[manifest.label], *verdict.holds))
+        verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + told_late(table, manifest))
+    if len(group.batches) > 1 and (labels := [label for label, it in verdicts.items() if it.holds]):
+        raise held_back(table, attempt.where, verdicts[labels[0]], labels)
+    # after all labels are judged: a later release was checked against each rule itself, despite findings of a
+    # LOOKBACK
+    if (verdict := with_past(verdicts, group.batches[0].label)).holds:
+        return GroupAudit(verdicts, measures, verdict)
+    if verdicts and (aside := left_aside(sealed.notes.set_aside())):
+        newest = verdicts[max(verdicts)]
+        verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
+    return GroupAudit(verdicts, measures)

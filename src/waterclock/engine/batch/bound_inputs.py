@@ -1,0 +1,51 @@
+"""Binds the inputs of a group: pinned reads, reads from another project, and windows and ranges of its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from waterclock.batches.records import Slice
+from waterclock.engine.collect.change_scans import ChangeScan, look_back
+from waterclock.engine.collect.linked import LinkedPin, pin_link
+from waterclock.engine.collect.positions import Owned, ranges_of
+from waterclock.engine.reads.pin import PinnedRead, pin
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import Group
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The bound inputs of a group: the pinned reads of each label, and the result of a lookback at its source.
+
+    `linked`: the pinned reads of each window from another project. `owned`: the ranges of a log that each label owns
+    once it is claimed.
+    """
+
+    pins: Mapping[datetime, tuple[PinnedRead, ...]]
+    look: ChangeScan = field(default_factory=ChangeScan)
+    linked: tuple[LinkedPin, ...] = ()
+    owned: Owned = field(default_factory=dict)
+
+    @property
+    def again(self) -> tuple[Slice, ...]:
+        """The done slices whose windows are read again."""
+        return self.look.again
+
+
+def pin_inputs(work: Workplace, table: Table, group: Group) -> Bound:
+    """Bind the reads of every label to slices, here and in another project."""
+    pins = pin(work.ledger, work.lake, work.flow, group.batches)
+    return Bound(pins, linked=pin_link(work, table, group))
+
+
+def bind_source(work: Workplace, table: Table, group: Group, bound: Bound, spark: Callable[[], SparkSession]) -> Bound:
+    """Add the ranges of a log that each label owns, and the done windows that a LOOKBACK reads again."""
+    owned = ranges_of(work, table, group)
+    return replace(bound, look=look_back(work, table, group, spark), owned=owned)

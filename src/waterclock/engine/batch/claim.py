@@ -1,0 +1,88 @@
+"""Takes the claim of a group: binds its inputs, and requests its labels with them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from waterclock.batches.facts import RELEASE
+from waterclock.batches.records import Claim, ClaimRequest, Input
+from waterclock.engine.batch.attempt import GroupAttempt
+from waterclock.engine.batch.bound_inputs import Bound, bind_source, pin_inputs
+from waterclock.engine.batch.releasing import find_held
+from waterclock.engine.collect.positions import owned_by_labels
+from waterclock.engine.links import kept_inputs, linked_inputs
+from waterclock.ledger.refusals import ClaimRefused
+
+_MOST_LOOKS = 5  # after that the batch is left to the runner that was quicker each time
+
+
+def bind(attempt: GroupAttempt) -> Bound:
+    """Bind the inputs of every label, and find the held batch of a release."""
+    work, table, group = attempt.work, attempt.table, attempt.group
+    with attempt.step("pin"):
+        attempt.bound = bound = pin_inputs(work, table, group)
+        if group.verb == RELEASE:
+            attempt.held = find_held(work, table, group, bound.pins)
+    # a failed lookback is a failed attempt at the group's own labels, which are bound
+    with attempt.step("look" if table.source and table.source.changed else "pin"):
+        attempt.bound = bind_source(work, table, group, bound, lambda: attempt.spark)
+    return attempt.bound
+
+
+def take_claim(attempt: GroupAttempt, bound: Bound) -> tuple[Bound, Claim]:
+    """Take the claim. If another runner has collected the same changes meanwhile, bind and try again."""
+    claims = attempt.work.ledger.claims
+    for _ in range(_MOST_LOOKS):
+        try:
+            attempt.claim = claims.take(claim_request(attempt, bound))
+        except ClaimRefused as refused:
+            if refused.code not in {"E828", "E850"}:
+                raise
+            bound = bind(attempt)
+        else:
+            return bound, attempt.claim
+    attempt.claim = claims.take(claim_request(attempt, bound))
+    return bound, attempt.claim
+
+
+def claim_request(attempt: GroupAttempt, bound: Bound) -> ClaimRequest:
+    """Return the request for the claim of a group and of the done windows that it reads again."""
+    work, table, group, held = attempt.work, attempt.table, attempt.group, attempt.held
+    labels = [*(piece.label for piece in bound.again), *(batch.label for batch in group.batches)]
+    return ClaimRequest(
+        table=table.name,
+        labels=tuple(sorted(labels)),
+        code=table.fingerprint if held is None else held.request.code,
+        flow=work.flow.fingerprint,
+        runner=work.settings.runner,
+        who=work.settings.who,
+        now=attempt.now,
+        lease_seconds=work.settings.lease,
+        target_version=work.ledger.reads.table(table.name).head_version,
+        inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()}
+        | _inputs_elsewhere(attempt, bound),
+        run=work.run,
+        restates=_restates(attempt, bound),
+        seen=bound.look.seen_claims,
+        held={} if held is None else {held.manifest.label: held.manifest.claim},
+        owned=owned_by_labels(bound.owned),
+        closed={each.label: each.closing.tick for each in group.batches if each.closing and each.closing.tick},
+        pool=(table.pool, work.flow.pools[table.pool]) if table.pool in work.flow.pools else None,
+    )
+
+
+def _restates(attempt: GroupAttempt, bound: Bound) -> str | None:
+    """Return why done labels are made again without a request and without changed inputs."""
+    if attempt.held is not None:
+        return None if attempt.held.said else "a held batch is released"  # the request may have been withdrawn
+    return "late rows within LOOKBACK" if bound.again else None
+
+
+def _inputs_elsewhere(attempt: GroupAttempt, bound: Bound) -> dict[datetime, tuple[Input, ...]]:
+    """Return the inputs of a linked table from another project; the recorded ones if it is made from kept rows."""
+    table, group, held = attempt.table, attempt.group, attempt.held
+    if held is not None:
+        return {} if bound.pins[held.manifest.label] else dict(held.request.inputs)
+    if group.is_made_of_kept:
+        return kept_inputs(attempt.work.ledger, table, (batch.label for batch in group.batches))
+    return linked_inputs(table, bound.linked)

@@ -1,0 +1,66 @@
+"""Closes a failed attempt: finds its error, and closes its claim or leaves it to a takeover."""
+
+from __future__ import annotations
+
+from waterclock.batches.facts import HELD_BACK, RELEASE, BatchStatus
+from waterclock.batches.records import Claim
+from waterclock.engine.batch.attempt import GroupAttempt
+from waterclock.engine.batch.batch_errors import batch_error
+from waterclock.engine.batch.claim import bind, claim_request
+from waterclock.engine.batch.takeover import record_if_committed
+from waterclock.engine.damage import MENDED_ELSEWHERE
+from waterclock.engine.spark.errors import to_error
+from waterclock.errors import WaterclockError
+from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
+
+
+def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | None:
+    """Close the claim of a failed attempt. Return None if its data turns out to have been committed."""
+    work, table, claim = attempt.work, attempt.table, attempt.claim
+    error = batch_error(work, table, raised, attempt.where)
+    if attempt.done is not None:
+        # already recorded: a later step failed, such as moving files to the archive; the next run repeats it
+        work.listener.on_message(f"{table.name}: {error.what}")
+        return None
+    is_release = attempt.group.verb == RELEASE
+    if is_release and not error.transient:
+        _refuse_release(attempt, error)
+    if claim is None and is_release:
+        return error  # it stays held
+    try:
+        claim = claim or work.ledger.claims.take(claim_request(attempt, attempt.bound or bind(attempt)))
+        if attempt.may_have_committed and record_if_committed(work, table, claim):
+            return None
+        _give_back(attempt, claim, error)
+    except (ClaimClosed, ClaimRefused):
+        pass  # another runner has taken it over, or has the batch: it closes its own claim
+    except Exception as unsettled:  # noqa: BLE001 - it stays open, and is settled by a takeover
+        if claim is not None:
+            work.leave(claim)
+            said = to_error(unsettled, where=attempt.where).what
+            work.listener.on_message(f"a claim of {table.name} stays open, its outcome is unknown: {said}")
+    return error
+
+
+def _refuse_release(attempt: GroupAttempt, error: WaterclockError) -> None:
+    """Record why the batch cannot be released, so that runners do not try it again and again."""
+    work, label = attempt.work, attempt.group.batches[0].label
+    work.ledger.decisions.refuse_release(attempt.table.name, label, who=work.settings.who, why=error.what)
+
+
+def _give_back(attempt: GroupAttempt, claim: Claim, error: WaterclockError) -> None:
+    work, group = attempt.work, attempt.group
+    if group.verb == RELEASE:
+        work.ledger.claims.close_lost(claim, why=f"not released: {error.what}")
+        return
+    if len(group.batches) > 1:
+        work.ledger.claims.close_lost(claim, why=f"tried again in parts: {error.what}")
+        return
+    # after a transient error the batch is due again at once: the next run continues with it
+    may_pass = error.transient or error.code in MENDED_ELSEWHERE
+    again = work.real_now() if may_pass else None
+    status = BatchStatus.HELD if error.code == HELD_BACK else BatchStatus.FAILED
+    own = [batch.label for batch in group.batches]
+    work.ledger.claims.record_failed(
+        claim, error=error.render(), is_transient=error.transient, status=status, due_again=again, own=own
+    )

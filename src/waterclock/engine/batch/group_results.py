@@ -1,0 +1,72 @@
+"""Builds the results of a group that the ledger and its claim record store: one for each label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from waterclock.batches.records import WARNINGS, BatchResult
+from waterclock.engine.batch.attempt import GroupAttempt
+from waterclock.engine.batch.audit import GroupAudit
+from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.expectations import RuleVerdict
+from waterclock.engine.batch.seal import SealedGroup
+from waterclock.engine.batch.sieves import measures_of
+from waterclock.storage.slices.manifest import Manifest
+
+
+def group_results(
+    attempt: GroupAttempt, bound: Bound, sealed: SealedGroup, audited: GroupAudit, version: int = -1
+) -> list[BatchResult]:
+    """Return the result of each label. `version` is that of the commit; -1 before it."""
+    group, notes = attempt.group, sealed.notes
+    ends = {it.label: it.end for it in bound.again} | {it.label: it.window.end for it in group.batches}
+    stands = {batch.label: batch.stands_from for batch in group.batches}
+    set_aside = {**notes.set_aside(), **({"left_out": list(notes.left_out)} if notes.left_out else {})}
+    return [
+        BatchResult(
+            label=manifest.label,
+            end=ends[manifest.label],
+            version=version,
+            rows=manifest.rows,
+            bytes=manifest.bytes,
+            digest=manifest.digest,
+            slice_path=manifest.slice_path,
+            stands_from=stands.get(manifest.label),
+            measures={
+                **set_aside,
+                **_filter_counts(attempt, sealed, manifest),
+                **sealed.asked.of(manifest.label).measures(),
+                **notes.parents_missing(manifest, sealed.written.sifted.get(manifest.label)),
+                **audited.measures.get(manifest.label, {}),
+                WARNINGS: list(audited.verdicts[manifest.label].warnings),
+            },
+            timings={step: round(seconds, 4) for step, seconds in attempt.spent.items()},
+            source=notes.source.get(manifest.label, {}),
+        )
+        for manifest in sealed.manifests
+    ]
+
+
+def held_results(
+    attempt: GroupAttempt, bound: Bound, sealed: SealedGroup, audited: GroupAudit, verdict: RuleVerdict
+) -> list[BatchResult]:
+    """Return the result of the batch that `verdict` holds, with the reasons of the hold as warnings."""
+    own = tuple(it for it in sealed.manifests if it.label == attempt.group.batches[0].label)
+    of_own = replace(sealed, written=replace(sealed.written, manifests=own))
+    told = RuleVerdict((*verdict.warnings, *verdict.holds))
+    return group_results(attempt, bound, of_own, replace(audited, verdicts={it.label: told for it in own}))
+
+
+def describe_release(attempt: GroupAttempt) -> Mapping[str, Any]:
+    """Return who released the held batch, and why: the user who requested it, or else the user of this run."""
+    own = {"by": attempt.work.settings.who, "why": attempt.group.batches[0].reason}
+    return attempt.held.said if attempt.held is not None and attempt.held.said else own
+
+
+def _filter_counts(attempt: GroupAttempt, sealed: SealedGroup, manifest: Manifest) -> Mapping[str, Any]:
+    if attempt.held is not None:
+        return {**attempt.held.result.measures, "released": describe_release(attempt)}
+    found = sealed.written.sifted.get(manifest.label)
+    return {} if found is None else measures_of(found)

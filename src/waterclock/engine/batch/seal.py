@@ -1,0 +1,98 @@
+"""Seals the slices of a group: from rows that are made now, or by links to existing slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from waterclock.batches.records import Claim
+from waterclock.engine.batch.attempt import GroupAttempt
+from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.expectations import row_measures
+from waterclock.engine.batch.input_rules import InputRuleResult, ask_input_rules
+from waterclock.engine.batch.measuring import measure_columns
+from waterclock.engine.batch.publish import linked_slices
+from waterclock.engine.batch.releasing import collect_past_again, seal_held_slice
+from waterclock.engine.batch.results import MadeSlices, Notes
+from waterclock.engine.collect.lookback import filter_changed_slices
+from waterclock.flow.choices import Kind
+from waterclock.planner.plan import GIVE_UP
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.row_filter import Sifted
+from waterclock.storage.slices.writer import Written, write_slices
+
+
+@dataclass(frozen=True, slots=True)
+class SealedGroup:
+    """The sealed slices of a group, the notes about its rows, and the findings of the rules on its inputs."""
+
+    written: Written
+    notes: Notes
+    asked: InputRuleResult = field(default_factory=InputRuleResult)
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        """The manifests of the slices, in the order of the labels."""
+        return self.written.manifests
+
+
+def seal(attempt: GroupAttempt, claim: Claim, bound: Bound, made: MadeSlices | None) -> SealedGroup:
+    """Seal the slices: from `made`, from rows made now, or from the existing slices of a publish or a held batch."""
+    work, table, group = attempt.work, attempt.table, attempt.group
+    if attempt.held is not None:
+        with attempt.step("seal"):
+            collect_past_again(work, table, attempt.held)
+            return _linked(seal_held_slice(work, table, attempt.held, claim))
+    if table.kind is Kind.PUBLISH:
+        with attempt.step("seal"):
+            linked = linked_slices(work, table, group, bound.pins, claim)
+        if linked is not None:
+            return _linked(linked)
+    asked = InputRuleResult()
+    if table.input_rules and group.verb != GIVE_UP:
+        with attempt.step("input_rules"):
+            pins = {batch.label: bound.pins[batch.label] for batch in group.batches}
+            asked = ask_input_rules(work, attempt.spark, table, pins, claim.number)
+    made = made or attempt.make(bound)
+    with attempt.step("seal"):
+        written = _write(attempt, claim, made, asked)
+        asked.clear(attempt.folder)
+    manifests = filter_changed_slices(written.manifests, bound.again, attempt.folder if written.sifted else None)
+    return SealedGroup(Written(manifests, written.measures, written.sifted), made.notes.check_unchanged(), asked)
+
+
+def _linked(written: Written) -> SealedGroup:
+    """Return slices that were sealed by links: what is noted of their source is in their manifests."""
+    return SealedGroup(written, Notes({manifest.label: manifest.source for manifest in written.manifests}))
+
+
+def _write(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: InputRuleResult) -> Written:
+    """Write and seal the slices, part by part."""
+    table = attempt.table
+    manifests: list[Manifest] = []
+    measures: dict[datetime, Mapping[str, Any]] = {}
+    sifted: dict[datetime, Sifted] = {}
+    for part in made.parts:
+        at_rest = len(part.labels) > 1 or part.through is not None
+        of_rows = [*row_measures(table, at_rest=at_rest), *measure_columns(table, part.frame.schema)]
+        written = write_slices(
+            part.frame,
+            folder=attempt.folder,
+            claim=claim.number,
+            labels=part.labels,
+            lake=attempt.work.lake,
+            measures=of_rows,
+            merge=table.merge if table.kind is not Kind.PUBLISH else None,
+            code=table.fingerprint,
+            source=made.notes.source,
+            name=table.name,
+            of_nothing=part.of_nothing,
+            through=part.through,
+            inputs_aside=asked.aside,
+        )
+        manifests += written.manifests
+        measures |= written.measures
+        sifted |= written.sifted
+    return Written(tuple(manifests), measures, sifted)

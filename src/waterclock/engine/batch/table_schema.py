@@ -1,0 +1,58 @@
+"""Finds the columns of a table: those that its rows have so far, and those it has after a batch."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from waterclock.batches.facts import BEGINNING
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
+from waterclock.storage.folds.table_columns import state_schema
+from waterclock.storage.folds.versions import raw_known, require_fit
+from waterclock.storage.log.open_tables import has_columns
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import table_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def find_known_columns(work: Workplace, table: Table) -> StructType | None:
+    """Return the columns that the table's rows have so far. None before its first row."""
+    folder = work.folder(table)
+    if table.kind is Kind.PUBLISH or not has_columns(folder):
+        return None
+    if table.temporal is None:
+        return table_schema(folder)
+    newest = _newest_readable(work, table)
+    if newest is None:
+        return None
+    return _parse_schema(raw_known(newest, table_schema(folder).json(), table.temporal))
+
+
+def _newest_readable(work: Workplace, table: Table) -> Manifest | None:
+    """Return the manifest of the newest slice; if it is damaged, that of the newest undamaged one before it."""
+    newest = work.ledger.reads.newest(table.name)
+    while newest is not None and newest.slice_path:
+        try:
+            return read_manifest(work.folder(table), newest.slice_path)
+        except WaterclockError:
+            newest = next(reversed(work.ledger.reads.slices(table.name, BEGINNING, newest.label)), None)
+    return None
+
+
+def resolve_stored_columns(table: Table, rows: StructType) -> StructType:
+    """Return the table's columns, given the columns of its batches' rows."""
+    if table.temporal is None:
+        return rows
+    require_fit(rows.json(), table.temporal, table=table.name)
+    return state_schema(rows, table)
+
+
+def _parse_schema(schema: str) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(schema))

@@ -1,0 +1,101 @@
+"""Makes the slices of a transform: the rows of its batches, in the columns that the table declares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.records import MISSING as LACKING
+from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.checking_references import with_orphans_marked
+from waterclock.engine.batch.ending_columns import with_endings
+from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
+from waterclock.engine.batch.sieves import loose_of, through_of
+from waterclock.engine.batch.table_schema import resolve_stored_columns
+from waterclock.engine.batch.transform import transform_parts
+from waterclock.engine.reads.absent_parents import AbsentParents
+from waterclock.engine.reads.pin import PinnedRead, frame_of
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.checks import is_of_key
+from waterclock.flow.declarations import Column, Table
+from waterclock.planner.plan import Batch, Group
+from waterclock.storage.folds.versions import require_instant
+from waterclock.storage.slices.conform import Conformed, conform
+from waterclock.storage.slices.row_filter import MISSING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def transform_slices(
+    work: Workplace,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    bound: Bound,
+    known: StructType | None,
+    now: datetime,
+) -> MadeSlices:
+    """Return the rows of all labels of a group, not evaluated yet. `known` are the columns that the table has."""
+    parts: list[GroupPart] = []
+    left_out: dict[str, None] = {}
+    schema: StructType | None = None
+    absent = AbsentParents()
+    for batches, rows in transform_parts(work, spark, table, group.batches, bound.pins, absent):
+        before = known or (schema if table.choices else None)
+        frame, columns = with_endings(work, table, (rows, table.columns), [it.label for it in batches], before, now)
+        shaped = _conform_rows(replace(table, columns=columns), frame, before)
+        schema = schema or shaped.schema
+        left_out |= dict.fromkeys(shaped.left_out)
+        pinned = [each for batch in batches for each in bound.pins[batch.label] if not is_of_key(each.read)]
+        of_nothing = all(_has_no_rows(work, each) for each in pinned)
+        own = tuple(batch.label for batch in batches)
+        marked = with_orphans_marked(work, spark, table, shaped.frame, {label: bound.pins[label] for label in own})
+        past = _past_of(work, spark, table, bound, batches)
+        parts.append(GroupPart(own, marked, of_nothing, through_of(table, shaped, past)))
+    if schema is None:
+        raise AssertionError(f"a group of {table.name} without labels")
+    noted = {batch.label: found for batch in group.batches if (found := _build_notes(batch))}
+    return MadeSlices(
+        parts, resolve_stored_columns(table, schema), Notes(noted, left_out=tuple(left_out), without_parent=absent.of)
+    )
+
+
+def _past_of(
+    work: Workplace, spark: SparkSession, table: Table, bound: Bound, batches: Sequence[Batch]
+) -> DataFrame | None:
+    """Return the table's own rows of the labels that its KEY looks back at, or None if there are none."""
+    found = [each for batch in batches for each in bound.pins[batch.label] if is_of_key(each.read)]
+    if not found or not any(each.rows for each in found[0].slices):
+        return None
+    if len(found) > 1:
+        raise AssertionError(f"{table.name} looks back from {len(found)} labels at once")
+    return frame_of(spark, work.lake, work.flow, found[0])
+
+
+def _build_notes(batch: Batch) -> dict[str, Any]:
+    """Return the notes of a batch: the query that made it, the closing of its books, and its missing inputs."""
+    noted: dict[str, Any] = {} if batch.choice is None else {"choice": batch.choice}
+    noted |= {} if batch.closing is None else {"closing": batch.closing.to_dict()}
+    noted |= {"open_windows": [each.window.label for each in batch.opened]} if batch.opened else {}
+    return noted | ({LACKING: [missing.to_dict() for missing in batch.missing]} if batch.missing else {})
+
+
+def _has_no_rows(work: Workplace, pinned: PinnedRead) -> bool:
+    is_slices = not work.flow.tables[pinned.read.table].is_fold
+    return not pinned.slices or (is_slices and not any(piece.rows for piece in pinned.slices))
+
+
+def _conform_rows(table: Table, frame: DataFrame, known: StructType | None) -> Conformed:
+    columns = table.columns
+    if table.temporal is not None:
+        require_instant(frame.schema.json(), table.temporal, table=table.name)
+    if MISSING in frame.columns and not columns.is_open:
+        columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
+    return conform(
+        frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False, zone=table.cadence.zone,
+        loose=loose_of(table),
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""Builds the rows of one table for a query: a table of the lake, a view of one, or a status table of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from waterclock.dpl.query.pushdown import AskedOf
+from waterclock.engine.damage import require_log
+from waterclock.engine.query.ticks import Moment
+from waterclock.engine.query.view_rows import find_shown_windows, frame_at_moment, frame_of_view
+from waterclock.engine.query.views import find_viewed_table
+from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.reads.hidden import with_hidden
+from waterclock.engine.reads.pin import build_empty_frame
+from waterclock.engine.workplace import Workplace
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
+from waterclock.storage.log.delta_log import head
+from waterclock.storage.log.open_tables import has_columns
+from waterclock.storage.slices.read import frame_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.items()}
+
+
+def frame_of_viewed(
+    work: Workplace, spark: SparkSession, name: str, moment: Moment | None, heads: Mapping[str, int]
+) -> DataFrame:
+    """Return the rows of a view. `heads` are the versions of tables at which it reads them; at the others' newest."""
+    table = find_viewed_table(work.flow, name) or name
+    require_log(work, table)
+    if moment is not None:
+        return frame_at_moment(work, spark, name, moment)
+    shown = find_shown_windows(work.flow, work.ledger, work.real_now(), table)
+    return frame_of_view(
+        work, spark, table, lambda: frame_of_table(work, spark, table, version=heads.get(table)), shown=shown
+    )
+
+
+def frame_of_table(
+    work: Workplace, spark: SparkSession, name: str, moment: Moment | None = None, version: int | None = None
+) -> DataFrame:
+    """Return the rows of a table of the lake: as of a moment, at a version, or at its newest one."""
+    require_log(work, name)
+    if moment is not None:
+        return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)
+    folder = work.lake.folder(name)
+    table = work.flow.tables[name]
+    if not has_columns(folder):
+        return with_hidden(build_empty_frame(spark, work.lake, table), table)
+    at = head(folder) if version is None or version < 0 else version
+    rows = frame_at(spark, folder, at, low=_find_retained_start(work, table), is_partitioned=table.is_partitioned)
+    return with_hidden(rows, table)
+
+
+def _find_retained_start(work: Workplace, table: Table) -> datetime | None:
+    """Return the first window that a table keeps under RETAIN, whether or not older ones are still on disk."""
+    newest = work.ledger.reads.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
+    if newest is None or table.retain is None:
+        return None
+    return table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
+
+
+def status_frame(work: Workplace, spark: SparkSession, name: str, asked: AskedOf) -> DataFrame:
+    """Return the part of a status table that a query needs: NULL in unused columns, and only matching rows."""
+    import pyarrow as pa
+
+    types = STATUS_TABLES[name]
+    conditions = [(each.column, each.operator, each.values) for each in asked.conditions]
+    wanted = [column for column in types if column in asked.columns]
+    found = work.ledger.past.columns(name.partition(".")[2], wanted, conditions)
+    rows = len(next(iter(found.values())))
+    arrow = {
+        "STRING": pa.string(),
+        "BIGINT": pa.int64(),
+        "BOOLEAN": pa.bool_(),
+        "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    }
+    columns = {
+        column: pa.array(found.pop(column), arrow[kind]) if column in found else pa.nulls(rows, arrow[kind])
+        for column, kind in types.items()
+    }
+    return spark.createDataFrame(pa.table(columns))

@@ -1,0 +1,93 @@
+"""Checks a rebuild of all tables: its declarations before it, its labels after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_outcome import RunOutcome
+from waterclock.engine.upkeep.recut import why_not
+from waterclock.engine.upkeep.repair import missing_column_error
+from waterclock.engine.upkeep.second_set import Cut
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError, raise_all
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
+from waterclock.ledger.read.signatures import Difference
+from waterclock.ledger.refused_rebuilds import cannot_follow, cannot_sort, not_whole
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.label import label_of
+
+
+def refuse_impossible(work: Workplace, cut: Cut) -> None:
+    """Raise errors for declarations that no rebuild can apply.
+
+    Raises  E431 for windows into which collected rows cannot be cut, E432 for another kind, for a publish whose
+            destination has rows of other windows, and for keys or a time that are no column of collected rows
+    """
+    errors = [
+        error
+        for name, changes in work.ledger.keeping.differences(work.flow).items()
+        if (error := _find_refusal(work, cut, work.flow.tables[name], changes)) is not None
+    ]
+    raise_all(errors)
+
+
+def _find_refusal(work: Workplace, cut: Cut, table: Table, changes: Sequence[Difference]) -> WaterclockError | None:
+    parts, where = {what for what, _, _ in changes}, str(table.place)
+    is_cut = bool(parts & {"cadence", "zone"})
+    if "kind" in parts:
+        return cannot_follow(table.name, changes, where, why="its rows were made in another way, and stay as they are")
+    if table.kind is Kind.PUBLISH and (is_cut or "type" in parts) and table.mode is not Mode.REPLACE:
+        why = "its destination keeps the rows delivered for the old labels"
+        return cannot_follow(table.name, changes, where, why=why, is_publish=True)
+    if table.kind is Kind.COLLECT and is_cut:
+        reason = why_not(work, table, cut.collected.get(table.name, ()))
+        return None if reason is None else cannot_sort(table.name, changes, where, why=reason)
+    return missing_column_error(work, table, (each.result for each in cut.collected.get(table.name, ())), changes)
+
+
+def refuse_incomplete(work: Workplace, cut: Cut, other: Workplace, outcome: RunOutcome) -> None:
+    """Raise an error if the second set is missing labels of the live one.
+
+    Raises  E433 naming a batch that failed, or a label that was not made
+    """
+    for report in outcome.failed:
+        _refuse_failed(work, report)
+    for error in outcome.unsettled:  # neither made nor failed: its disk is full, or its store is unavailable
+        raise _incomplete(error.where or "a batch", error.render(), 1) from error
+    for name in cut.transforms:
+        if cut.is_recut(name):
+            continue
+        dropped = work.ledger.reads.snapshot(work.flow, tables=[name]).of(name).dropped_before
+        made = {each.result.label for each in other.ledger.keeping.current_of(name)}
+        lacks = [
+            each.result.label
+            for each in cut.held[name]
+            if each.result.label not in made and (dropped is None or each.result.label >= dropped)
+        ]
+        if lacks:
+            raise _incomplete(f"{name}@{label_of(lacks[0])}", _why_not(outcome, name, lacks[0]), len(lacks))
+
+
+def _refuse_failed(work: Workplace, report: GroupReport) -> None:
+    """Raise an error for a failed batch that is done in the live set. One that has failed there too stays failed."""
+    name = report.group.table
+    covered = work.ledger.reads.covered_windows(name)
+    spans = IntervalSet.from_windows([batch.window for batch in report.group.batches])
+    if spans - covered != spans and report.error is not None:
+        where = f"{name}@{label_of(report.group.batches[0].label)}"
+        raise _incomplete(where, report.error.render(), 1) from report.error
+
+
+def _why_not(outcome: RunOutcome, name: str, label: datetime) -> str:
+    batches = outcome.plan.batches if outcome.plan else ()
+    for batch in batches:
+        if (batch.table, batch.label) == (name, label):
+            return f"{batch.status}: {batch.reason}"
+    return "the current flow does not make it"
+
+
+def _incomplete(where: str, why: str, count: int) -> WaterclockError:
+    return not_whole(f"{where}, and {count - 1} more" if count > 1 else where, why)

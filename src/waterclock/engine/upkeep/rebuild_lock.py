@@ -1,0 +1,102 @@
+"""The lock of a rebuild of all tables: it blocks maintenance, waits for running batches, extends its lease."""
+
+from __future__ import annotations
+
+import threading
+from typing import Self
+
+from waterclock.batches.facts import OpenClaim
+from waterclock.batches.rebuilding import Rebuilding
+from waterclock.engine.left_claims import left_claims
+from waterclock.engine.runner_name import has_ended
+from waterclock.engine.workplace import Workplace
+from waterclock.errors import WaterclockError
+from waterclock.ledger.refusals import already_claimed_error
+from waterclock.ledger.write.rebuilding import at_work
+
+_LOOK_SECONDS = 0.5
+
+
+def refuse_beside_rebuild(work: Workplace, *, is_looking: bool = False) -> None:
+    """Raise an error while all tables are rebuilt. An expired rebuild lock is ended, as an expired claim is.
+
+    Its owner may only be paused: it made tables from an older cut then, which must not be moved in. With `is_looking`,
+    nothing is changed.
+    Raises  E644 where the lock is held
+    """
+    known = work.ledger.keeping.current_rebuilding()
+    if known is None or known.is_done:
+        return
+    if known.is_blocking(work.real_now()):
+        raise at_work(known)
+    if is_looking:
+        return
+    why = "its lease had expired, and a table was changed by hand since"
+    work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=why)
+
+
+def refuse_at_work(work: Workplace) -> None:
+    """Raise an error if another rebuild is running. Raises  E644."""
+    known = work.ledger.keeping.current_rebuilding()
+    if known is not None and not is_left(known) and known.is_blocking(work.real_now()):
+        raise at_work(known)
+
+
+def is_left(known: Rebuilding) -> bool:
+    """Return whether the owner of the rebuild lock is certainly gone."""
+    return has_ended(known.runner)
+
+
+def await_quiet(work: Workplace) -> None:
+    """Wait for the end of batches that were running when the lock was taken, and settle abandoned claims.
+
+    Raises  E407 for an abandoned claim of a table whose declaration has changed: only the old one can settle it
+    """
+    from waterclock.engine.batch.takeover import take_over
+
+    differing = work.ledger.keeping.differences(work.flow)
+    while True:
+        left = left_claims(work)
+        for claim in left:
+            if claim.request.table in differing:
+                raise already_claimed_error(
+                    claim.request.table,
+                    claim.request.labels[0],
+                    OpenClaim(claim.number, claim.request.labels, claim.request.runner, claim.lease_until),
+                )
+        if left:
+            found = take_over(work, left)
+            if found.unsettled:
+                raise found.unsettled[0]
+        running = work.ledger.claims.open()
+        if not running:
+            return
+        claim = running[0]
+        work.note_once(f"waiting for {claim.request.runner}, which makes {claim.request.table}")
+        threading.Event().wait(_LOOK_SECONDS)
+
+
+class RebuildLock:
+    """Extends the rebuild lock three times per lease, from a thread of its own."""
+
+    def __init__(self, work: Workplace, token: str) -> None:
+        self._work, self._token = work, token
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="rebuild-hold", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        lease = self._work.settings.lease
+        while not self._done.wait(lease / 3):
+            try:
+                self._work.ledger.keeping.renew_rebuilding(self._token, lease_seconds=lease)
+            except WaterclockError as error:
+                if not self._done.is_set() and error.code != "E644":
+                    self._work.listener.on_message(f"the lock of the rebuild is not extended: {error.what}")

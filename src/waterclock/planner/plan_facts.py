@@ -1,0 +1,46 @@
+"""The data that one plan is made from: flow, past, clock, and the state of all windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from waterclock.batches.facts import (
+    LedgerSnapshot,
+)
+from waterclock.flow.declarations import Flow
+from waterclock.planner.closings import Books
+from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.settlement import Settlement
+from waterclock.planner.to_do import ToDo
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All data that one plan is made from.
+
+    `clock` is the ledger's real clock, which decides when retries are due. `absent` has labels whose data is not yet at
+    their sources.
+    """
+
+    flow: Flow
+    graph: FlowGraph
+    snapshot: LedgerSnapshot
+    now: datetime
+    clock: datetime
+    starts: Mapping[str, datetime]
+    settlement: Settlement
+    to_do: Mapping[str, ToDo]
+    selected: frozenset[str]
+    absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
+
+    def books(self, node: Node) -> Books:
+        """Return the closing state of a table's windows."""
+        name = node.table.name
+        past, missing = self.snapshot.of(name), self.to_do[name].missing
+        return Books(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
+
+    def books_beside(self, node: Node) -> Books:
+        """Return the closing state of the table whose open windows this table has."""
+        return self.books(self.graph.nodes[node.table.open_of or node.table.name])

@@ -1,0 +1,129 @@
+"""The actions that the page of a batch offers: retry, skip, release, make again and others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from waterclock.errors import WaterclockError
+from waterclock.flow.checks import keeps_aside
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Table
+from waterclock.operations.held_batches import can_be_released
+from waterclock.operations.opening import OpenedProject
+from waterclock.operations.proposals import Verb
+from waterclock.operations.restating import labels_of_sources
+from waterclock.operations.retrying import find_blocked_batches
+from waterclock.operations.why import WhyStep
+from waterclock.operations.words import (
+    number_words,
+)
+from waterclock.planner.label_states import LabelState
+from waterclock.planner.plan import Plan, Status
+from waterclock.timelabel.label import label_of
+from waterclock.ui.page_query import Told
+from waterclock.ui.pages.batches import has_failed, is_asked_for, is_begun, is_done
+from waterclock.ui.pages.pauses import build_resume_action
+
+CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
+
+
+def actions_of_batch(
+    at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]
+) -> list[Told]:
+    """Return the actions that a batch offers to a user. `way` leads from it to its cause."""
+    return [*_offer_resume(at, way), *_offer_actions(at, plan, table, one, way), *_withdrawn(table, one)]
+
+
+def _offer_actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Told]:
+    if one.label >= at.planner.starts(at.snapshot, at.now)[table.name]:
+        return _actions(at, plan, table, one, way)
+    # older than START: it is not made any more
+    return [_action(Verb.RETRY, "Retry…", table.name, one.label)] if has_failed(one) else []
+
+
+def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Told]:
+    """Return the possible actions, the most helpful first. Each leads to a plan, and changes nothing by itself."""
+    root = way[-1] if way and way[-1].is_root and way[-1].status in CAN_BE_RETRIED else None
+    actions: list[Told] = []
+    if root is not None:
+        actions += _actions_of_root(at, plan, root)
+    elif has_failed(one) and not is_done(one):  # it failed, and is no longer needed
+        actions.append(_action(Verb.RETRY, "Retry…", table.name, one.label))
+    elif one.status in _NOT_BEGUN and not is_done(one) and not is_begun(one):
+        if one.status not in {Status.WAITING, Status.PAUSED}:
+            actions.append(_action(Verb.BACKFILL, "Make it…", table.name, one.label))
+        if one.status is not Status.NOT_NEEDED:
+            actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
+    elif one.status is Status.SKIPPED and not _is_stood_for(at, table, one):
+        actions.append(_action(Verb.RETRY, "Make it after all…", table.name, one.label))
+    if is_done(one):
+        actions += _actions_of_done(at, table, one)
+    return actions
+
+
+def _actions_of_root(at: OpenedProject, plan: Plan, root: WhyStep) -> list[Told]:
+    """Return the actions for a failed or held batch: the page's own, or the one that it waits for."""
+    actions: list[Told] = []
+    if can_be_released(at, root.table, root.label):
+        actions.append(_action(Verb.RELEASE, f"Release {root.table.rpartition('.')[2]}…", root.table, root.label))
+    held = count_blocked_batches(plan, root.table, root.label)
+    name = root.table.rpartition(".")[2]
+    more = f" + {number_words(held)} blocked" if held else ""
+    actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
+    if not at.snapshot.of(root.table).covered.covers_instant(root.label):  # a batch with rows cannot be skipped
+        actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
+    return actions
+
+
+def _actions_of_done(at: OpenedProject, table: Table, one: LabelState) -> list[Told]:
+    """Return the actions that make a done batch again."""
+    actions: list[Told] = []
+    if _can_be_replayed(at, table, one.label):
+        actions.append(_action(Verb.REPLAY, "Replay…", table.name, one.label))
+    actions.append(_action(Verb.RECOMPUTE, "Recompute…", table.name, one.label))
+    if table.kind is Kind.COLLECT:
+        try:
+            labels_of_sources(at, f"`{table.name}`", label_of(one.label))
+        except WaterclockError:
+            pass
+        else:
+            actions.append(_action(Verb.RECOLLECT, "Recollect…", table.name, one.label))
+    return actions
+
+
+def _can_be_replayed(at: OpenedProject, table: Table, label: datetime) -> bool:
+    """Return whether a batch has quarantined rows that the current rules have not checked."""
+    if at.ledger is None or not keeps_aside(table):
+        return False
+    aside = at.ledger.reads.set_aside(table.name)
+    return label in aside and aside[label][1] != table.fingerprint
+
+
+def _is_stood_for(at: OpenedProject, table: Table, one: LabelState) -> bool:
+    """Return whether a newer snapshot is done: the source cannot deliver the state of this label any more."""
+    newest = at.ledger.reads.newest(table.name) if table.is_snapshot and at.ledger is not None else None
+    return newest is not None and one.label < newest.label
+
+
+def _offer_resume(at: OpenedProject, way: Sequence[WhyStep]) -> list[Told]:
+    """Return the action that resumes the paused batch at the root."""
+    root = way[-1] if way and way[-1].is_root and way[-1].status is Status.PAUSED else None
+    pause = None if root is None else at.snapshot.pause_of(root.table)
+    return [] if root is None or pause is None else [build_resume_action(pause, root.table)]
+
+
+def _withdrawn(table: Table, one: LabelState) -> list[Told]:
+    return [_action(Verb.WITHDRAW, "Withdraw…", table.name, one.label)] if is_asked_for(one) else []
+
+
+def _action(verb: Verb, words: str, table: str, label: datetime) -> Told:
+    return {"verb": verb.value, "words": words, "t": f"`{table}`", "l": label_of(label)}
+
+
+_NOT_BEGUN = frozenset({Status.READY, Status.WAITING, Status.PAUSED, Status.NOT_NEEDED})
+
+
+def count_blocked_batches(plan: Plan, table: str, label: datetime) -> int:
+    """Count the batches that are blocked only by this one."""
+    return sum(map(len, find_blocked_batches(plan, {table: [label]}).values()))

@@ -1,0 +1,30 @@
+"""Checks the JSON that commands print against their models: every key, at every depth, and no other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import ValidationError
+
+from waterclock.answers.commands import ANSWERS
+from waterclock.answers.parts import Answer, ErrorAnswer
+
+
+def check_answer(command: str, told: dict[str, Any]) -> Answer:
+    """Return the answer that a command printed.
+
+    Raises AssertionError where it is none of the command's, or has other keys, values or another order than the model.
+    """
+    meant = (ErrorAnswer,) if set(told) == {"version", "error"} else ANSWERS[command]
+    errors = []
+    for answer in meant:
+        try:
+            found = answer.model_validate(told)
+        except ValidationError as error:
+            errors.append(str(error))
+        else:
+            again = {"version": found.version, **found.to_json()}
+            assert json.dumps(again) == json.dumps(told)
+            return found
+    raise AssertionError("\n".join(errors))

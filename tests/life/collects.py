@@ -1,0 +1,112 @@
+"""What collects make of their sources, by docs/explain/time.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tests.life.books import TROUBLED, Made, Option
+from tests.life.declarations import Declared
+from tests.life.parts import DONE, FAILED, FOLDS, HELD, Changed
+from tests.life.reading import Reading
+from tests.life.rows import Rows
+
+
+class Collects(Reading):
+    """A life's sources and what is collected of them."""
+
+    def _collect(self, table: Declared) -> dict[int, list[Option]]:
+        book, found = self.books[table.name], {}
+        came: dict[int, Rows] = {}
+        for row in self.source[table.name]:
+            came[row.day] = (*came.get(row.day, ()), row)
+        is_behind = False  # an earlier label of a table in order is troubled
+        new: list[int] = []
+        for label in self.due(table.name):
+            before = book.option(label)
+            options = [before]
+            if before.status is None or before.asked in {"retry", "recollect"}:
+                status, rows = self._judged(table, label, came.get(label, ()), {})
+                if before.asked != "recollect":
+                    status = self._worst(status, self._again(table, label, came).values())
+                made = self._outcome(status, rows, before)
+                options = [made, before] if is_behind and before.status is None else [made]
+                if before.status is None or before.asked == "retry":
+                    new.append(label)
+                if made.status in TROUBLED and made.shown is None:
+                    is_behind = is_behind or table.is_sequential
+            elif before.asked == "recompute":
+                options = [Option(DONE, before.shown)]
+            elif before.asked == "release":
+                options = [Option(DONE, before.held)]
+            if before.status in TROUBLED and before.shown is None and options[0].status in TROUBLED:
+                is_behind = is_behind or table.is_sequential
+            found[label] = options
+        if table.lookback_days:
+            self._look_back(table, new, found, came)
+        return found
+
+    def _look_back(
+        self, table: Declared, new: Iterable[int], found: dict[int, list[Option]], came: Mapping[int, Rows]
+    ) -> None:
+        """Let windows before new batches be read again: of batches that are shown surely, of others not."""
+        book = self.books[table.name]
+        surely: dict[int, Option] = {}
+        perhaps: dict[int, Option] = {}
+        reach: set[int] = set()
+        for label in new:
+            is_shown = all(it.status == DONE for it in found[label])
+            (surely if is_shown else perhaps).update(self._again(table, label, came))
+            reach |= set(range(label - table.lookback_days, label)) if is_shown else set()
+        for label, asked in book.asked.items():
+            if asked == "recollect":  # asked for again for itself, a batch looks back too
+                perhaps |= self._again(table, label, came)
+        perhaps |= self._changed(table, book.late, came)
+        for window, again in (perhaps | surely).items():
+            found[window] = [again] if window in surely else [book.option(window), again]
+        book.late -= reach
+
+    def _again(self, table: Declared, label: int, came: Mapping[int, Rows]) -> dict[int, Option]:
+        """Return what the windows come to that a batch of this label finds changed."""
+        windows = set(range(label - table.lookback_days, label))
+        return self._changed(table, windows & self.touched[table.name] if table.has(Changed) else windows, came)
+
+    def _changed(self, table: Declared, windows: Iterable[int], came: Mapping[int, Rows]) -> dict[int, Option]:
+        found = {window: self._window_again(table, window, came) for window in windows}
+        return {window: again for window, again in found.items() if again}
+
+    def _window_again(self, table: Declared, window: int, came: Mapping[int, Rows]) -> Option | None:
+        """Return what a window that is done comes to where it is read again; None where it is as it was."""
+        before = self.books[table.name].option(window)
+        if window < self.dropped.get(table.name, 0):
+            return None
+        if before.status != DONE or before.asked or before.shown is None:
+            return None
+        rows = self._read_again(table, before.shown, came.get(window, ()))
+        status, made = self._judged(table, window, rows, {})
+        return None if made.stay == before.shown.stay else self._outcome(status, made, before)
+
+    @staticmethod
+    def _worst(own: str, windows: Iterable[Option]) -> str:
+        """Return what becomes of a batch: a window that it reads again, and that breaks a rule, stops it as well."""
+        every = {own, *(it.status for it in windows)}
+        return next((it for it in (FAILED, HELD) if it in every), DONE)
+
+    @staticmethod
+    def _read_again(table: Declared, shown: Made | None, came: Rows) -> Rows:
+        """Return what a window holds that LOOKBACK reads again; folds keep rows that the source has replaced."""
+        if table.mode not in FOLDS or shown is None:
+            return came
+        known = {(row.k, row.at): row for row in shown.came}
+        return tuple((known | {(row.k, row.at): row for row in came}).values())
+
+    def _snapshot(self, table: Declared) -> dict[int, list[Option]]:
+        """Take the source as it is now, for the newest window alone."""
+        book, newest = self.books[table.name], self.today - 1
+        found = {label: [book.option(label)] for label in book.status}
+        if newest >= table.start and newest not in book.status:
+            _, made = self._judged(table, newest, tuple(self.source[table.name]), {})
+            found[newest] = [Option(DONE, made)]
+        for label, asked in book.asked.items():
+            if asked == "recompute":
+                found[label] = [Option(DONE, book.shown[label])]
+        return found

@@ -1,0 +1,294 @@
+"""What a reference of a label means, by docs/explain/consistency.md, and what the query makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from tests.life.books import GONE, MAYBE, NO, YES, Book, Inputs, Made, Option
+from tests.life.declarations import Declared
+from tests.life.parts import (
+    BY_LABEL,
+    DONE,
+    FAILED,
+    HELD,
+    SKIPPED,
+    ByTime,
+    Deletes,
+    Demands,
+    KeyPast,
+    Known,
+    Read,
+    Refers,
+    Report,
+    Retain,
+)
+from tests.life.rows import Row, Rows, Slices, Version, in_effect, versions, versions_of_snapshots, winners
+
+
+@dataclass
+class Reading:
+    """The tables of a life in topological order, its sources, and the day on which it is: earlier windows are due."""
+
+    tables: dict[str, Declared]
+    today: int = 1
+    source: dict[str, list[Row]] = field(default_factory=dict)
+    touched: dict[str, set[int]] = field(default_factory=dict)
+    """By source, the days of rows that were added or changed since the last look, as CHANGED BY finds them."""
+    books: dict[str, Book] = field(default_factory=dict)
+    ticks: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    """By table and label the ticks that LATEST has picked, by table read."""
+    before: dict[str, Book] = field(default_factory=dict)
+    """The books as they were when the run began: in it a batch may go before what it reads is restated."""
+
+    dropped: dict[str, int] = field(default_factory=dict)
+    """By table the first label that `maintain` has kept by RETAIN."""
+
+    paused: set[str] = field(default_factory=set)
+    partly: str = ""
+    """The table with PARTIAL AFTER that is looked at as if what is not settled were left out."""
+
+    def __post_init__(self) -> None:
+        for name in self.tables:
+            self.books.setdefault(name, Book())
+            self.source.setdefault(name, [])
+            self.touched.setdefault(name, set())
+
+    def start(self, name: str) -> int:
+        """Return the first label of a table."""
+        table = self.tables[name]
+        if table.kind == "COLLECT":
+            return table.start
+        read = [{it.table for it in self._reads(table, at) if it.kind != "LATEST"} - {name} for at in (0, 1)]
+        # beside other tables, in whichever query, the first snapshot stands for all days before
+        bounds = {it for each in read for it in each if not self.tables[it].is_snapshot} or read[0] | read[1]
+        starts = [max((self.start(it) for it in each & bounds), default=1) for each in read]
+        # the first label from which on all that the query of each label reads is there
+        late = [label for label in range(1, max(starts) + 1) if label < starts[label % 2]]
+        return max(late) + 1 if late else 1
+
+    def due(self, name: str) -> range:
+        """Return the labels of a table that are due."""
+        behind = max((read.days for read in self.tables[name].all_reads if read.kind == "UNTIL"), default=0)
+        return range(max(self.start(name), self.dropped.get(name, 0)), self.today - behind)
+
+    def delivered(self, publish: Declared) -> list[list[tuple[int, int]]]:
+        """Return what a publish may have delivered, the likeliest first.
+
+        Of a state that many labels make, a label is due when the inputs of all their queries are, whichever made it.
+        What was delivered stays once it was dropped here; behind a view `maintain` drops it too, one time later.
+        """
+        of, found = publish.of, []
+        last = self.dropped.get(of, 0) if publish.way == "behind a view" else 0
+        for late in range(self._days_behind(of) + 1):
+            state = self.visible(of, self.today - 1 - late, dropped=True)
+            if not isinstance(state, dict):
+                found.append(sorted((row.k, row.v) for row in state))
+                continue
+            for first in range(last + 1):
+                kept = {label: rows for label, rows in state.items() if label >= first}
+                by_key = winners(kept, self.today, by_time=False, deletes=False)
+                rows = by_key if publish.way == "MERGE" else [row for each in kept.values() for row in each]
+                found.append(sorted((row.k, row.v) for row in rows))
+        return found
+
+    def _days_behind(self, name: str) -> int:
+        """Return by how many days UNTIL holds up a table, itself and by all that any of its queries reads."""
+        reads = self.tables[name].all_reads
+        own = max((read.days for read in reads if read.kind == "UNTIL"), default=0)
+        return own + max((self._days_behind(read.table) for read in reads if read.table != name), default=0)
+
+    def _reads(self, table: Declared, label: int) -> tuple[Read, ...]:
+        reads = table.reads_at(label)
+        parents = tuple(
+            Read("PLAIN", part.parent)
+            for read in reads
+            if read.kind == "FLAT" and isinstance(part := self.tables[read.table].part(Refers), Refers)
+        )
+        key = table.part(KeyPast)
+        own = (Read("OWN", table.name, key.days),) if isinstance(key, KeyPast) else ()
+        demand = table.part(Demands)
+        asked = (Read("PLAIN", demand.parent),) if isinstance(demand, Demands) else ()
+        picked = self.ticks.get((table.name, label), {})
+        reads = tuple(replace(it, days=picked.get(it.table, 0)) if it.kind == "LATEST" else it for it in reads)
+        return reads + parents + own + asked
+
+    def visible(
+        self, name: str, until: int = 1 << 20, *, dropped: bool = False
+    ) -> Rows | tuple[Version, ...] | dict[int, Rows]:
+        """Return what `SELECT * FROM name` gives: of tables by label the rows of each label that RETAIN keeps."""
+        table, book = self.tables[name], self.books[name]
+        if table.mode in BY_LABEL and not table.is_snapshot:
+            newest = max(book.shown, default=0)
+            first = 0 if dropped else max(self.dropped.get(name, 0), self._kept_from(table, min(newest, until)))
+            return {label: rows for label, rows in book.slices(first, until).items() if rows}
+        if table.mode == "REPLACE":
+            return book.shown[max(book.shown)].stay if book.shown else ()
+        return self._fold(table, until)
+
+    def _fold(self, table: Declared, until: int) -> Rows | tuple[Version, ...]:
+        slices = self.books[table.name].slices(0, until)
+        if table.mode == "MERGE":
+            return winners(slices, until, by_time=table.has(ByTime), deletes=table.has(Deletes))
+        if table.is_snapshot:
+            return versions_of_snapshots(slices, until)
+        return versions(slices, until, deletes=table.has(Deletes))
+
+    def _judged(self, table: Declared, label: int, came: Rows, past: Slices, inputs: Inputs = ()) -> tuple[str, Made]:
+        stay, known = came, Known(label, self._keys(table, label))
+        # the key is asked last: rows that another rule takes out have no say
+        for part in sorted(table.parts, key=lambda part: bool(part.of_key)):
+            stay = part.stay(stay, past, known)
+        made = Made(tuple(sorted(stay)), tuple(sorted(came)), inputs, table.code, self.partly == table.name)
+        verdicts = {part.verdict(made.stay) for part in table.parts}
+        if table.mode == "MERGE" and not table.has(ByTime) and len({row.k for row in made.stay}) < len(made.stay):
+            verdicts.add(FAILED)  # of two rows of a key none is the last
+        return next((it for it in (FAILED, HELD) if it in verdicts), DONE), made
+
+    def _keys(self, table: Declared, label: int) -> frozenset[int]:
+        demand = table.part(Demands)
+        if not isinstance(demand, Demands):
+            return frozenset()
+        pieces, _ = self._read(Read("PLAIN", demand.parent), label)
+        return frozenset(row.k for _, rows in pieces for row in rows)
+
+    def _outcome(self, status: str, made: Made, before: Option) -> Option:
+        """Return what a batch came to; of one that is refused the rows before stay."""
+        if status == DONE:
+            return Option(DONE, made)
+        return Option(status, before.shown, made if status == HELD else None)
+
+    def _past(self, table: Declared, label: int) -> Slices:
+        part = table.part(KeyPast)
+        if not isinstance(part, KeyPast):
+            return {}
+        return self.books[table.name].slices(max(label + 1 - part.days, self.start(table.name)), label - 1)
+
+    def _inputs(self, table: Declared, label: int) -> tuple[Inputs, int, Rows]:
+        """Return what a label reads, how far that is settled, and what its query makes of it."""
+        inputs: list[tuple[str, int, Rows | tuple[Version, ...]]] = []
+        is_partial = self.partly == table.name
+        settled, read_rows = YES, []
+        own = table.reads_at(label)
+        for place, read in enumerate(self._reads(table, label)):
+            pieces, sure = self._read(read, label)
+            settled = min(settled, sure)
+            inputs += [(f"{read.kind} {read.table}", of, rows) for of, rows in pieces]
+            if place < len(own):
+                flat = [Row(*row[:3]) for _, rows in pieces for row in rows]
+                read_rows.append(self._flat(read, flat, label) if read.kind == "FLAT" else tuple(flat))
+        first, *more = read_rows
+        return tuple(inputs), settled, table.made_of(first, tuple(more), is_partial=is_partial)
+
+    def _flat(self, read: Read, rows: Iterable[Row], label: int) -> Rows:
+        part = self.tables[read.table].part(Refers)
+        assert isinstance(part, Refers)
+        parents = [it for _, piece in self._read(Read("PLAIN", part.parent), label)[0] for it in piece]
+        found = []
+        for row in rows:
+            parent = in_effect((it for it in parents if isinstance(it, Version)), row.k, row.at)
+            found.append(Row(row.k, row.v + (parent.v if parent else 0), row.at))
+        return tuple(found)
+
+    def _read(self, read: Read, label: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        """Return what a reference means at a label: pieces by label, or one state; and whether they are settled."""
+        u = self.tables[read.table]
+        start = self.start(u.name)
+        if read.kind == "LATEST":
+            return self._latest(u, read.days)
+        if self.partly not in {"", u.name}:
+            return self._without(u, read, label)
+        if u.mode in BY_LABEL and not u.is_snapshot:
+            return self._labels(u, *self.span(read, label))
+        at = label - 1 if read.kind == "PREVIOUS" else label
+        if at < start and (read.kind == "PREVIOUS" or not u.is_snapshot):
+            return [], YES
+        return self._state(u, at)
+
+    def _without(self, u: Declared, read: Read, label: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        """Return what a reference means without what is not settled: other slices, or the newest whole state before."""
+        if u.mode == "PARTITIONED" and not u.is_snapshot:
+            first, last = self.span(read, label)
+            pieces, settled = self._labels(u, first, last)
+            is_there = YES if settled != GONE else GONE
+            return [(of, rows) for of, rows in pieces if self._settled(u, of) == YES], is_there
+        is_regular = u.mode == "APPEND" and not u.is_snapshot
+        for at in range(label, self.start(u.name) - 2, -1):
+            self.partly, without = "", self.partly
+            pieces, settled = self._read(read, at)
+            self.partly = without
+            if settled in {YES, GONE} and (settled == YES or is_regular or at == label):
+                return pieces, settled
+        return [], YES
+
+    def span(self, read: Read, label: int) -> tuple[int, int]:
+        """Return the first and the last label that a reference to a table by label means at a label."""
+        u = self.tables[read.table]
+        start, is_regular = self.start(u.name), u.mode == "APPEND"
+        first, last = {
+            "OWN": (label + 1 - read.days, label - 1),
+            "PLAIN": (start if is_regular else label, label),
+            "FLAT": (label, label),
+            "HISTORY": (start, label),
+            "PREVIOUS": (start if is_regular else label - 1, label - 1),
+            "PAST": (label + 1 - read.days, label),
+            "UNTIL": (label - read.days, label + read.days),
+        }[read.kind]
+        return max(first, start, self._kept_from(u, last)), last
+
+    def _latest(self, u: Declared, tick: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        """Return the slice that ends at a tick, or of a regular table its state there."""
+        if not tick:
+            return [], NO
+        if u.mode not in BY_LABEL or u.is_snapshot:
+            return self._state(u, tick - 1)
+        first = max(self.start(u.name), self._kept_from(u, tick - 1)) if u.mode == "APPEND" else tick - 1
+        return self._labels(u, first, tick - 1)
+
+    @staticmethod
+    def _kept_from(u: Declared, last: int) -> int:
+        """Return the first label that a read up to a label finds: RETAIN bounds it."""
+        part = u.part(Retain)
+        return last + 1 - part.days if isinstance(part, Retain) else 0
+
+    def is_gone(self, name: str, label: int) -> bool:
+        """Return whether a label was dropped, or cannot be made again because something that it reads was."""
+        if label < self.dropped.get(name, 0):
+            return True
+        table = self.tables[name]
+        return table.kind == "TRANSFORM" and self._inputs(table, label)[1] == GONE
+
+    def _labels(self, u: Declared, first: int, last: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        book = self.books[u.name]
+        settled = min((self._settled(u, label) for label in range(first, last + 1)), default=YES)
+        if first <= last and first < self.dropped.get(u.name, 0):
+            settled = GONE
+        return list(book.slices(first, last).items()), settled
+
+    def _settled(self, u: Declared, label: int) -> int:
+        option = self.books[u.name].option(label)
+        if option.status in {DONE, SKIPPED} and not option.asked:
+            return MAYBE if u.name in self.paused and self._is_stale(u, label, option) else YES
+        return MAYBE if option.shown is not None or option.status == SKIPPED else NO
+
+    def _is_stale(self, u: Declared, label: int, option: Option) -> bool:
+        """Return whether a batch of a paused table would follow what it reads."""
+        if u.kind != "TRANSFORM" or u.mode == "REPLACE" or option.shown is None or u.has(Report):
+            return False
+        return not option.shown.is_partial and self._inputs(u, label)[0] != option.shown.inputs
+
+    def _state(self, u: Declared, at: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        book = self.books[u.name]
+        if u.is_snapshot:
+            stands = min((label for label in book.shown if label >= at), default=None)
+            if u.mode == "TEMPORAL":
+                return [(0, self._fold(u, at))], YES if stands is not None else NO
+            return ([(0, book.shown[stands].stay)], YES) if stands is not None else ([], NO)
+        if u.mode == "REPLACE":
+            inputs, settled, rows = self._inputs(u, at)
+            made = book.shown.get(at)
+            if made is not None and made.inputs == inputs:
+                return [(0, made.stay)], settled
+            return [(0, self._judged(u, at, rows, {}, inputs)[1].stay)], settled
+        settled = min((self._settled(u, label) for label in range(self.start(u.name), at + 1)), default=YES)
+        return [(0, self._fold(u, at))], settled

@@ -1,0 +1,174 @@
+"""What transforms come to, by docs/explain/consistency.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.life.books import GONE, MAYBE, NO, TROUBLED, YES, Inputs, Option, Unexpected
+from tests.life.collects import Collects
+from tests.life.declarations import Declared
+from tests.life.parts import DONE, HELD, SKIPPED, Partial, Report
+from tests.life.rows import Rows
+
+
+class Transforms(Collects):
+    """A life's tables that are made of others."""
+
+    def _transform(self, table: Declared) -> dict[int, list[Option]]:
+        if table.mode == "REPLACE":
+            return self._replace(table)
+        book, found = self.books[table.name], {}
+        known = {label: book.option(label) for label in self.due(table.name)}
+        is_behind = False
+        for label, before in known.items():
+            found[label] = self._label(table, label, before, is_behind=is_behind)
+            book.take(label, found[label][0])  # what later labels read of their own past
+            if table.is_sequential and any(it.status in TROUBLED | {None} for it in found[label]):
+                is_behind = True
+        for label, before in known.items():
+            book.take(label, before)
+        return found
+
+    def _label(self, table: Declared, label: int, before: Option, *, is_behind: bool) -> list[Option]:
+        """Return what a label may have come to; of a LATEST whose tick is not known at each that it may have picked."""
+        of = next((it.table for it in table.reads_at(label) if it.kind == "LATEST"), "")
+        key = table.name, label
+        if not of or self.ticks.get(key):
+            return self._label_at(table, label, before, is_behind=is_behind)
+        found: list[Option] = []
+        for tick in self._newest_ticks(of) or (0,):
+            self.ticks[key] = {of: tick}
+            found += self._label_at(table, label, before, is_behind=is_behind)
+        del self.ticks[key]
+        return list(dict.fromkeys(found))
+
+    def _newest_ticks(self, of: str) -> list[int]:
+        """Return the ticks that LATEST may pick in a run, newest first: older ones while newer labels are restated."""
+        u, found = self.tables[of], []
+        is_by_label = u.mode in {"PARTITIONED", "REPLACE"}
+        first_gap = 0
+        for label in self.due(of):
+            is_there = self._settled(u, label) != NO or (
+                u.is_snapshot and any(it >= label for it in self.books[of].shown)
+            )
+            if not is_there:
+                first_gap = label
+            elif is_by_label or first_gap < max(1, self._kept_from(u, label)):
+                found.append(label + 1)
+        return found[::-1]
+
+    def pick(self, name: str, ticks: Mapping[int, Mapping[str, int]]) -> None:
+        """Take the ticks that a table's labels are seen to have picked; they keep them from then on.
+
+        Raises  Unexpected where another one is seen, or one at which nothing is settled
+        """
+        for label, picked in ticks.items():
+            known = self.ticks.setdefault((name, label), dict(picked))
+            if known != picked:
+                raise Unexpected(f"{name}@{label} has LATEST at {picked}, and had it at {known}")
+
+    def _label_at(self, table: Declared, label: int, before: Option, *, is_behind: bool) -> list[Option]:
+        inputs, settled, rows = self._inputs(table, label)
+        is_left = before.status == SKIPPED or (before.status in TROUBLED and not before.asked)
+        if is_left or settled == GONE:  # what would need what was dropped keeps its rows
+            return [before]
+        if before.asked == "release":
+            assert before.held is not None
+            shown = Option(DONE, before.held)
+            return [shown] if inputs == before.held.inputs else [Option(HELD, before.shown, before.held)]
+        is_new = before.status is None or before.asked == "retry"
+        if table.has(Partial):
+            found = self._partial(table, label, before, settled, is_behind=is_behind)
+            if found:
+                return found
+        if settled == NO:
+            # what is made of what is not there is not made; made before, it may follow what else has changed, or wait
+            waits = Option(None if is_new else before.status, before.shown, before.held, before.asked)
+            return [waits] if is_new else [waits, *self._made_again(table, label, before, rows, inputs)]
+        if is_new:
+            made = self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)
+            waits = Option(None, before.shown, None, before.asked)
+            early = self._early(table, label, before)
+            return [made, *early, waits] if settled == MAYBE or is_behind else [made, *early]
+        again = self._made_again(table, label, before, rows, inputs)
+        return again if settled == YES and not is_behind else [*again, before]
+
+    def _partial(self, table: Declared, label: int, before: Option, settled: int, *, is_behind: bool) -> list[Option]:
+        """Return what a label comes to that may go without some of what it reads, or went; nothing if it is whole."""
+        is_partial = before.shown is not None and before.shown.is_partial and before.asked != "retry"
+        is_new = before.status is None or before.asked == "retry"
+        if settled == YES:
+            return [before] if is_partial and before.asked != "recompute" and table.has(Report) else []
+        if is_partial and not before.asked:
+            return [before]  # it follows nothing until all is there
+        if not (is_new or before.asked) or not Partial.is_over(label, self.today):
+            return []
+        waits = Option(None if is_new else before.status, before.shown, before.held, before.asked)
+        without = self._made_without(table, label, before)
+        if without is None:
+            return [waits]
+        tried = self._made_whole(table, label, before) if settled == MAYBE else []
+        has_no_columns = any(not self.books[read.table].shown for read in self._reads(table, label))
+        return [without, *tried, *[waits] * (is_behind or has_no_columns)]
+
+    def _made_without(self, table: Declared, label: int, before: Option) -> Option | None:
+        """Return what a batch makes without what is not settled; None where it waits for its own past."""
+        self.partly = table.name
+        try:
+            inputs, settled, rows = self._inputs(table, label)
+            if settled != YES:
+                return None
+            return self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)
+        finally:
+            self.partly = ""
+
+    def _made_whole(self, table: Declared, label: int, before: Option) -> list[Option]:
+        inputs, _, rows = self._inputs(table, label)
+        return [self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)]
+
+    def _early(self, table: Declared, label: int, before: Option) -> list[Option]:
+        """Return what a label came to that was made before what it reads was restated, and stays so.
+
+        That is where restatements are only reported, and where what was made then is refused.
+        """
+        now, own = self.books, self.books[table.name]
+        self.books = self.before | {table.name: own}
+        try:
+            inputs, settled, rows = self._inputs(table, label)
+            if settled in {NO, GONE}:
+                return []
+            early = self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)
+        finally:
+            self.books = now
+        return [early] if table.has(Report) or early.status != DONE else []
+
+    def _made_again(self, table: Declared, label: int, before: Option, rows: Rows, inputs: Inputs) -> list[Option]:
+        assert before.shown is not None
+        judged = self._judged(table, label, rows, self._past(table, label), inputs)
+        again = self._outcome(*judged, before)
+        if before.asked == "recompute":
+            return [again]
+        if inputs == before.shown.inputs and not before.shown.is_partial:
+            # the code may have changed: then slices that make no difference are seen in what it makes
+            return [before] if table.code == before.shown.code else [before, again]
+        return [before] if table.has(Report) else [again, *self._early(table, label, before)]
+
+    def _replace(self, table: Declared) -> dict[int, list[Option]]:
+        """Make the newest label; older ones are made where another table reads them."""
+        book, due = self.books[table.name], list(self.due(table.name))
+        found: dict[int, list[Option]] = {}
+        for label in due:
+            before = book.option(label)
+            inputs, settled, rows = self._inputs(table, label)
+            made = self._outcome(*self._judged(table, label, rows, {}, inputs), before)
+            if settled == GONE:
+                found[label] = [before]
+            elif label != due[-1]:
+                found[label] = [before, made] if settled else [before]
+            elif settled == YES:
+                is_same = before.shown is not None and before.shown.inputs == inputs and not before.asked
+                by_other_code = before.shown is not None and before.shown.code != table.code
+                found[label] = [before, *[made] * by_other_code] if is_same else [made]
+            else:
+                found[label] = [before, made] if settled == MAYBE or before.shown else [before]
+        return found
