@@ -387,7 +387,7 @@ FILES_AT_WORK: Mapping[str, Code] = {
     "E882": Code(
         "oversized zip",
         "The zip has too many members, the members exceed `most_mb` in total, or a compression ratio is too high for "
-        "real data. It is refused before extraction. Excel files are zips too, and the used range of an .xlsx sheet "
+        "real data. It is refused before extraction. Excel files are zips too, and the used range of a sheet "
         "is at most 33,554,432 cells.",
     ),
     "E883": Code(

@@ -116,3 +116,43 @@ def test_merged_cells_are_bounded_by_the_used_rows() -> None:
     many = "<mergeCells>" + '<mergeCell ref="A1:XFD1048576"/>' * 100 + "</mergeCells>"
     with pytest.raises(ValueError, match="merged cells cover"):
         read(workbook(HEAD, many), merged="fill")
+
+
+def ods(rows: str) -> io.BytesIO:
+    urn = "urn:oasis:names:tc:opendocument:xmlns"
+    head = f'<office:document-content xmlns:office="{urn}:office:1.0" xmlns:table="{urn}:table:1.0" '
+    head += f'xmlns:text="{urn}:text:1.0"><office:body><office:spreadsheet><table:table table:name="S">'
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        packed.writestr("META-INF/manifest.xml", "<manifest/>")
+        end = "</table:table></office:spreadsheet></office:body></office:document-content>"
+        packed.writestr("content.xml", head + rows + end)
+    file.seek(0)
+    return file
+
+
+CELL = '<table:table-cell office:value-type="string"{}><text:p>{}</text:p></table:table-cell>'
+
+
+def test_repeated_cells_of_an_ods_are_counted_before_memory_is_allocated() -> None:
+    repeated = CELL.format(' table:number-columns-repeated="16384"', "x")
+    for rows in (
+        f'<table:table-row table:number-rows-repeated="1048576">{repeated}</table:table-row>',
+        (
+            '<table:table-row table:number-rows-repeated="1048575"><table:table-cell/></table:table-row>'
+            f'<table:table-row><table:table-cell table:number-columns-repeated="16383"/>{CELL.format("", "x")}'
+            "</table:table-row>"
+        ),
+    ):
+        file = ods(f"<table:table-row>{CELL.format('', 'id')}</table:table-row>{rows}")
+        with pytest.raises(WaterclockError) as caught:
+            columns_of(file, parse_read_options({}), ())
+        assert caught.value.code == "E882"
+
+
+def test_an_ods_with_empty_rows_at_its_end_is_read() -> None:
+    rows = "".join(f"<table:table-row>{CELL.format('', value)}</table:table-row>" for value in ("id", "1"))
+    rows += '<table:table-row table:number-rows-repeated="1048574"><table:table-cell '
+    rows += 'table:number-columns-repeated="16384"/></table:table-row>'
+    assert read(ods(rows)) == [["1"]]

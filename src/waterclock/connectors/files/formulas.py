@@ -21,7 +21,9 @@ _CHUNK = 1 << 20
 _BOOK, _TARGETS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
 MOST_CELLS = 1 << 25
 """The cells of a used range: calamine allocates 32 bytes for each, so 1 GiB."""
+_OF_ODS = "content.xml"
 _MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14
+_LONG = 10  # digits
 _TAG = re.compile(rb"[<:](?:row|c)[\s/>]")
 _PLAIN_TAG = re.compile(rb"<(?:row|c) r=\"([A-Z]{0,3})([0-9]{1,7})\"")
 _PLACE = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})", re.ASCII)
@@ -82,6 +84,20 @@ def check_cells(file: IO[bytes], sheet: str) -> FormulaCells:
     return found
 
 
+def check_repeats(file: IO[bytes]) -> None:
+    """Check how many cells the tables of an .ods have, where rows and cells are repeated; calamine stores each.
+
+    Raises  E882 for a table of more than `MOST_CELLS`; ValueError for XML that is broken or has a DOCTYPE
+    """
+    if zipfile.is_zipfile(file):
+        file.seek(0)
+        with zipfile.ZipFile(file) as packed:
+            if _OF_ODS in packed.namelist():
+                with packed.open(_OF_ODS) as content:
+                    _OdsParser().parse(content)
+    file.seek(0)
+
+
 def _refuse_size(size: int) -> NoReturn:
     raise WaterclockError(
         "E882",
@@ -131,7 +147,7 @@ class _CellParser:
         self._parser = parser = expat.ParserCreate("UTF-8")
         parser.buffer_text = True
         parser.StartElementHandler = self._start
-        parser.StartDoctypeDeclHandler = self._refuse_doctype
+        parser.StartDoctypeDeclHandler = _refuse_doctype
 
     def parse(self, content: IO[bytes]) -> None:
         """Parse the sheet up to its end, or to the first formula without a value."""
@@ -183,8 +199,55 @@ class _CellParser:
         if self._text:
             self._text = []
 
-    def _refuse_doctype(self, *_: object) -> NoReturn:
-        raise ValueError("its sheet has a DOCTYPE")
+
+class _OdsParser:
+    """Counts the cells of each table of an .ods, which says how often rows and cells are repeated."""
+
+    def __init__(self) -> None:
+        self._rows = self._width = self._column = 0
+        self._repeat = 1
+        self._parser = expat.ParserCreate("UTF-8")
+        self._parser.StartElementHandler = self._start
+        self._parser.StartDoctypeDeclHandler = _refuse_doctype
+
+    def parse(self, content: IO[bytes]) -> None:
+        """Parse all tables. Raises  E882 for one that is too large; ValueError for XML that is broken"""
+        try:
+            while chunk := content.read(_CHUNK):
+                self._parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
+        except expat.ExpatError as error:
+            raise ValueError(f"its sheets are no XML that can be read: {error}") from error
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        tag = name.rpartition(":")[2]
+        if tag == "table":
+            self._rows = self._width = 0
+            self._repeat = 1
+        elif tag == "table-row":
+            self._rows += self._repeat
+            self._repeat, self._column = _repeats_of(attributes, "number-rows-repeated"), 0
+        elif tag in {"table-cell", "covered-table-cell"}:
+            self._column += _repeats_of(attributes, "number-columns-repeated")
+            if any(each.rpartition(":")[2] in {"value-type", "formula"} for each in attributes):
+                self._count()
+        elif tag == "p":
+            self._count()
+
+    def _count(self) -> None:
+        """Count the cells up to a cell that holds something, in each repetition of its row."""
+        self._width = max(self._width, self._column)
+        size = (self._rows + self._repeat) * self._width
+        if size > MOST_CELLS:
+            _refuse_size(size)
+
+
+def _repeats_of(attributes: dict[str, str], name: str) -> int:
+    said = next((value for key, value in attributes.items() if key.rpartition(":")[2] == name), "1")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < _LONG else 1 << 62
+
+
+def _refuse_doctype(*_: object) -> NoReturn:
+    raise ValueError("its sheet has a DOCTYPE")
 
 
 def _place_of(said: str) -> tuple[int, int]:
