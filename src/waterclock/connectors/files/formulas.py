@@ -211,7 +211,7 @@ class _OdsParser:
         self._parser.StartDoctypeDeclHandler = _refuse_doctype
 
     def parse(self, content: IO[bytes]) -> None:
-        """Parse all tables. Raises  E882 for one that is too large; ValueError for XML that is broken"""
+        """Parse all tables. Raises  E882 for one that is too large; ValueError for XML that is broken."""
         try:
             while chunk := content.read(_CHUNK):
                 self._parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
