@@ -40,7 +40,7 @@ def test_plan_and_status_say_how_many_states_are_behind_which_and_what_mends_the
 
 def test_audit_says_that_a_batch_is_behind_and_that_others_are(late_shop: Shop) -> None:
     found = late_shop.ask("audit", f"{STATE}@2024-11-18", width=200).stdout
-    assert "◧ behind: what it read was restated since" in found
+    assert "◧ behind: its inputs were restated since" in found
     assert f"`waterclock recompute {STATE} 20241118000000` makes it again" in found
     listed = late_shop.ask("audit", STATE, width=200).stdout.splitlines()
     assert ["behind" in line for line in listed[1:]] == [True, True, False]

@@ -80,7 +80,7 @@ def test_a_rebuild_is_of_some_tables_or_of_all(busy_shop: Shop) -> None:
 
 def test_while_all_is_made_anew_plan_says_so_and_nobody_else_begins(busy_shop: Shop) -> None:
     busy_shop.ledger.keeping.begin_rebuilding("t", runner="host:1:x", who="ann", lease_seconds=600)
-    assert "`rebuild --all` makes every table again" in " ".join(busy_shop.ask("plan").output.split())
+    assert "`rebuild --all` rebuilds every table" in " ".join(busy_shop.ask("plan").output.split())
     for asked in (("rebuild", "--all", "--yes"), ("rebuild", "shop.orders", "--yes")):
         refused = busy_shop.ask(*asked)
         assert refused.exit_code == 1

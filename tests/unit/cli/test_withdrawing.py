@@ -51,7 +51,7 @@ def test_where_nothing_is_asked_for_it_is_said_what_is(busy_shop: Shop) -> None:
     assert "E428 there is nothing to withdraw" in refused.stderr
     assert "no batch of the project is requested" in refused.stderr
     busy_shop.ledger.decisions.request_backfill("web.per_order", [day(17)], who="ann")
-    assert "asked for: web.per_order@20241117000000" in busy_shop.ask("withdraw", "shop.orders").stderr
+    assert "requested: web.per_order@20241117000000" in busy_shop.ask("withdraw", "shop.orders").stderr
     assert "E511" in busy_shop.ask("withdraw", "shop.ordres").stderr
 
 

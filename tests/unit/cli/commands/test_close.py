@@ -176,7 +176,7 @@ def test_status_and_show_say_what_an_open_window_waits_for_and_what_closes_it(bo
     books.found("web.daily", (day(1), Closing(looked=day(4, 6), behind='{"device":"b"}')))
     said = books.ask("status", "web.daily").stdout
     waits = "waits for watermark(at, device) >= WINDOW_END() OR closed_by_hand(); furthest behind: device b"
-    line = f"web.daily@20261101000000 open, checked up to 2026-11-04 06:00 +00:00: {waits}, and 2 windows behind it"
+    line = f"web.daily@20261101000000 open, checked up to 2026-11-04 06:00 +00:00: {waits}, and 2 windows after it"
     assert line in said
     assert "if that does not happen, `waterclock close web.daily@20261101000000 --why ...` closes it" in said
     assert "PARTIAL AFTER 1 DAY closes each window a day after its end at the latest" in said

@@ -14,7 +14,7 @@ Feature: Sales
 #>   wrong_labels.feature:3:5
 #> why  a label is 20130105000000, 2013-01-05, 20130105, 2013-01, 2013 or 2013-01-05T06:00, a range 2013-01-01..2013-01-07
 #> fix  write one of these forms
-#> E513 no window of raw.customers begins at 2020-01-01T06:00
+#> E513 no window of raw.customers starts at 2020-01-01T06:00
 #>   wrong_labels.feature:4:5
 #> why  its windows are EVERY DAY
 #> fix  the nearest labels are 20200101000000 and 20200102000000

@@ -236,7 +236,7 @@ def test_m6_a_label_whose_files_were_joined_with_others_is_left_to_spark(tmp_pat
         commit(folder, number + 1, {hour(number): rows_of(number)})
     DeltaTable(folder).optimize.compact()
     late = sealed(folder, hour(1), 9, rows_of(100))
-    with pytest.raises(NeedsSpark, match="joined"):
+    with pytest.raises(NeedsSpark, match="together with rows of other labels"):
         commit_slices(folder, identity(9, hour(1)), [late], mode="append")
     assert commit(folder, 10, {hour(3): rows_of(3)}) == 5
     assert ids(folder) == [0, 1, 2, 3]
