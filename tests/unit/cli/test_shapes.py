@@ -53,7 +53,12 @@ def other(tmp_path: Path) -> OtherProject:
     [
         ("orders", "30 MINUTES", BY, ["E835 windows of here.orders do not fit those of upstream.shop.orders", "HOUR"]),
         ("order", "DAY", BY, ["E834 the other project has no table shop.order", "did you mean shop.orders?"]),
-        ("newest", "DAY", BY, ["E834 upstream.shop.newest cannot be read in this way", "leave BY DATA TIME timelabel out"]),
+        (
+            "newest",
+            "DAY",
+            BY,
+            ["E834 upstream.shop.newest cannot be read in this way", "leave BY DATA TIME timelabel out"],
+        ),
     ],
 )
 @pytest.mark.usefixtures("other")

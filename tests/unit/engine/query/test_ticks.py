@@ -159,7 +159,11 @@ class TestMissing:
 
     @pytest.mark.parametrize(
         ("table", "fate", "why"),
-        [("orders", "failed", "failed: boom"), ("orders", "held", "that batch was held by a rule: boom"), ("orders", "open", "being made")],
+        [
+            ("orders", "failed", "failed: boom"),
+            ("orders", "held", "that batch was held by a rule: boom"),
+            ("orders", "open", "being made"),
+        ],
     )
     def test_why_it_is_missing_is_said(self, shop: Desk, table: str, fate: str, why: str) -> None:
         held = shop.claim(table, 3)
