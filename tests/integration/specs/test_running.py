@@ -164,7 +164,7 @@ def test_errors_of_all_scenarios_are_told_before_any_runs(spark: SparkSession, p
     assert [(error.code, error.where, (error.fix or "")[:24]) for error in raised.value.errors] == [
         ("E511", "specs/a.feature:5:5", "did you mean marts.total"),
         ("E354", "specs/a.feature:8:19", "did you mean orders?"),
-        ("E355", "specs/a.feature:13:9", "write it like 12; no val"),
+        ("E355", "specs/a.feature:13:9", "write it like 12; a miss"),
         ("E354", "specs/a.feature:18:19", "did you mean more?"),
     ]
 

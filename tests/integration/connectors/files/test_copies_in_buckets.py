@@ -49,11 +49,11 @@ def test_a_stopped_copy_goes_on_and_a_harmed_one_is_found(
     folder = out.folder / "copy"
     assert {found.path: read_bytes(folder / found.path) for found in files_below(folder)} == originals
     assert list(files_below(out.folder / "_waterclock" / "parts")) == []
-    assert deliverer.lost(unit, "scans", "out.copy", 1) is None
+    assert deliverer.find_loss(unit, "scans", "out.copy", 1) is None
     harmed = bytearray(originals[paths[2].name])
     harmed[1 << 20] ^= 1
     (folder / paths[2].name).write_bytes(bytes(harmed))
-    assert "holds something else" in deliverer.lost(unit, "scans", "out.copy", 1)
+    assert "holds something else" in deliverer.find_loss(unit, "scans", "out.copy", 1)
     shelf.forget(paths[2].name)
     with pytest.raises(WaterclockError, match="E383"):
         deliverer.deliver(unit, [shelf.delivery(paths, claim=2)])

@@ -278,7 +278,7 @@ def test_a_claim_that_many_deliver_at_once_is_delivered_once(tmp_path: Path) -> 
             told = [each.result()[0] for each in work]
         assert {(each.claim, each.outcome, each.rows) for each in told} == {(claim, DeliveryOutcome.DELIVERED, 1)}
         assert [found["amount"] for found in system.rows()] == [str(claim)]
-        assert deliverer_of(system).lost(system.unit, "conformance", "out.daily.totals", claim) is None
+        assert deliverer_of(system).find_loss(system.unit, "conformance", "out.daily.totals", claim) is None
 
 
 def deliverer_of(system: PublishedBucket) -> Any:
@@ -453,7 +453,7 @@ def test_an_endpoint_that_is_no_address_is_refused_when_it_is_opened() -> None:
     assert "localhost" in str(error.value)
 
 
-@pytest.mark.parametrize("act", ["kill", "find", "last", "lost"])
+@pytest.mark.parametrize("act", ["kill", "find", "last", "find_loss"])
 def test_a_destination_that_cannot_be_reached_is_told_as_such(tmp_path: Path, act: str) -> None:
     system = PublishedBucket(tmp_path)
     reach_by(str(system.folder), server().options(secret="wrong"))
