@@ -242,13 +242,13 @@ def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
 def _refusal(error: BaseException, text: str, where: str) -> WaterclockError:
     message = _extract_message(text)
     if "NoSuchBucket" in text:
-        return _unreachable(where, "it has no such bucket", "create the bucket, or mend the URL")
+        return _unreachable(where, "it has no such bucket", "create the bucket, or correct the URL")
     if _NO_CREDENTIALS in text:
         fix = "say access_key_id and secret_access_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         return _unreachable(where, "no credentials are said, and this machine has none of its own", fix)
     if any(sign in text for sign in _DENIALS) or type(error).__name__ in _DENYING:
         is_late = "RequestTimeTooSkewed" in text
-        fix = "mend the credentials, or give their user the right to read and write there"
+        fix = "correct the credentials, or give their user the right to read and write there"
         fix = "set this machine's clock, or the store's" if is_late else fix
         return _unreachable(where, f"it does not let this user in: {message}", fix)
     if isinstance(error, ValueError) or type(error).__name__ == "InvalidPathError":

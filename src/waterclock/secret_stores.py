@@ -85,8 +85,8 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
     except (requests.exceptions.RequestException, OSError) as error:
         raise _away(place, name, error) from error
     except hvac.exceptions.VaultError as error:
-        mend = "see that the login, its policy and the path are right"
-        raise _refusal(place, name, _format_error(error), mend) from error
+        fix = "see that the login, its policy and the path are right"
+        raise _refusal(place, name, _format_error(error), fix) from error
     value = kept.get(key)
     if value is None:
         return None

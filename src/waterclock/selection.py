@@ -308,7 +308,7 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
         return WaterclockError(
             "E511",
             f"{item.text} is the quarantine of {of}, and no table of its own",
-            why=f"what is set aside belongs to the batches of {of}",
+            why=f"quarantined rows belong to the batches of {of}",
             fix=f"`waterclock query 'SELECT * FROM {item.text}'` shows it, `waterclock replay {of}` retries it",
         )
     if (of := item.text.removesuffix("_held")) != item.text and of in flow.tables:

@@ -5,7 +5,7 @@ from __future__ import annotations
 COMMANDS = {
     "apply": "`waterclock run` applies the flow as it stands in its files",
     "build": "`waterclock run` makes what is due, and checks its rules as it does",
-    "clean": "`waterclock maintain` removes what nobody needs any more",
+    "clean": "`waterclock maintain` removes data that is no longer needed",
     "compile": "`waterclock check` reads and checks the flow; `waterclock show TABLE` shows a table's columns",
     "dag": "`waterclock lineage TABLE` shows what a table is made of and what is made of it",
     "debug": "`waterclock check` reports all that is wrong with the project",

@@ -75,7 +75,7 @@ def misfit(taken: Taken, value: str, where: str) -> WaterclockError:
         f"{taken.source} holds {shown!r}, which is no {taken.type}",
         where=where,
         why="a value must be of its column's type, and none is rounded, cut or left out unseen",
-        fix=f"mend the value at the source, convert it in a QUERY, set such rows aside: {taken.name} "
+        fix=f"fix the value at the source, convert it in a QUERY, quarantine such rows: {taken.name} "
         f"{taken.type} ELSE QUARANTINE, or collect the column as {taken.name} STRING",
     )
 

@@ -64,7 +64,7 @@ def stale(folder: str) -> list[str]:
     return sorted(label for label in {*wanted, *there} if wanted.get(label, "") != there.get(label, ""))
 
 
-def mend(folder: str) -> int:
+def restore_links(folder: str) -> int:
     """Rewrite the stale files of the manifest, and return their number."""
     lacking = stale(folder)
     if lacking:

@@ -332,9 +332,9 @@ def test_a_runner_knows_what_it_could_not_claim_at_later_looks_too(telling: Tell
 
 def test_an_environment_that_tells_nobody_says_so(busy_shop: Shop, hook: Heard) -> None:
     file = busy_shop.folder / "waterclock.toml"
-    assert "nobody is told" in busy_shop.ask("alerts").output
+    assert "no alert is sent" in busy_shop.ask("alerts").output
     file.write_text(f"{file.read_text(encoding='utf-8')}\n{webhook(hook)}", encoding="utf-8")
-    assert "environment dev tells nobody" in busy_shop.ask("alerts").output
+    assert "environment dev sends no alerts" in busy_shop.ask("alerts").output
     refused = busy_shop.ask("alerts", "send")
     assert refused.exit_code == 1
     assert "alerts = true below [env.dev]" in refused.output

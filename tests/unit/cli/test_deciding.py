@@ -77,7 +77,7 @@ def test_retry_of_a_skip_runs_what_went_on_without_its_rows_too(busy_shop: Shop,
 def test_skip_asks_and_where_nobody_can_answer_it_changes_nothing(busy_shop: Shop) -> None:
     found = busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "closed")
     assert found.exit_code == 1
-    assert "E902 nobody is there to answer" in found.stderr
+    assert "E902 no user can answer" in found.stderr
     assert "Leave 1 batch of shop.orders out (2024-11-19)?" in found.stderr
     assert not covered(busy_shop, "shop.orders", 19)
 

@@ -33,9 +33,7 @@ def test_an_audit_of_what_is_held_says_what_a_release_would_show(busy_shop: Shop
     counts: dict[str, Any] = {"in": 5, "quarantined": 3, "broken": {"positive": 3}, "dropped": 0}
     folder = hold(busy_shop, **counts)
     said = " ".join(busy_shop.ask("audit", "shop.orders@2024-11-19", width=400).stdout.split())
-    assert (
-        f"held back 2 rows, 2.4 kB, shown to nobody until released its files {folder} in 5 quarantined 3 broken" in said
-    )
+    assert f"held back 2 rows, 2.4 kB, not visible until released its files {folder} in 5 quarantined 3 broken" in said
     assert "◆ held claim" in said
     told = busy_shop.json("audit", "shop.orders@2024-11-19")["held"]
     assert told == {"rows": 2, "bytes": 2400, "folder": folder, "measures": counts}
@@ -102,7 +100,7 @@ def test_what_is_held_and_outdated_is_to_be_made_again_and_not_released(busy_sho
         assert f"waterclock retry {where} makes it again" in said
         assert f"waterclock release {where}" not in said
     said = " ".join(busy_shop.ask("audit", where, width=400).stdout.split())
-    assert f"shown to nobody: `waterclock retry {where}` makes it again" in said
+    assert f"not visible: `waterclock retry {where}` makes it again" in said
     with open_read_only(busy_shop.folder, None, "2024-11-20T08:00") as at:
         assert propose(at, Verb.RELEASE, name, "2024-11-18").asked == {}
         assert propose(at, Verb.RETRY, name, "2024-11-18").count == 1
@@ -117,7 +115,7 @@ def test_a_replay_of_labels_of_which_no_row_is_set_aside_is_refused(busy_shop: S
 def test_a_replay_where_nothing_is_set_aside_has_nothing_to_do(busy_shop: Shop) -> None:
     found = busy_shop.ask("replay", "shop.*", "--now", "2024-11-20T08:00", "--no-run", "--yes")
     assert found.exit_code == 0
-    assert "no rows are set aside there" in found.stdout
+    assert "no quarantined rows there are unknown" in found.stdout
 
 
 def test_recompute_makes_what_is_held_again(busy_shop: Shop) -> None:

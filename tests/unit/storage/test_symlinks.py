@@ -104,11 +104,11 @@ def test_after_any_history_and_any_crash_the_manifest_is_what_the_table_holds(tm
         if fate < 0.4:  # a slow writer put back what it had seen before the others
             for path in Path(folder, symlinks.FOLDER).rglob("manifest"):
                 path.write_text("file:///nowhere.parquet\n")
-            symlinks.mend(folder)
+            symlinks.restore_links(folder)
         symlinks.follow(folder)
         assert symlinks.stale(folder) == []
         assert sorted(plain(listed(folder))) == sorted(plain(DeltaTable(folder).file_uris()))
-    symlinks.mend(folder)
+    symlinks.restore_links(folder)
     assert read_by_all(listed(folder))[0] == ids(folder)
 
 

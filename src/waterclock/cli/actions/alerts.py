@@ -138,7 +138,7 @@ def tells_nobody(project: Project) -> WaterclockError:
         )
     return WaterclockError(
         "E918",
-        f"environment {project.env} tells nobody",
+        f"environment {project.env} sends no alerts",
         why="alerts are told where an environment says so",
         fix=f"write alerts = true below [env.{project.env}]",
     )

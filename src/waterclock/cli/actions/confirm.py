@@ -19,7 +19,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise WaterclockError(
             "E902",
-            "nobody is there to answer",
+            "no user can answer",
             why=f"asked: {question}",
             fix="give --yes to go on without being asked",
         )

@@ -76,7 +76,7 @@ def _report_upkeep(
 def _at_sources(at_sources: Sequence[KeptForNobody], *, is_dry: bool) -> Iterator[str]:
     for each in at_sources:
         said = f"{each.connection} {'keeps' if is_dry or each.failed else 'kept'} {each.name} for {each.table}"
-        yield f"{said}, which nobody needs{': ' + each.failed if each.failed else '' if is_dry else ': dropped'}"
+        yield f"{said}, no longer needed{': ' + each.failed if each.failed else '' if is_dry else ': dropped'}"
 
 
 def _lines(found: Sequence[Upkeep], at_sources: Sequence[KeptForNobody], flow: Flow, *, is_dry: bool) -> Iterator[str]:
@@ -92,7 +92,7 @@ def _lines(found: Sequence[Upkeep], at_sources: Sequence[KeptForNobody], flow: F
         for amount, what in (
             (each.joined, "small files joined"),
             (each.unneeded, "files that no kept version needs"),
-            (each.slices, "slices that nobody needs"),
+            (each.slices, "slices that are no longer needed"),
             (each.left_behind, "folders left behind by broken claims"),
             (each.states, "old states that were made again"),
         ):

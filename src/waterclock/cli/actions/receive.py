@@ -157,7 +157,7 @@ class _Served:
                 "E872",
                 "the disk failed: nothing more is taken",
                 where=str(self._failure.filename or "") or None,
-                why=f"{self._failure.strerror}; what a disk holds after a failed sync nobody can tell",
+                why=f"{self._failure.strerror}; the content of a disk after a failed sync is unknown",
                 fix="see to the disk, then start `waterclock receive` again: what was answered by 202 before is there",
             ) from self._failure
         if self._failure is not None:
@@ -202,7 +202,7 @@ def _prepare_folder(folder: Path) -> Path:
     except OSError as error:
         raise WaterclockError(
             "E874", f"{folder} cannot be written", where=str(folder), why=error.strerror or str(error),
-            fix="give the user who runs this the right to write there, or mend the connection's path",
+            fix="give the user who runs this the right to write there, or correct the connection's path",
         ) from error  # fmt: skip
     return folder
 

@@ -63,9 +63,9 @@ def run(  # noqa: PLR0913 - each is an option
     if watch and (until is not None or now is not None):
         raise typer.BadParameter("--watch goes by the clock: it takes neither --now nor --until", param_hint="--watch")
     if listen is not None and not watch:
-        raise typer.BadParameter("a run that ends answers nobody: add --watch", param_hint="--listen")
+        raise typer.BadParameter("a run that ends cannot answer requests: add --watch", param_hint="--listen")
     if ui is not None and not watch:
-        raise typer.BadParameter("a run that ends serves nobody: add --watch, or serve by `ui`", param_hint="--ui")
+        raise typer.BadParameter("a run that ends cannot serve pages: add --watch, or serve by `ui`", param_hint="--ui")
     if log not in {None, "json"}:
         raise typer.BadParameter("what happens is told as text, or as json", param_hint="--log")
     opened = open_project(project, env)

@@ -87,9 +87,9 @@ def _print_alert(to: Console, words: Words, alert: Alert, now: datetime) -> None
 def _print_rules(to: Console, project: Project) -> None:
     alerting = project.alerts
     if not alerting.targets:
-        to.print("nobody is told: no target is declared below [alerts.targets]")
+        to.print("no alert is sent: no target is declared below [alerts.targets]")
     elif not alerting.is_on:
-        to.print(Text(f"environment {project.env} tells nobody: alerts = true below [env.{project.env}] would"))
+        to.print(Text(f"environment {project.env} sends no alerts: alerts = true below [env.{project.env}] would"))
     for rule in alerting.rules if alerting.is_on else ():
         tables = count_words(len(rule.tables), "table")
         quiet = "" if rule.quiet is None else ", but in quiet hours"
@@ -131,7 +131,7 @@ def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -
         said = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
         to.print(said.append(f"not reached: {each.error}", "fail") if each.error else said.append("sent", "ok"))
     if not is_on:
-        to.print(Text(f"runs tell nobody here: alerts = true below [env.{env}] would"))
+        to.print(Text(f"runs send no alerts here: alerts = true below [env.{env}] would"))
 
 
 def tried_answer(tried: Sequence[Tried]) -> AlertsTestAnswer:

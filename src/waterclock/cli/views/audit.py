@@ -144,7 +144,7 @@ def _describe_held_slice(found: AuditTarget) -> list[tuple[str, str]]:
     again = f": `waterclock retry {found.table}@{label_of(found.label)}` makes it again"
     until = again if found.is_outdated else " until released"
     return [
-        ("held back", f"{count_words(held.rows, 'row')}, {bytes_words(held.bytes)}, shown to nobody{until}"),
+        ("held back", f"{count_words(held.rows, 'row')}, {bytes_words(held.bytes)}, not visible{until}"),
         ("its files", f"{found.stage}/{held.slice_path}"),
         *_format_measures(held.measures),
     ]

@@ -49,7 +49,7 @@ def see_runners(project: Project) -> RunnerList | None:
 def print_runners(to: Console, found: RunnerList | None) -> None:
     """Print a line for each runner, and below it the batches that it has claimed."""
     if found is None or not found.seen:
-        to.print("nobody is at work")
+        to.print("no runner is at work")
         return
     for runner in found.seen:
         since = seconds_words((found.now - runner.started_at).total_seconds())

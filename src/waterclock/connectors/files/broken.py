@@ -83,7 +83,7 @@ def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns)
         f"{told_name(path)} has {found.describe()}",
         where=f"{_place(path)}:{found.lines[0]}" if found.lines else _place(path),
         why=found.why or _what_spark_says(text),
-        fix="mend the file, deliver it again, and `waterclock retry`; or say what becomes of such rows: of a line that "
+        fix="fix the file, deliver it again, and `waterclock retry`; or say what becomes of such rows: of a line that "
         "cannot be read EXPECT parsed() ELSE QUARANTINE, of a value of another type an ELSE behind the type",
     )
 

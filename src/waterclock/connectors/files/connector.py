@@ -454,7 +454,7 @@ def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str
     if len(set(labels.values())) == 1:
         return frame.selectExpr(*names, f"{sql_text(next(iter(labels.values())))} AS {TIMELABEL}")
     frame, found = by_file(spark, frame, labels)
-    unknown = f"raise_error(concat('a file that nobody asked for was read: ', {FILE_KEY}))"
+    unknown = f"raise_error(concat('a file that was not requested was read: ', {FILE_KEY}))"
     return frame.selectExpr(*names, f"coalesce({found}, {unknown}) AS {TIMELABEL}")
 
 

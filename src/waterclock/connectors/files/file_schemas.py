@@ -116,7 +116,7 @@ def unreadable(path: str, error: BaseException) -> WaterclockError:
             f"cannot read {Path(path).name}",
             where=path,
             why="it was there when the batch was planned, and is there no more",
-            fix="nothing to mend where another table has archived it: it is read there at the next attempt",
+            fix="nothing to fix if another table has archived it: it is read there at the next attempt",
             transient=True,
         )
     return WaterclockError(
@@ -321,7 +321,7 @@ def _no_records(path: str, reading: ReadOptions) -> WaterclockError:
         f"{Path(path).name} has no {'.'.join(reading.rows)}",
         where=path,
         why="none of its documents holds anything there",
-        fix="mend the path in OPTIONS (rows '...'), or take the file out of the landing folder",
+        fix="correct the path in OPTIONS (rows '...'), or take the file out of the landing folder",
     )
 
 

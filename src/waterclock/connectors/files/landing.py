@@ -187,7 +187,7 @@ def require_folder(folder: Path) -> Path:
             f"{folder} is no folder" if folder.exists() else f"the folder {folder} is not there",
             where=str(folder),
             why="a landing folder is made by whoever delivers into it",
-            fix="create it, or mend the connection's path",
+            fix="create it, or correct the connection's path",
         )
     return folder
 

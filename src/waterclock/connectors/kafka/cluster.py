@@ -246,7 +246,7 @@ class Cluster:
             why=f"the cluster holds {', '.join(known[:10])}{', …' if len(known) > 10 else ''}"
             if known
             else "the cluster shows no topics to this user",
-            fix=did_you_mean(topic, known, otherwise="make the topic, or mend its name"),
+            fix=did_you_mean(topic, known, otherwise="create the topic, or correct its name"),
         )
 
     def _client(self, heard: ErrorListener, more: Mapping[str, Any]) -> dict[str, Any]:

@@ -286,7 +286,7 @@ class KafkaDeliverer:
                 f"another runner delivers to {unit.path}",
                 where=str(unit),
                 why="it began after this one, and Kafka takes nothing of this one any more: nothing was sent twice",
-                fix="nothing to mend: the other runner delivers",
+                fix="nothing to fix: the other runner delivers",
                 transient=True,
             )
         return self.cluster.translate_error(said, str(unit), unit.path)
@@ -304,7 +304,7 @@ class KafkaDeliverer:
         days = (time.time() - claim / 1000) / _DAY
         raise WaterclockError(
             "E859",
-            f"nobody knows whether claim {claim} came to {held.unit.path}",
+            f"it is unknown whether claim {claim} came to {held.unit.path}",
             where=str(held.unit),
             why=f"it is {days:.1f} days old, and Kafka has forgotten the record of the publish, if there was one"
             f" (offsets.retention.minutes); {found}. It is not sent again",

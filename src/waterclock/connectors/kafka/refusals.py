@@ -111,7 +111,7 @@ def no_token(why: str, where: str) -> WaterclockError:
         "there is no token for Kafka",
         where=where,
         why=why,
-        fix="have what makes tokens write it there, or mend token_file of the connection",
+        fix="have what makes tokens write it there, or correct token_file of the connection",
         transient=True,
     )
 
@@ -156,7 +156,7 @@ def _theirs(at: str, settings: Mapping[str, str]) -> tuple[str, str, str]:
     else:
         code, why = 0, ""
     if code == _EXPIRED:
-        return "the certificate of a broker has expired", why, "have it renewed there; nothing is to be mended here"
+        return "the certificate of a broker has expired", why, "have it renewed there; nothing needs to be fixed here"
     if code in {_OTHER_NAME, _OTHER_ADDRESS}:
         fix = "name brokers as their certificates do, in servers and in their advertised.listeners"
         return "the certificate of a broker is another host's", why, fix
@@ -211,7 +211,7 @@ def _own_fault(settings: Mapping[str, str]) -> str:
 def _file_refused(option: str, said: str, settings: Mapping[str, str], where: str) -> WaterclockError:
     path = settings[_FILES[option]]
     if not Path(path).is_file():
-        what, why, fix = f"there is no file for {option}", path, f"put it there, or mend {option} of the connection"
+        what, why, fix = f"there is no file for {option}", path, f"put it there, or correct {option} of the connection"
     elif "mismatch" in said:
         what, why = "key is not the key of certificate", f"{path} belongs to another certificate"
         fix = "name the key that the certificate was made with"
@@ -219,7 +219,7 @@ def _file_refused(option: str, said: str, settings: Mapping[str, str], where: st
         has_word = KEY_PASSWORD in settings
         what = "the key cannot be opened"
         why = f"{path}: {'key_password does not open it' if has_word else 'it is locked, or no PEM'}"
-        fix = "mend the secret of key_password" if has_word else "set key_password, as a secret"
+        fix = "correct the secret of key_password" if has_word else "set key_password, as a secret"
     else:
         what, why, fix = f"{option} cannot be read", f"{path} is no PEM", "give it as PEM: -----BEGIN CERTIFICATE-----"
     return WaterclockError("E864", what, where=where, why=why, fix=fix)

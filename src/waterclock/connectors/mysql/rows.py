@@ -102,7 +102,7 @@ def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]
             f"{by_window.time_column} holds what is no day of a calendar",
             where=extract.where,
             why="a date such as 2013-00-00 lies in no window, and none is left out unseen",
-            fix="mend the value at the source, or make it NULL in a QUERY: such rows are counted and set aside",
+            fix="fix the value at the source, or make it NULL in a QUERY: such rows are counted and quarantined",
         )
     micros = texts.cast(pa.string()).cast(pa.int64()).to_numpy(zero_copy_only=False).astype("int64")
     return labels_of(instants_of_counts(micros, by_window, extract.times), by_window.windows)

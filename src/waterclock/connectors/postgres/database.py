@@ -36,7 +36,7 @@ _UNWRITABLE = (_NO_RIGHT, "25006", "53")
 _FIX_OF_RIGHTS = "the database gives no right to it", "give the connection's user the right"
 _FIX_OF_SPACE = "the database cannot be written", "free some space there, or see that it may be written"
 _NO_SCHEMA = "3F000"
-_FIX_OF_SCHEMA = "create the schema, or mend its name in the flow or below the connection in waterclock.toml"
+_FIX_OF_SCHEMA = "create the schema, or correct its name in the flow or below the connection in waterclock.toml"
 _AWAY = ("08", "57P", "53300", "25P03")
 
 
@@ -177,7 +177,7 @@ def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str
     if state.startswith(_UNWRITABLE):
         what, fix = _FIX_OF_RIGHTS if state == _NO_RIGHT else _FIX_OF_SPACE
         return unwritable(where, f"{name}: {said}", what, fix)
-    fix = _FIX_OF_SCHEMA if state == _NO_SCHEMA else "mend the query, or the table in the database"
+    fix = _FIX_OF_SCHEMA if state == _NO_SCHEMA else "correct the query, or the table in the database"
     return refused_statement(where, f"{name}: {said}{hint}", fix)
 
 

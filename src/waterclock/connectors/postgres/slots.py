@@ -137,7 +137,7 @@ def _refuse(state: str, said: str, where: str, plugin: str) -> NoReturn:
         raise UnfitDecoder("E861", f"the server has no {plugin}", where=where, why=said, fix=fix)
     fixes = {
         _NO_RIGHT: "ALTER ROLE … REPLICATION for the connection's user",
-        "53400": "drop slots that nobody needs (pg_replication_slots), or raise max_replication_slots at the server",
+        "53400": "drop unused slots (pg_replication_slots), or raise max_replication_slots at the server",
     }
     raise WaterclockError(
         "E861",

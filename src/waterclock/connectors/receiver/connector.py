@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 MAX_BODY = 1 << 20
 MAX_WAITING = 64 << 20
 _MENDING = (
-    "declare the column as its senders write it, or STRING; or have such rows set aside by an ELSE behind the type; "
-    "then `waterclock retry`. What was received is kept as it came, and nobody needs to send it again"
+    "declare the column as its senders write it, or STRING; or have such rows quarantined by an ELSE behind the type; "
+    "then `waterclock retry`. Received events are kept as they came, and need not be sent again"
 )
 _SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
 

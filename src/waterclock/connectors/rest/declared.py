@@ -390,7 +390,9 @@ def _wrong_pages(options: Mapping[str, Any], *, is_whole: bool) -> Iterator[Wron
                 "leave it out, or say another paging",
             )
     if is_whole and options.get("stop") == "short" and "page_size" not in options:
-        yield Wrong("E315", "stop", "nobody knows which page is short", "", "say page_size, or leave stop out")
+        yield Wrong(
+            "E315", "stop", "no page size is known, so no page can be short", "", "say page_size, or leave stop out"
+        )
 
 
 def _wrong_times(options: Mapping[str, Any]) -> Iterator[Wrong]:

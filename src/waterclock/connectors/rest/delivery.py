@@ -222,7 +222,7 @@ class _Sender:
             why=f"{first.why}; refused: {self.api.hide(rows)}",
             fix="see that the secret is the right one, then `waterclock retry`"
             if code == "E844"
-            else "mend the rows where they come from, or leave them out, then `waterclock retry`: "
+            else "fix the rows at their source, or leave them out, then `waterclock retry`: "
             "what was accepted is not sent again",
         )
 
@@ -336,7 +336,7 @@ class _Sender:
             f"{self.api.name} accepted {accepted} requests of claim {self.claim}, and then no more",
             where=error.where,
             why=f"{error.what}: {error.why}",
-            fix="nothing to mend here: the next run sends the rest, with the same keys",
+            fix="nothing to fix here: the next run sends the remaining rows, with the same keys",
             transient=True,
         )
 
@@ -385,7 +385,7 @@ def _leads_elsewhere(why: str, where: str) -> WaterclockError:
         "a row leads out of its path",
         where=where,
         why=f"{why}; it was not sent",
-        fix="mend the values that stand in the path, or leave such rows out in the query",
+        fix="fix the values that are part of the path, or leave such rows out in the query",
     )
 
 

@@ -348,7 +348,7 @@ def _not_found_error(asking: _Asking, window: Window, key: str) -> WaterclockErr
         f"{asking.reading.unit} does not know what a row of its table names",
         where=f"{asking.reading.unit}@{window.label}",
         why=f"{ApiRequest(resource.method, resource.path, {}).display_name} is answered 404",
-        fix="say not_found 'skip' where that is no row, or mend the table; then `waterclock retry`",
+        fix="set not_found 'skip' if such a key means no row, or fix the table; then `waterclock retry`",
     )
 
 

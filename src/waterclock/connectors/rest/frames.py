@@ -117,7 +117,7 @@ def _record_error(path: str, record: int | None, why: str, where: str) -> Waterc
         where=f"{where}, {path}{f':{record}' if record else ''}",
         why=why,
         fix="declare the column as STRING and take it apart in a transform by try_cast or from_json; or have it "
-        "mended at the source, then `waterclock retry`",
+        "fixed at the source, then `waterclock retry`",
     )
 
 

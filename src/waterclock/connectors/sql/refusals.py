@@ -18,14 +18,14 @@ def missing_file(path: str, where: str) -> WaterclockError:
         "the database is not there",
         where=where,
         why=f"there is no file {path}",
-        fix="mend the connection's path, or bring the file back; nothing was changed",
+        fix="correct the connection's path, or restore the file; nothing was changed",
     )
 
 
 def damaged_file(path: str, where: str, text: str) -> WaterclockError:
     """Build the error for a file that is no database, or a damaged one."""
     return WaterclockError(
-        "E810", "the database cannot be opened", where=where, why=f"{path}: {text}", fix="mend or restore the file"
+        "E810", "the database cannot be opened", where=where, why=f"{path}: {text}", fix="repair or restore the file"
     )
 
 
@@ -73,7 +73,7 @@ def unwritable(where: str, why: str, what: str, fix: str) -> WaterclockError:
 
 
 def refused_statement(
-    where: str, why: str, fix: str = "mend the query, or the table in the database"
+    where: str, why: str, fix: str = "correct the query, or the table in the database"
 ) -> WaterclockError:
     """Build the error for a statement that the database refuses."""
     return WaterclockError("E813", "the database refuses", where=where, why=why, fix=fix)
@@ -92,7 +92,7 @@ def no_table(unit: Unit, known: Sequence[str], meant: tuple[str, Sequence[str]] 
         f"there is no table {unit.path}",
         where=str(unit),
         why=f"the database holds {listed}" if known else "the database holds no tables",
-        fix=did_you_mean(name, names, otherwise="mend the name, or bring the table back"),
+        fix=did_you_mean(name, names, otherwise="correct the name, or restore the table"),
     )
 
 

@@ -157,7 +157,7 @@ def _array(values: Sequence[Any], taken: Taken, extract: SqliteExtract) -> pa.Ar
             f"{taken.source} holds {misfit.value!r}, which is no {taken.type}",
             where=extract.where,
             why="a value must be of its column's type; SQLite itself does not see to that",
-            fix=f"mend the value at the source, set such rows aside: {taken.name} {taken.type} ELSE QUARANTINE, "
+            fix=f"fix the value at the source, quarantine such rows: {taken.name} {taken.type} ELSE QUARANTINE, "
             f"or collect the column as {taken.name} STRING",
         ) from None
 

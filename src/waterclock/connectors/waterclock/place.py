@@ -61,7 +61,7 @@ def _of_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> Proj
         raise _nowhere(
             setting,
             f"{file}: {why.what if why else 'it cannot be read'}",
-            (why.fix if why and why.code == "E243" else None) or "mend that project's file, or name its storage",
+            (why.fix if why and why.code == "E243" else None) or "correct that project's file, or name its storage",
         )
     storage, ledger = addresses(root, config)
     storage = resolve_location(setting.folder, options["storage"]) if "storage" in options else storage

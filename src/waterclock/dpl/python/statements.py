@@ -264,7 +264,7 @@ class _CallReader:
             if call.arguments.get("when") is not None and self.is_whole:
                 raise span.refuse(
                     "E233", f"{name} does not say what makes its other labels",
-                    why="a label for which no condition is TRUE would have no rows, and nobody would know why",
+                    why="a label for which no condition is TRUE would have no rows without a visible reason",
                     fix='say as_="SELECT ..." for them',
                 )  # fmt: skip
             above = ", or write @wc.transform above a function" if call.kind is StatementKind.TRANSFORM else ""

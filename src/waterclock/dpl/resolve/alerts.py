@@ -143,7 +143,7 @@ def _rule(
     before = len(reader.errors)
     to = reader.texts(values, (*path, "to")) or ()
     if not to and "to" not in values:
-        reader.refuse(path, "E913", f"rule {name} tells nobody", fix=f"add to = {_format_targets(targets)}")
+        reader.refuse(path, "E913", f"rule {name} has no target", fix=f"add to = {_format_targets(targets)}")
     for target in to:
         if target not in targets:
             why = f"there are {', '.join(sorted(targets))}" if targets else "no target is declared"

@@ -61,7 +61,7 @@ def _kept_whole(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[Water
         yield said[0].span.refuse(
             "E288",
             f"KEY {said[0].span.text} takes no row out of {draft.name}",
-            why="one row of a key can stay only where the others are dropped or set aside",
+            why="one row of a key can stay only where the others are dropped or quarantined",
             fix=f"say KEY {said[0].stays} ELSE DROP, or ELSE QUARANTINE",
         )
 

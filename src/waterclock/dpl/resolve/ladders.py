@@ -35,7 +35,9 @@ def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
             )
         loose = loose_types(draft.declared)
         yield from (
-            not_yet(f"an ELSE behind {column.declared.type}", column.span, fix="set aside by a rule on its fields")
+            not_yet(
+                f"an ELSE behind {column.declared.type}", column.span, fix="quarantine rows by a rule on its fields"
+            )
             for column in columns
             if column.declared.type and column.name.lower() in loose and is_nested(column.declared.type)
         )
@@ -143,6 +145,6 @@ def _no_window(span: Span, name: str) -> WaterclockError:
     return span.refuse(
         "E276",
         f"rows whose {name} is no time belong to no window",
-        why="a row is set aside with the batch of its window; rows without a time are counted with the batch instead",
+        why="a row is quarantined with the batch of its window; rows without a time are counted with the batch instead",
         fix="leave the ELSE behind its type out",
     )

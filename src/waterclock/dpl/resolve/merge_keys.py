@@ -176,7 +176,7 @@ def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[W
             yield column.span.refuse(
                 "E235",
                 f"the time {column.name} is of type {column.declared.type}",
-                why="versions begin at instants; a date or a text is one only in a zone, which nobody has said",
+                why="versions begin at instants; a date or a text is one only in a zone, and none is declared",
                 fix=f"say {column.name} TIMESTAMP",
             )
 

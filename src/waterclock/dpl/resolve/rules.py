@@ -95,7 +95,7 @@ def _of_batch(said: RuleSaid) -> WaterclockError | None:
     return said.expression.span.refuse(
         "E272",
         f"{rows} of a rule of the {what}" if rows else f"a limit for a rule of the {what}",
-        why=f"it is true of the {what} or not: there are no rows to set aside or to count",
+        why=f"it is true of the {what} or not: there are no rows to quarantine or to count",
         fix="say ELSE WARN, ELSE HOLD or ELSE FAIL",
     )
 

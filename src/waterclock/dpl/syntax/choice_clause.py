@@ -69,7 +69,7 @@ def take_choices(
             whens[-1].query.span.refuse(
                 "E233",
                 f"{name} does not say what makes its other labels",
-                why="a label for which no WHEN is TRUE would have no rows, and nobody would know why",
+                why="a label for which no WHEN is TRUE would have no rows without a visible reason",
                 fix="end it with ELSE AS SELECT ...",
             )
         )

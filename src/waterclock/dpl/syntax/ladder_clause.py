@@ -64,7 +64,7 @@ def _rung(cursor: Cursor) -> Rung:
         raise cursor.here().refuse(
             "E209",
             f"{action.name} INTO is not said here",
-            why="what is set aside of a table lies beside it, under its own name and _quarantine",
+            why="quarantined rows of a table are next to it, under its name and _quarantine",
             fix=f"leave it out: ELSE {action.name}",
         )
     if not cursor.accept("AT", "MOST"):
@@ -130,7 +130,7 @@ def _check_order(before: Rung, rung: Rung, span: Span) -> None:
         raise span.refuse(
             "E271",
             f"{rung.action.name} stands behind {before.action.name}",
-            why="rows are set aside as they are written, before anybody knows how many there will be",
+            why="rows are quarantined while they are written, before their number is known",
             fix=f"begin with it: ELSE {rung.action.name} AT MOST {_limit(before)} ELSE HOLD",
         )
     if is_weaker(rung.action, before.action):

@@ -286,7 +286,7 @@ class _Reader:
                 fix=f"write {kind.value.upper()} schema.name (columns), and the other clauses behind them",
             )  # fmt: skip
         why = None if fix else f"it takes {', '.join(clause_words(kind))}"
-        fix = fix or "mend it, or leave it out"
+        fix = fix or "correct it, or leave it out"
         return self.cursor.here().refuse("E205", f"unknown clause {self.cursor.here().text}", why=why, fix=fix)
 
     def _query(self, kind: StatementKind) -> None:

@@ -283,7 +283,7 @@ def _stale_manifests(table: Table, folder: str) -> int:
 def _mend_manifest(table: Table, folder: str) -> None:
     """Update outdated manifests. Remove those that are no longer maintained: they would name replaced files."""
     if table.manifest is not None:
-        symlinks.mend(folder)
+        symlinks.restore_links(folder)
     elif symlinks.is_kept(folder):
         symlinks.remove(folder)
 

@@ -155,7 +155,7 @@ def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Told]:
     if held is not None:
         aside = rows_aside(held.measures)
         beside = f", and {count_words(aside, 'row')} set aside" if aside else ""
-        facts.append({"name": "Held back", "text": f"{count_words(held.rows, 'row')}{beside}: shown to nobody"})
+        facts.append({"name": "Held back", "text": f"{count_words(held.rows, 'row')}{beside}: not visible"})
     if made is not None and current is not None:
         took = seconds_words(sum(made.timings.values()))
         compared = f", usually {seconds_words(usual)}" if usual is not None else ""
