@@ -14,6 +14,7 @@ import pwd
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 
 from waterclock.errors import WaterclockError
@@ -152,6 +153,7 @@ def _shared_mode(folder: Path) -> int | None:
     return mode & 0o077 if mode & stat.S_ISGID else None
 
 
+@lru_cache
 def _is_private_group(group: int, owner: int) -> bool:
     try:
         user, found = pwd.getpwuid(owner), grp.getgrgid(group)

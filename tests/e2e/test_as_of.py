@@ -211,7 +211,7 @@ def test_three_tables_never_answer_from_three_worlds(tmp_path: Path, spark: Spar
     followed = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT total FROM sales.total)"
     assert rows(tiny, followed, "2020-01-02") == [(500, 500)]
     assert rows(tiny, three, "2020-01-03") == [(520, 520, 1040)], "the newest states have followed"
-    with pytest.warns(UserWarning, match="sales.twice@20200101000000 has not followed"):
+    with pytest.warns(UserWarning, match="sales.twice@20200101000000 was not made again"):
         older = wc.resolve("sales.twice", "2020-01-02", project=tiny.root)
     assert [row.twice for row in older.collect()] == [20]
     assert [(report.table, report.label) for report in made_first(tiny, ["sales.twice"])] == [("sales.twice", day(1))]

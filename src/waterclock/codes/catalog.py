@@ -192,9 +192,10 @@ ENGINE: Mapping[str, Code] = {
     ),
     "E712": Code("terminated JVM", "Spark's process ended. The run starts a new one and repeats the lost work."),
     "E713": Code(
-        "Spark setting managed by Waterclock",
-        "The setting cannot be changed. Time zones, timestamp types and the file layout must be the same everywhere, "
-        "or rows would differ. Use the separate keys for Spark's master and memory.",
+        "unusable Spark setting",
+        "Waterclock manages the setting: time zones, timestamp types and the file layout must be the same everywhere, "
+        "or rows would differ. Use the separate keys for Spark's master and memory. A setting that a JVM takes "
+        "from its command line cannot be a secret, since every user of the machine can read command lines.",
     ),
     "E714": Code(
         "unusable Spark Connect server",

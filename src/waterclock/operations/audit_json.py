@@ -52,8 +52,12 @@ def audit_list_answer(name: str, listed: Listed) -> AuditListAnswer:
     from waterclock.answers.audit import AuditListAnswer, ListedAudit
 
     batches = [
-        ListedAudit.build(label=it.cell.label, status=_status(it, listed), **batch_record(it)) for it in listed.audits
-    ]
+        ListedAudit.build(
+            label=it.cell.label, status=_status(it, listed), claim=it.cell.current_claim, rows=it.cell.rows,
+            stands_from=it.cell.stands_from, error=it.cell.error, attempts=it.attempts,
+        )
+        for it in listed.audits
+    ]  # fmt: skip
     return AuditListAnswer.build(table=name, batches=batches, pauses=listed.pauses)
 
 

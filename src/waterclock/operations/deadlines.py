@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.watching import AtWork, MadeLabel
@@ -59,12 +59,6 @@ class Due:
     fresh_to: datetime | None = None
     reached: Reached | None = None
     late_rows: Reached | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the window for scripts."""
-        from waterclock.answers.watching import WindowDeadline
-
-        return WindowDeadline.model_validate(self).to_json()
 
 
 @dataclass(frozen=True, slots=True)

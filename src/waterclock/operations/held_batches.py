@@ -47,10 +47,10 @@ def ways_on(table: str, first: str, last: str, *, is_outdated: bool) -> str:
     Outdated batches cannot be released. They must be made again.
     """
     which = first if first == last else f"{first}..{last}"
-    looked_at = f"waterclock audit {table}@{first} shows why, `SELECT * FROM {table}_held` in a query its rows"
+    looked_at = f"`waterclock audit {table}@{first}` shows why, `SELECT * FROM {table}_held` shows its rows"
     if is_outdated:
-        return f"{looked_at}; waterclock retry {table}@{which} makes it again"
-    return f"{looked_at}; waterclock release {table}@{which} --because '…' shows it"
+        return f"{looked_at}; `waterclock retry {table}@{which}` makes it again"
+    return f"{looked_at}; `waterclock release {table}@{which} --because '…'` shows it"
 
 
 def can_be_released(at: OpenedProject, table: str, label: datetime) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from waterclock.batches.audit_trail import Settled
 from waterclock.batches.facts import BEGINNING, FOREVER
@@ -53,16 +52,16 @@ def zone_of_columns(tables: Sequence[Table], usual: str) -> str:
 
 
 def span_of_labels(
-    labels: Sequence[Labels] | Any, cadence: Cadence, tables: Sequence[Table], now: datetime
+    labels: Iterable[Labels], cadence: Cadence, tables: Sequence[Table], now: datetime
 ) -> tuple[datetime, datetime] | None:
     """Return the span of columns that covers all selected labels. An open end is START or the newest label due."""
-    bounds = [each.bounds(cadence) for each in labels]
-    if not bounds:
+    spans = [each.bounds(cadence) for each in labels]
+    if not spans:
         return None
     newest = newest_span(tables, cadence, now, 1)[1]
     begins = [cadence.floor(table.start) for table in tables if table.start is not None]
-    low = min((low or min(begins, default=newest) for low, _ in bounds), default=newest)
-    high = max((high or newest for _, high in bounds), default=newest)
+    low = min((low or min(begins, default=newest) for low, _ in spans), default=newest)
+    high = max((high or newest for _, high in spans), default=newest)
     return cadence.floor(max(low, BEGINNING)), cadence.ceil(min(high, FOREVER))
 
 

@@ -69,6 +69,15 @@ def test_a_few_rows_without_bytes_are_read() -> None:
     assert read(avro(record(a={"type": "array", "items": ["null", "int"]}), (1, zigzag(2) + b"\0\0\0"))) == 1
 
 
+def test_a_list_of_records_within_itself_is_read() -> None:
+    """As trees are, whose leaves have no children."""
+    node = {"type": "record", "name": "node", "fields": [
+        {"name": "v", "type": "int"}, {"name": "children", "type": {"type": "array", "items": "node"}}]}  # fmt: skip
+    leaf = b"\x04" + zigzag(0)
+    tree = b"\x02" + zigzag(1) + leaf + zigzag(0)
+    assert read(avro(record(a=node), (1, tree))) == 1
+
+
 def nest(levels: int) -> dict[str, Any]:
     kind: Any = {"type": "record", "name": "r0", "fields": [{"name": "x", "type": "int"}]}
     for at in range(1, levels):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.ledgers import flow, table
 from tests.unit.operations.test_deadlines import FAILED
+from waterclock.answers.watching import WindowDeadline
 from waterclock.batches.audit_trail import Counted
 from waterclock.batches.facts import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Mode, ReadKind
@@ -107,7 +108,7 @@ def test_the_slowest_part_is_named() -> None:
     slow = steady(9, stops=4, slowest='{"device":7}')
     [due, *_] = told(PARTS, slow, 9)
     assert due.root.detail == "has reached 2026-11-20 03:40Z: device 7, land NULL is 5 h 10 min behind"
-    assert due.to_json()["by_watermark"] == {
+    assert WindowDeadline.model_validate(due).to_json()["by_watermark"] == {
         "watermark": "2026-11-20T03:40:00Z",
         "slowest": {"device": 7},
         "behind": 5 * 3600 + 600.0,

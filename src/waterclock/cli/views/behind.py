@@ -28,5 +28,5 @@ def behind_words(name: str, labels: tuple[datetime, ...]) -> str:
     are = "is" if len(labels) == 1 else "are"
     return (
         f"{name}: {count_words(len(labels), 'older state')} {are} behind, {label_range(labels[0], labels[-1])}: "
-        f"what it read was restated since; `waterclock recompute {name} --behind` makes what changed again"
+        f"its inputs were restated since; `waterclock recompute {name} --behind` makes what changed again"
     )

@@ -167,9 +167,9 @@ def _least_size(schema: Any, sizes: dict[str, int]) -> int:
         _least_size(schema["values"], sizes)
         return 1
     if kind not in {"record", "error", "fixed"}:
-        return _least_size(schema["type"], sizes) if isinstance(schema["type"], Mapping | list) else _SIZES.get(kind, 1)
+        return _least_size(schema["type"], sizes)
     name = str(schema.get("name"))
-    sizes[name] = 0  # of a type within itself
+    sizes[name] = 1  # within itself: such a field is of a union, array or map, which takes a byte
     if kind == "fixed":
         sizes[name] = int(schema["size"])
     else:

@@ -274,18 +274,20 @@ def _xml_shape(
 def _are_small(paths: Sequence[str]) -> bool:
     """Return whether files are small enough to be parsed here. Packed files are unpacked up to the limit to count."""
     room = _LOOKED_THROUGH - sum(each_of(paths, _size_of, at=paths[0]))
-    for path in paths:
-        if room < 0:
-            break
+
+    def unpack(path: str) -> None:
+        nonlocal room  # threads may miss each other's chunks by a few: the limit is about speed
         kind = format_of(Path(path).name)
-        if kind is None or not kind[1]:
-            continue
+        if room < 0 or kind is None or not kind[1]:
+            return
         try:
             with bytes_of(path) as file:
                 while room >= 0 and (chunk := file.read(_HEAD)):
                     room -= len(chunk)
         except (OSError, EOFError, zlib.error) as error:
             raise unreadable(path, error) from error
+
+    each_of(paths, unpack, at=paths[0])
     return room >= 0
 
 

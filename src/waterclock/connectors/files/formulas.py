@@ -75,12 +75,15 @@ def check_cells(file: IO[bytes], sheet: str) -> FormulaCells:
         return found
     file.seek(0)
     with zipfile.ZipFile(file) as packed:
-        for path in _paths_of(packed, sheet):
+        paths = list(_paths_of(packed, sheet))
+        for path in paths:
             with packed.open(path) as content:
                 if _is_plain_and_small(content):
                     continue
             with packed.open(path) as content:
                 _CellParser(found).parse(content)
+        if len(paths) > 1:
+            found.errors.clear()  # some are of other sheets
     return found
 
 
@@ -147,6 +150,7 @@ class _CellParser:
         self._parser = parser = expat.ParserCreate("UTF-8")
         parser.buffer_text = True
         parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
         parser.StartDoctypeDeclHandler = _refuse_doctype
 
     def parse(self, content: IO[bytes]) -> None:
@@ -165,7 +169,6 @@ class _CellParser:
             self._used.add(self._row, self._column)
             if self._value:
                 self._parser.CharacterDataHandler = self._text.append
-                self._parser.EndElementHandler = self._end
         elif tag == "c":
             self._end_cell()
             self._kind = attributes.get("t", "")
@@ -186,8 +189,12 @@ class _CellParser:
             self._formula = False
             self._used.add(self._row, self._column)
 
-    def _end(self, _: str) -> None:
-        self._parser.CharacterDataHandler = self._parser.EndElementHandler = None
+    def _end(self, name: str) -> None:
+        if self._value:
+            self._parser.CharacterDataHandler = None
+        elif name.endswith("sheetData"):  # formulas of validations and sparklines follow, which are of no cell
+            self._end_cell()
+            self._parser.StartElementHandler = self._parser.EndElementHandler = None
 
     def _end_cell(self) -> None:
         text = "".join(self._text).strip() if self._text else ""
@@ -305,7 +312,7 @@ def _path_of(packed: zipfile.ZipFile, sheet: str) -> str | None:
     if not {_BOOK, _TARGETS} <= names:
         return None
     sheets = [one for one in _elements(packed.read(_BOOK), "sheet") if one.get("name") == sheet]
-    ids = {one.get("r:id") for one in sheets}
+    ids = {value for one in sheets for key, value in one.items() if key.rpartition(":")[2] == "id"}
     relations = _elements(packed.read(_TARGETS), "Relationship")
     targets = [one.get("Target", "") for one in relations if one.get("Id") in ids]
     if len(sheets) != 1 or len(targets) != 1:

@@ -28,7 +28,6 @@ from waterclock.connectors.kafka.refusals import (
     tls_refused,
 )
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -337,11 +336,6 @@ def cluster_of(setting: Setting) -> Cluster:
     token_file = str(setting.folder / str(options.get("token_file", ""))) if is_by_token else ""
     timeout = float(str(options.get("timeout", PATIENCE)))
     return Cluster(setting.name, str(servers), found, registry, token_file, timeout)
-
-
-def topic_of(unit: Unit) -> str:
-    """Return the topic of a unit."""
-    return unit.path
 
 
 def _silent() -> logging.Logger:

@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.mysql.database import MysqlDatabase, kind_at
-from waterclock.connectors.mysql.destination import MysqlDestinationColumn, columns_there, settle_table, spelling
+from waterclock.connectors.mysql.destination import MysqlDestinationColumn, columns_there, settle_table
 from waterclock.connectors.mysql.dialect import DIALECT, session_in, table_of
 from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
 from waterclock.connectors.mysql.statements import run_statement, transaction
 from waterclock.connectors.mysql.versioned_views import MysqlViewTables, tables_in
 from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES
+from waterclock.connectors.sql.destination import spelling
 from waterclock.connectors.sql.overwrites import refuse_changed, replaced_rows
 from waterclock.connectors.sql.parts import begin_part, labels_there, show
 from waterclock.connectors.sql.sessions import SqlSession

@@ -26,6 +26,7 @@ from waterclock.connectors.sql.destination import (
     create_table,
     refuse_foreign_rows,
     refuse_long_names,
+    spelling,
     wanted_columns,
     wanted_index,
 )
@@ -103,11 +104,6 @@ def settle_table(
     if index := wanted_index(delivery):
         _index(connection, unit, index, known)
     return known
-
-
-def spelling(there: Mapping[str, MysqlDestinationColumn]) -> dict[str, str]:
-    """Return the names of columns by their names in lower case."""
-    return {name: column.name for name, column in there.items()}
 
 
 def _choose_column_types(delivery: Delivery, collation: str) -> dict[str, str]:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.postgres.database import PostgresDatabase
-from waterclock.connectors.postgres.destination import settle_table, spelling
+from waterclock.connectors.postgres.destination import settle_table
 from waterclock.connectors.postgres.dialect import DIALECT, session_in
 from waterclock.connectors.postgres.staging import has_filters, merge, put
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
 from waterclock.connectors.postgres.versioned_views import PostgresViewTables
 from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
+from waterclock.connectors.sql.destination import spelling
 from waterclock.connectors.sql.overwrites import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.flow.choices import Mode

@@ -22,6 +22,7 @@ from waterclock.connectors.sql.destination import (
     create_table,
     refuse_foreign_rows,
     refuse_long_names,
+    spelling,
     wanted_columns,
     wanted_index,
 )
@@ -70,11 +71,6 @@ def settle_table(
         spelt = tuple(spelling(known).get(name.lower(), name) for name in index.columns)
         _index(connection, unit, replace(index, columns=spelt))
     return columns_there(connection, unit)
-
-
-def spelling(there: Mapping[str, PostgresDestinationColumn]) -> dict[str, str]:
-    """Return the names of columns by their names in lower case."""
-    return {name: column.name for name, column in there.items()}
 
 
 def _refuse_alike(unit: Unit, delivery: Delivery, columns: Sequence[PostgresDestinationColumn]) -> None:

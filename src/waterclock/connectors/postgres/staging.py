@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.postgres.destination import spelling
 from waterclock.connectors.postgres.dialect import DIALECT, element_of, quote_identifier, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
 from waterclock.connectors.slice_rows import batches_of, plain_text
+from waterclock.connectors.sql.destination import spelling
 from waterclock.connectors.sql.destination_refusals import like_keys, lost_rows
 from waterclock.connectors.sql.exact_values import refuse_inexact
 from waterclock.connectors.sql.overwrites import replaced_rows

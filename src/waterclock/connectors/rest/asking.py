@@ -246,10 +246,11 @@ class Api:
             if not _SENDABLE.fullmatch(value):
                 raise WaterclockError(
                     "E844",
-                    f"credentials for {self.name} cannot be sent",
+                    f"a header for {self.name} cannot be sent",
                     where=where or self.name,
-                    why=f"{name} contains a character that no HTTP header can carry, such as a line break",
-                    fix="store the secret without it (files often end with a line break); then `waterclock retry`",
+                    why=f"{name} contains a line break, a character outside ASCII, or a blank at its start or end",
+                    fix="correct the option, or store the secret without it (files often end with a line break); "
+                    "then `waterclock retry`",
                 )
         return headers
 

@@ -6,10 +6,10 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from waterclock.connectors.column_matching import Taken, map_column_types, match, no_time_column
 from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, WindowRequest
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from waterclock.connectors.sql.changed_minutes import Row as MinuteRow
     from waterclock.connectors.sql.changed_rows import Bounds, Tallies
     from waterclock.connectors.sql.columns import SqlColumn
+    from waterclock.connectors.sql.sessions import ReadableDatabase
     from waterclock.connectors.sql.window_bounds import WindowFilter
     from waterclock.connectors.values import Times
 
@@ -34,14 +35,6 @@ WINDOW_VALUE = re.compile(r"(?<!:):(window_start|window_end|timelabel)\b")
 
 _Connection = TypeVar("_Connection")
 _Column = TypeVar("_Column", bound="SqlColumn")
-_Opened_co = TypeVar("_Opened_co", covariant=True)
-
-
-class ReadableDatabase(Protocol[_Opened_co]):
-    """A database that can be opened for reading, in one transaction."""
-
-    def open_for_reading(self, where: str) -> AbstractContextManager[_Opened_co]:
-        """Open a read transaction. All reads see one moment."""
 
 
 @dataclass(frozen=True, slots=True)

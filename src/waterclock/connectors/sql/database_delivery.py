@@ -22,7 +22,7 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.sql.delivery_record import DeliveryRecord, no_record
 from waterclock.connectors.sql.overwrites import refuse_changed
 from waterclock.connectors.sql.parts import ViewTables, begin_part, drop_labels, drop_old_versions, labels_there, show
-from waterclock.connectors.sql.sessions import SqlSession
+from waterclock.connectors.sql.sessions import ReadableDatabase, SqlSession
 from waterclock.connectors.sql.versioned_views import is_behind, refuse_kind, whole
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -34,11 +34,8 @@ _Columns = TypeVar("_Columns")
 _Told = TypeVar("_Told")
 
 
-class WritableDatabase(Protocol[_Opened_co]):
+class WritableDatabase(ReadableDatabase[_Opened_co], Protocol[_Opened_co]):
     """A database that can be opened for reading and for writing."""
-
-    def open_for_reading(self, where: str) -> AbstractContextManager[_Opened_co]:
-        """Open for reading, in one transaction."""
 
     def open_for_writing(self, where: str) -> AbstractContextManager[_Opened_co]:
         """Open for writing, in a transaction that commits if the block succeeds."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
+from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -33,10 +34,15 @@ class DeliveryAnswer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRecord:
-    """The record in an open transaction. `execute` runs a statement; `place` is the placeholder of a value."""
+    """The record in an open transaction. `execute` runs a statement in a dialect."""
 
     execute: Callable[[str, Sequence[Any]], DeliveryAnswer]
-    place: str
+    dialect: SqlDialect
+
+    @property
+    def place(self) -> str:
+        """The placeholder of a value."""
+        return self.dialect.place
 
     def find(self, project: str, claim: int) -> tuple[Delivered, ...]:
         """Return the outcomes of a claim, in the order of its labels."""
@@ -88,11 +94,11 @@ class DeliveryRecord:
         if outcome == DeliveryOutcome.OLDER.value:
             return None
         if mode == Mode.APPEND.value and TIMELABEL in there:
-            name, of_label = self._escape_percent(table), self._escape_percent(there[TIMELABEL])
+            name, of_label = self.dialect.escape(table), self.dialect.escape(there[TIMELABEL])
             counted = f"SELECT count(*) FROM {name} WHERE {of_label} = {self.place}"
             rows = self.execute(counted, (label,)).fetchone()[0]
             return None if rows == brought else f"{unit.path} holds {rows} rows of {label}, {brought} were delivered"
-        holds_some = self.execute(f"SELECT 1 FROM {self._escape_percent(table)} LIMIT 1", ()).fetchone()
+        holds_some = self.execute(f"SELECT 1 FROM {self.dialect.escape(table)} LIMIT 1", ()).fetchone()
         return None if holds_some or not brought else f"the table {unit.path} is empty"
 
     def other_project(self, delivery: Delivery) -> str | None:
@@ -120,10 +126,6 @@ class DeliveryRecord:
         sql = f"SELECT claim, delivered_at FROM {DELIVERIES} WHERE {which} ORDER BY delivered_at, claim"
         rows = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchall()
         return [(claim, delivered) for claim, delivered in rows]
-
-    def _escape_percent(self, name: str) -> str:
-        """Escape a name for a statement with values: some drivers treat a percent sign as a placeholder."""
-        return name.replace("%", "%%") if self.place == "%s" else name
 
     def _insert(self, *values: Any) -> None:
         places = ", ".join([self.place] * len(values))

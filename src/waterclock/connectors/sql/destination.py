@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.sql.destination_refusals import foreign_rows
@@ -18,7 +19,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class DestinationIndex:
-    """The index that a destination needs: unique on its keys, or on `timelabel`; `members` are in lower case."""
+    """The index that a destination needs: unique on its keys, or on `timelabel`."""
 
     columns: tuple[str, ...]
     is_unique: bool
@@ -28,6 +29,19 @@ class DestinationIndex:
         wanted = [column.lower() for column in self.columns]
         there = [member.lower() for member in members]
         return set(there) == set(wanted) and is_unique if self.is_unique else there[:1] == wanted
+
+
+class NamedColumn(Protocol):
+    """A column of a destination."""
+
+    @property
+    def name(self) -> str:
+        """Its name, in the destination's spelling."""
+
+
+def spelling(there: Mapping[str, NamedColumn]) -> dict[str, str]:
+    """Return the names of columns by their names in lower case."""
+    return {name: column.name for name, column in there.items()}
 
 
 def wanted_columns(delivery: Delivery, dialect: SqlDialect) -> dict[str, str]:

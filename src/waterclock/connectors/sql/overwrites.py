@@ -59,6 +59,8 @@ def replaced_rows(
     if delivery.is_by_label:
         label = dialect.escape(dialect.quote_identifier(spelt.get(TIMELABEL, TIMELABEL)))
         return f"{rows} WHERE {label} = {dialect.place}", [delivery.label_text]
+    if delivery.where is None:
+        return rows, []
     condition, values = rows_of(delivery, dialect, spelt)
     return f"{rows} WHERE {condition}", values
 

@@ -1,13 +1,23 @@
-"""Runs statements in an open connection of a database, whatever its driver."""
+"""Opens a database, and runs statements in an open connection, whatever its driver."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from waterclock.connectors.sql.delivery_record import DeliveryAnswer, DeliveryRecord
 from waterclock.connectors.sql.dialect import SqlDialect
+
+_Opened_co = TypeVar("_Opened_co", covariant=True)
+
+
+class ReadableDatabase(Protocol[_Opened_co]):
+    """A database that can be opened for reading, in one transaction."""
+
+    def open_for_reading(self, where: str) -> AbstractContextManager[_Opened_co]:
+        """Open a read transaction. All reads see one moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +57,4 @@ class SqlSession:
     @property
     def record(self) -> DeliveryRecord:
         """The record of deliveries in the database."""
-        return DeliveryRecord(self.run, self.dialect.place)
+        return DeliveryRecord(self.run, self.dialect)

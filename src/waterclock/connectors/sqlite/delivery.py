@@ -91,8 +91,7 @@ def _deliver_rows(
     is_whole_merge = delivery.is_whole and delivery.mode is Mode.MERGE and not delivery.is_by_label
     if delivery.is_by_label or delivery.mode is Mode.REPLACE:
         sql, values = replaced_rows("DELETE", unit, delivery, DIALECT, {})
-        # without a condition SQLite truncates the table
-        deleted = connection.execute(sql.removesuffix(" WHERE TRUE"), values).rowcount
+        deleted = connection.execute(sql, values).rowcount
     put = _insert_sql(table, delivery)
     # a MERGE skips rows with newer labels, and changes nothing for a known key without other columns
     must_take = delivery.mode is not Mode.MERGE or not (delivery.is_by_label or put.endswith("NOTHING"))

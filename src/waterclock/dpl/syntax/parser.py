@@ -378,7 +378,7 @@ _SUBCLAUSES = {
     "FILL": "FILL FORWARD stands behind TEMPORAL: TEMPORAL FILL FORWARD",
     "WATERMARK": "WATERMARK stands behind CONTINUOUS",
     "OFFLINE": "OFFLINE stands behind MEASURE",
-    "OPTIONS": "OPTIONS stands right behind the unit, of a TRANSFORM behind its columns, before all clauses",
+    "OPTIONS": "write OPTIONS before all clauses: after the unit, or after the columns of a TRANSFORM",
     "PARTITIONED": "PARTITIONED stands right behind the table's name",
     "REGULAR": "REGULAR stands right behind the table's name",
     "FROM": "FROM stands behind the columns, before all clauses",

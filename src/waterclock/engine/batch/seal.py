@@ -64,7 +64,7 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: Bound, made: MadeSlices | N
 
 
 def _linked(written: Written) -> SealedGroup:
-    """Return slices that were sealed by links: what is noted of their source is in their manifests."""
+    """Return slices that were sealed by links. The notes about their source come from their manifests."""
     return SealedGroup(written, Notes({manifest.label: manifest.source for manifest in written.manifests}))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.batches.facts import BEGINNING, FOREVER
@@ -55,9 +56,10 @@ def state_delivered(
 def _read_staged_manifests(work: Workplace, table: Table, sealed: Sequence[Manifest]) -> list[Manifest]:
     """Return the staged slices of all delivered labels except those of some slices, oldest first."""
     folder, replaced = work.folder(table), {manifest.label for manifest in sealed}
+    dropped = _find_drop_boundary(work, table)
     found = []
     for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER):
-        if piece.label in replaced or not piece.slice_path or _is_dropped(work, table, piece):
+        if piece.label in replaced or not piece.slice_path or (dropped is not None and piece.label < dropped):
             continue
         if not is_sealed(folder, piece.slice_path):
             raise _unknown(table, piece, sealed[-1])
@@ -65,12 +67,11 @@ def _read_staged_manifests(work: Workplace, table: Table, sealed: Sequence[Manif
     return found
 
 
-def _is_dropped(work: Workplace, table: Table, piece: Slice) -> bool:
-    """Return whether RETAIN dropped a label behind the view of its destination."""
+def _find_drop_boundary(work: Workplace, table: Table) -> datetime | None:
+    """Return the instant before which RETAIN dropped the labels behind the view of a destination."""
     if table.destination is None or not is_behind(table.destination):
-        return False
-    before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
-    return before is not None and piece.label < before
+        return None
+    return work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
 
 
 def _unknown(table: Table, piece: Slice, new: Manifest) -> WaterclockError:

@@ -71,14 +71,14 @@ def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
     configured = os.environ.get("WATERCLOCK_JARS")
     directory = Path(configured).expanduser() if configured else cache_directory() / "jars"
     if configured:
-        missing = [name for name in wanted if not (directory / name).is_file()]
+        missing = [name for name in wanted if not os.access(directory / name, os.R_OK)]
     else:
         _require_own(directory)
         missing = [name for name, digest in wanted.items() if not _is_intact(directory / name, digest)]
     if missing and configured:
         raise WaterclockError(
             "E702",
-            f"WATERCLOCK_JARS is missing {', '.join(missing)}",
+            f"WATERCLOCK_JARS has no readable {', '.join(missing)}",
             where=str(directory),
             why="jars are never fetched into a configured directory",
             fix=f"copy {', '.join(missing)} there, or unset WATERCLOCK_JARS to have them fetched",
@@ -93,7 +93,7 @@ def _require_own(directory: Path) -> None:
     if not directory.is_dir() or foreign_writer(directory.stat(), str(directory)) is None:
         return
     with suppress(OSError):
-        directory.chmod(0o700)
+        directory.chmod(0o755)
     if writer := foreign_writer(directory.stat(), str(directory)):
         raise WaterclockError(
             "E702",
@@ -111,7 +111,7 @@ def _is_intact(jar: Path, digest: str) -> bool:
     if foreign_writer(jar.stat(), str(jar)) is None:
         return True
     with suppress(OSError):
-        jar.chmod(0o600)
+        jar.chmod(0o644)
     return foreign_writer(jar.stat(), str(jar)) is None and _checksum(jar) == digest
 
 
@@ -146,7 +146,9 @@ def _checksums(jar_set: _JarSet) -> dict[str, str]:
 def _fetch(jar_set: _JarSet, wanted: dict[str, str], directory: Path) -> None:
     java = find_java()
     try:
-        make_private_folder(directory)
+        make_private_folder(directory.parent)
+        directory.mkdir(0o755, exist_ok=True)
+        _require_own(directory)
         # in the same folder, so that a rename makes each jar appear as a whole, even with several fetching processes
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
             output = _run_ivy(java, jar_set, Path(scratch))
@@ -191,7 +193,7 @@ def _take(source: Path, digest: str, goal: Path, output: str) -> None:
             why=f"its sha256 is {found}, not {digest}",
             fix="check the registry or mirror it was fetched from; the file was not kept",
         )
-    source.chmod(0o600)
+    source.chmod(0o644)  # jars are public: only other users that write are refused
     source.replace(goal)
 
 

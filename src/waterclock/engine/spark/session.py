@@ -26,6 +26,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ownership import make_private_folder
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 
@@ -292,7 +293,7 @@ def _start_session(
     said: SparkSettings, work_folder: Path, *, lasts: bool, confined: Confined | None = None
 ) -> tuple[SparkSession, JvmLog]:
     from py4j.protocol import Py4JError
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -339,10 +340,10 @@ def _start_session(
     }
     # the log is outside the folders of a confined JVM, which could replace it by a link
     log = JvmLog.at((work_folder.parent if confined else work_folder) / "jvm.log")
-    conf = SparkConf().setAll(list(settings.items())).setMaster(said.master).setAppName("waterclock")
+    conf = _spark_conf(settings, said.master)
     if SparkContext._gateway is None:  # noqa: SLF001 - an existing JVM is used; there is no public API
-        shown = [(name, value) for name, value in settings.items() if name not in said.secrets]
-        start_jvm(SparkConf().setAll(shown).setMaster(said.master).setAppName("waterclock"), log, confined, jars)
+        shown = {name: value for name, value in settings.items() if name not in said.secrets}
+        start_jvm(_spark_conf(shown, said.master), log, confined, jars)
     try:
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:
@@ -354,6 +355,12 @@ def _start_session(
         _forget_files_of_spark()
         _end_accumulators(session)
     return session, log
+
+
+def _spark_conf(settings: Mapping[str, str], master: str) -> SparkConf:
+    from pyspark import SparkConf
+
+    return SparkConf().setAll(list(settings.items())).setMaster(master).setAppName("waterclock")
 
 
 def _end_accumulators(session: SparkSession) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import RESET
+from waterclock.batches.audit_trail import BEGUN_ANEW, RESET
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
@@ -34,11 +34,15 @@ _MOVE_STATE = (
     .values(version=sa.bindparam("to"))
 )
 _DROP = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
-_DROPPED_OR_EMPTIED = (
-    sa.select(events.c.kind, events.c.at, events.c.data)
-    .where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None))
-    .where(events.c.kind.in_(("dropped", "rebuilt", RESET)))
+_OF_TABLE = (events.c.table_name == sa.bindparam("of"), events.c.label.is_(None))
+_LAST_DROP = (
+    sa.select(events.c.id, events.c.data)
+    .where(*_OF_TABLE, events.c.kind == "dropped", events.c.at <= sa.bindparam("by"))
     .order_by(events.c.id.desc())
+    .limit(1)
+)
+_EMPTIED_SINCE = sa.select(events.c.data).where(
+    *_OF_TABLE, events.c.kind.in_(BEGUN_ANEW), events.c.id > sa.bindparam("since")
 )
 _FORGET = (
     sa.update(versions)
@@ -138,16 +142,17 @@ def drop_windows(
 def find_drop_boundary(database: LedgerDatabase, table: str, *, by: datetime) -> datetime | None:
     """Return the instant before which RETAIN had dropped all windows of a table, as of `by`; None for nothing.
 
-    A drop no longer counts once the table was emptied, since its windows are made again then.
+    A drop no longer counts once the table was emptied, even after `by`, since its windows are made again then.
+
+    Cost: a query, and a second one where something was dropped
     """
     with database.read() as connection:
-        rows = connection.execute(_DROPPED_OR_EMPTIED, {"of": table}).all()
-    for row in rows:
-        if row.kind != "dropped" and row.data.get("is_recut"):
+        drop = connection.execute(_LAST_DROP, {"of": table, "by": by}).first()
+        if drop is None:
             return None
-        if row.kind == "dropped" and row.at <= by:
-            return datetime.fromisoformat(row.data["before"])
-    return None
+        later = connection.execute(_EMPTIED_SINCE, {"of": table, "since": drop.id})
+        is_emptied = any(row.data.get("is_recut") for row in later)
+    return None if is_emptied else datetime.fromisoformat(drop.data["before"])
 
 
 def forget_versions(database: LedgerDatabase, table: str, oldest: int) -> None:

@@ -443,7 +443,7 @@ def _refuse_unstorable(fields: Iterable[StructField], table: str) -> None:
 _WAYS_OUT = {
     "string": "collate(…, 'UTF8_BINARY'), and write COLLATE where texts are compared",
     "variant": "to_json(…), and parse_json(…) where it is read",
-    "interval": "cast it to a number of its unit",
+    "interval": "to a number of its unit",
 }
 
 
@@ -455,9 +455,8 @@ def _unstorable(type_: DataType) -> str | None:
     if isinstance(type_, MapType):
         return _unstorable(type_.keyType) or _unstorable(type_.valueType)
     name = str(type_.jsonValue()).split("(", 1)[0]
-    is_collated = isinstance(type_, StringType) and " collate " in _format_type(
-        type_
-    )  # a type's JSON omits the collation
+    # a type's JSON omits the collation
+    is_collated = isinstance(type_, StringType) and " collate " in _format_type(type_)
     return None if name in _STORED and not is_collated else _format_type(type_)
 
 

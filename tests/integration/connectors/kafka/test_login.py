@@ -148,7 +148,7 @@ def _wrong(case: str, folder: Path, stranger: Authority) -> tuple[str, Mapping[s
         ("lock", "E864", "cannot be opened", "key_password"),
         ("no lock", "E864", "cannot be opened", "as a secret"),
         ("other key", "E864", "not the key of certificate", "was made with"),
-        ("no file", "E864", "no file for ca", "mend ca"),
+        ("no file", "E864", "no file for ca", "correct ca"),
         ("no pem", "E864", "ca cannot be read", "as PEM"),
         ("tls", "E864", "speaks TLS", "set security"),
     ],

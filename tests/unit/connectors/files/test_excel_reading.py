@@ -124,3 +124,47 @@ def test_a_formula_with_its_value_is_that_value(cell: str, value: str | None) ->
             content = old.read(name)
             new.writestr(name, content.replace(b'<c r="A2" t="n"><v>7</v></c>', cell.encode()))
     assert rows_of(changed) == [{"a": value, "b": "5"}]
+
+
+def changed_book(file: io.BytesIO, *changes: tuple[bytes, bytes]) -> io.BytesIO:
+    """Return a workbook with texts of its members replaced; each text must be there."""
+    changed, left = io.BytesIO(), dict(changes)
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            for before, after in changes:
+                if before in content:
+                    content, _ = content.replace(before, after), left.pop(before, None)
+            new.writestr(name, content)
+    assert not left
+    return changed
+
+
+def test_formulas_of_validations_and_sparklines_are_of_no_cell() -> None:
+    """Excel writes them behind the cells, with a prefix: `<xm:f>`."""
+    spaces = 'xmlns:x14="http://x14" xmlns:xm="http://xm"'
+    told = f"<extLst><ext {spaces}><x14:dataValidation><x14:formula1><xm:f>lists!$A$1:$A$9</xm:f></x14:formula1>"
+    told += "<xm:sqref>A2</xm:sqref></x14:dataValidation></ext></extLst>"
+    file = book(("s", [["a", "b"], [7, "#N/A"]]))
+    changed = changed_book(file, (b"</worksheet>", told.encode() + b"</worksheet>"))
+    assert rows_of(changed) == [{"a": "7", "b": "#N/A"}]
+
+
+def test_the_errors_of_another_sheet_are_never_values_of_this_one() -> None:
+    """The prefix of a relationship is free, and a workbook may refer to none of its sheets."""
+    first: tuple[str, list[list[Any]]] = ("first", [["a"], [1]])
+    second: tuple[str, list[list[Any]]] = ("second", [["a"], ["#N/A"]])
+    space = b'="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+    prefixed = changed_book(book(first, second), (b"xmlns:r" + space, b"xmlns:q" + space), (b" r:id=", b" q:id="))
+    for sheet, value in (("first", "1"), ("second", "#N/A")):
+        prefixed.seek(0)
+        assert rows_of(prefixed, sheet=sheet) == [{"a": value}]
+
+
+def test_errors_are_left_out_where_it_is_not_clear_which_sheet_is_read() -> None:
+    file = book(("first", [["a"], [1]]), ("second", [["a"], ["#N/A"]]))
+    with zipfile.ZipFile(file) as packed:
+        relations = packed.read("xl/_rels/workbook.xml.rels")
+    first = next(each for each in relations.split(b"<") if b"sheet1.xml" in each)
+    twice = changed_book(file, (b"</Relationships>", b"<" + first + b"</Relationships>"))
+    assert rows_of(twice, sheet="first") == [{"a": "1"}]

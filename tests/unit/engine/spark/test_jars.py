@@ -72,7 +72,7 @@ def test_storage_in_s3_has_jars_of_its_own_which_are_told_by_name(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheme: str
 ) -> None:
     monkeypatch.setenv("WATERCLOCK_JARS", str(tmp_path))
-    with pytest.raises(WaterclockError, match=r"WATERCLOCK_JARS is missing hadoop-aws-3\.5\.0\.jar, ") as caught:
+    with pytest.raises(WaterclockError, match=r"WATERCLOCK_JARS has no readable hadoop-aws-3\.5\.0\.jar, ") as caught:
         jars.object_storage_jars(scheme)
     assert caught.value.code == "E702"
     assert not cache.exists()
@@ -115,7 +115,9 @@ def test_jars_that_another_user_could_change_are_checked_and_made_private(
     assert {place.stat().st_mode & 0o022 for place in (cache, *cache.iterdir())} == {0}
 
 
-def test_a_fetched_jar_is_private_whatever_the_umask(cache: Path, java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_other_user_can_write_to_a_fetched_jar_whatever_the_umask(
+    cache: Path, java: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     digest = hashlib.sha256(b"jar").hexdigest()
     monkeypatch.setattr(jars, "_checksums", lambda _: dict.fromkeys(NAMES, digest))
     write_java(java, retrieving("jar"))
@@ -124,7 +126,7 @@ def test_a_fetched_jar_is_private_whatever_the_umask(cache: Path, java: Path, mo
         jars.delta_jars()
     finally:
         os.umask(before)
-    assert {place.stat().st_mode & 0o077 for place in (cache.parent, cache, *cache.iterdir())} == {0}
+    assert {place.stat().st_mode & 0o022 for place in (cache.parent, cache, *cache.iterdir())} == {0}
 
 
 def test_a_configured_directory_is_taken_as_it_is(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ def test_a_configured_directory_is_taken_as_it_is(cache: Path, monkeypatch: pyte
     with pytest.raises(WaterclockError) as caught:
         jars.delta_jars()
     assert caught.value.code == "E702"
-    assert caught.value.what == f"WATERCLOCK_JARS is missing {NAMES[1]}"
+    assert caught.value.what == f"WATERCLOCK_JARS has no readable {NAMES[1]}"
     assert caught.value.where == str(tmp_path)
     assert not cache.exists()
     (tmp_path / NAMES[1]).touch()
