@@ -47,6 +47,7 @@ PARAMETERS: Mapping[str, tuple[str, Described]] = {
     "verb": ("what is to be done", {"enum": [verb.value for verb in Verb]}),
     "q": ("a query; without it nothing is asked", {"type": "string", "maxLength": 10_000}),
     "as-of": ("the tick that is asked as of: `marts.revenue@2026-11-09`", _TEXT),
+    "formulas": ("texts that a spreadsheet takes for formulas have an apostrophe before them", {"enum": ["escape"]}),
     "digest": ("the plan's, so that what is done is what was shown", _TEXT),
     "who": ("who decides; the user that serves the pages", _TEXT),
     "why": ("the reason; a skip needs one", _TEXT),
@@ -111,7 +112,7 @@ def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
         | _describe_responses(_FOREIGN, _HTML)
     )
     return {f"{path}.svg": {"get": _describe_request(path, takes, drawing)} for path in of_lineage} | {
-        "/query.csv": {"get": _describe_request("/query", ("q", "as-of"), rows)},
+        "/query.csv": {"get": _describe_request("/query", ("q", "as-of", "formulas"), rows)},
         "/livez": {
             "get": _describe_request("/livez", (), _describe_responses({HTTPStatus.OK: "the server lives"}, _PLAIN))
         },

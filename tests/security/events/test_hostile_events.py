@@ -85,9 +85,7 @@ def test_hostile_numbers_are_refused_at_once() -> None:
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        (b'{"_metadata":1}', "a name that Spark uses itself"),
-        (b'{" _MetaData ":1}', "a name that Spark uses itself"),
-        (b'{"_rece\\u0131ved":1}', "by which the door tells"),
+        (b'{"_rece\\u0131ved":1}', "a name of a column that the endpoint adds"),
         (b'{"\\u0000x":1}', "control character U\\+0000"),
         (b'{"x\\u0007":1}', "control character U\\+0007"),
         (b'{"x\\u009fy":1}', "control character U\\+009F"),
@@ -107,7 +105,9 @@ def test_a_key_that_is_no_column_of_its_own_is_refused(event: bytes, said: str) 
     assert caught.value.status == 400
 
 
-@pytest.mark.parametrize("event", ['{"ß":1,"ss":2}', '{"_meta":1}', '{"a":{"_metadata":{"a":1}}}', '{"é":1,"e":2}'])
+@pytest.mark.parametrize(
+    "event", ['{"ß":1,"ss":2}', '{"_metadata":1}', '{"_meta":1}', '{"a":{"_metadata":{"a":1}}}', '{"é":1,"e":2}']
+)
 def test_keys_that_are_columns_of_their_own_are_taken(event: str) -> None:
     assert events_of(event.encode()).events == (event,)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import io
 import json
+import lzma
 import time
+import zlib
 from typing import Any
 
+import fastavro
 import pytest
 
-from waterclock.connectors.files import avro_reading
+from waterclock.connectors.files import avro_blocks, avro_reading
 
 SYNC = b"0123456789abcdef"
 ONE = 1 << 40
@@ -23,9 +27,9 @@ def zigzag(number: int) -> bytes:
     return said + bytes([left])
 
 
-def avro(schema: Any, *blocks: tuple[int, bytes]) -> io.BytesIO:
+def avro(schema: Any, *blocks: tuple[int, bytes], codec: bytes = b"null") -> io.BytesIO:
     text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
-    said = {b"avro.schema": text, b"avro.codec": b"null"}
+    said = {b"avro.schema": text, b"avro.codec": codec}
     head = zigzag(len(said)) + b"".join(zigzag(len(k)) + k + zigzag(len(v)) + v for k, v in said.items()) + zigzag(0)
     rows = b"".join(zigzag(count) + zigzag(len(body)) + body + SYNC for count, body in blocks)
     return io.BytesIO(b"Obj\x01" + head + SYNC + rows)
@@ -62,6 +66,58 @@ def test_rows_and_items_without_bytes_are_bounded(file: io.BytesIO) -> None:
     with pytest.raises(ValueError, match="take no bytes"):
         read(file)
     assert time.process_time() - begun < 10
+
+
+GROWN = 4 << 20  # bytes
+
+
+def deflated(size: int) -> bytes:
+    return zlib.compress(bytes(size), 9, -15)
+
+
+@pytest.fixture
+def most(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(avro_blocks, "MOST_BYTES", GROWN - 1)
+    return GROWN - 1
+
+
+@pytest.mark.parametrize(
+    ("codec", "block"),
+    [
+        ("deflate", deflated(GROWN)),
+        ("bzip2", bz2.compress(bytes(GROWN))),
+        ("xz", lzma.compress(bytes(GROWN))),
+        ("snappy", b"\x80\x80\x80\x80\x7f" + b"x"),
+        ("lz4", GROWN.to_bytes(4, "little") + b"x"),
+    ],
+)
+def test_a_block_that_unpacks_to_too_much_is_refused_before_it_does(codec: str, block: bytes, most: int) -> None:
+    with pytest.raises(ValueError, match=f"a block of more than {most} bytes"):
+        read(avro(record(a="null"), (1, block), codec=codec.encode()))
+
+
+def test_a_second_stream_of_a_block_is_not_unpacked_unseen() -> None:
+    with pytest.raises(ValueError, match="bytes behind its end"):
+        read(avro(record(a="boolean"), (1, bz2.compress(b"\1") * 2), codec=b"bzip2"))
+
+
+@pytest.mark.parametrize("size", [-1, 1 << 40, avro_blocks.MOST_BYTES + 1])
+def test_a_block_of_no_honest_size_is_refused(size: int) -> None:
+    file = avro(record(a="boolean"))
+    file.seek(0, io.SEEK_END)
+    file.write(zigzag(1) + zigzag(size) + b"\1")
+    file.seek(0)
+    with pytest.raises(ValueError, match=r"no size|a block of more than"):
+        read(file)
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+def test_blocks_of_each_compression_are_read(codec: str) -> None:
+    file = io.BytesIO()
+    rows = [{"a": b"abc" * at} for at in range(1_000)]
+    fastavro.writer(file, record(a="bytes"), rows, codec=codec, sync_interval=10_000)
+    file.seek(0)
+    assert read(file) == 1_000
 
 
 def test_a_few_rows_without_bytes_are_read() -> None:

@@ -156,3 +156,60 @@ def test_an_ods_with_empty_rows_at_its_end_is_read() -> None:
     rows += '<table:table-row table:number-rows-repeated="1048574"><table:table-cell '
     rows += 'table:number-columns-repeated="16384"/></table:table-row>'
     assert read(ods(rows)) == [["1"]]
+
+
+def record(kind: int, content: bytes = b"") -> bytes:
+    """Build a record of [MS-XLSB]: its number and its size, of 7 bits a byte, and its content."""
+
+    def numbered(number: int) -> bytes:
+        return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80, number >> 7])
+
+    return numbered(kind) + numbered(len(content)) + content
+
+
+def words(*numbers: int) -> bytes:
+    return b"".join(number.to_bytes(4, "little") for number in numbers)
+
+
+def wide(text: str) -> bytes:
+    return words(len(text)) + text.encode("utf-16-le")
+
+
+def xlsb(cells: dict[int, dict[int, str]], *, path: str = "worksheets/sheet1.bin") -> io.BytesIO:
+    """Build a workbook in Excel's binary format, with the texts of its cells by row and column."""
+    rows = b"".join(
+        record(0, words(row) + bytes(13)) + b"".join(record(6, words(column, 0) + wide(text)) for column, text in said)
+        for row, said in ((row, columns.items()) for row, columns in cells.items())
+    )
+    sheet = record(0x81) + record(0x94, words(0, 1, 0, 1)) + record(0x91) + rows + record(0x92) + record(0x82)
+    listed = record(0x9C, words(0, 1) + wide("rId1") + wide("S"))
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("xl/workbook.bin", record(0x83) + listed + record(0x90) + record(0x84))
+        packed.writestr(
+            "xl/_rels/workbook.bin.rels",
+            f'<Relationships xmlns="{RELATIONS}"><Relationship Id="rId1" Type="{OFFICE}/worksheet" '
+            f'Target="{path}"/></Relationships>',
+        )
+        packed.writestr(f"xl/{path}", sheet)
+    file.seek(0)
+    return file
+
+
+def test_an_xlsb_is_read() -> None:
+    assert read(xlsb({0: {0: "id", 1: "n"}, 1: {0: "1", 1: "x" * 200}, 300: {0: "2", 1: "3"}})) == [
+        ["1", "x" * 200],
+        ["2", "3"],
+    ]
+
+
+@pytest.mark.parametrize("path", ["worksheets/sheet1.bin", "any/where.xml"])
+def test_cells_of_an_xlsb_far_apart_are_refused_before_memory_is_allocated(path: str) -> None:
+    with pytest.raises(WaterclockError) as caught:
+        columns_of(xlsb({0: {0: "id"}, 1_048_575: {16_383: "x"}}, path=path), parse_read_options({}), ())
+    assert caught.value.code == "E882"
+
+
+def test_a_cell_of_an_xlsb_that_no_sheet_has_is_refused() -> None:
+    with pytest.raises(ValueError, match="which no sheet has"):
+        columns_of(xlsb({0: {0: "id", 16_384: "x"}}), parse_read_options({}), ())

@@ -11,6 +11,7 @@ from itertools import count, islice
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import SourceColumn
+from waterclock.connectors.files.avro_blocks import check_block
 from waterclock.connectors.files.by_python import NUMBER
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
@@ -75,7 +76,7 @@ def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         raise ValueError("its values are no records, so it has no columns")
     try:
-        next(_records_of(reader), None)
+        next(_records_of(file, reader), None)
         counter = count()
         return tuple(
             SourceColumn(_name_of(field), _type_of(field["type"], _Names(counter), ())) for field in schema["fields"]
@@ -95,7 +96,7 @@ def reader_of(columns: tuple[SourceColumn, ...]) -> Callable[[IO[bytes]], Iterat
         counter = count()
         makers = [_maker(field["type"], _Names(counter), ()) for field in fields]
         read = 0
-        rows = _records_of(reader)
+        rows = _records_of(file, reader)
         while records := list(islice(rows, _BATCH)):
             arrays = [
                 pa.array(_convert_values([row[field["name"]] for row in records], make), kind)
@@ -136,14 +137,19 @@ def _open_reader(file: IO[bytes]) -> Any:
     return reader
 
 
-def _records_of(reader: Any) -> Iterator[Any]:
-    """Yield the records of all blocks.
+def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
+    """Yield the records of all blocks. `reader` reads the file.
 
-    Raises  ValueError for more rows or items than the bytes of a file can hold: those that take no bytes have no bound
+    Raises  ValueError for more rows or items than the bytes of a file can hold: those that take no bytes have no bound;
+            and for a block that is too large
     """
     least = _least_size(reader.writer_schema, {})
     read = 0
-    for block in reader:
+    while True:
+        check_block(file, reader.codec)
+        block = next(reader, None)
+        if block is None:
+            return
         read += block.num_records
         if not least and read > _MOST_OF_NOTHING:
             raise ValueError(f"it has more than {_MOST_OF_NOTHING} rows that take no bytes")

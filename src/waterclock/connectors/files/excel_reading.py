@@ -13,8 +13,9 @@ from fnmatch import fnmatchcase
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.files.by_python import NUMBER
-from waterclock.connectors.files.formulas import check_cells, check_repeats
+from waterclock.connectors.files.formulas import check_cells
 from waterclock.connectors.files.reading_options import Cells, ReadOptions
+from waterclock.connectors.files.used_ranges import check_used_ranges
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.extras import install_extra
 
@@ -106,7 +107,7 @@ def _sheet(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> Sh
             E885 for merged cells in the data; E888 without the library; ValueError for a file that is no workbook
     """
     refuse_growth(file)
-    check_repeats(file)
+    check_used_ranges(file)
     library = _library()
     try:
         book = library.CalamineWorkbook.from_filelike(file)

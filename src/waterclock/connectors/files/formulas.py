@@ -12,18 +12,13 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from posixpath import join, normpath
-from typing import IO, NoReturn
+from typing import IO
 from xml.parsers import expat
 
-from waterclock.errors import WaterclockError
+from waterclock.connectors.files.used_ranges import MOST_CELLS, MOST_COLUMNS, MOST_ROWS, UsedRange, refuse_doctype
 
 _CHUNK = 1 << 20
 _BOOK, _TARGETS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
-MOST_CELLS = 1 << 25
-"""The cells of a used range: calamine allocates 32 bytes for each, so 1 GiB."""
-_OF_ODS = "content.xml"
-_MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14
-_LONG = 10  # digits
 _TAG = re.compile(rb"[<:](?:row|c)[\s/>]")
 _PLAIN_TAG = re.compile(rb"<(?:row|c) r=\"([A-Z]{0,3})([0-9]{1,7})\"")
 _PLACE = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})", re.ASCII)
@@ -36,32 +31,6 @@ class FormulaCells:
 
     unreckoned: str | None = None
     errors: dict[int, dict[int, str]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _UsedRange:
-    """The smallest range that contains all given cells. Raises  E882 if it grows too large."""
-
-    top: int = _MOST_ROWS
-    left: int = _MOST_COLUMNS
-    bottom: int = -1
-    right: int = -1
-
-    def add(self, row: int, column: int) -> None:
-        """Extend the range to a cell, counted from 0."""
-        if self.top <= row <= self.bottom and self.left <= column <= self.right:
-            return
-        if not (0 <= row < _MOST_ROWS and 0 <= column < _MOST_COLUMNS):
-            raise ValueError(f"it has a cell in row {row + 1} and column {column + 1}, which no sheet has")
-        self.top, self.bottom = min(self.top, row), max(self.bottom, row)
-        self.left, self.right = min(self.left, column), max(self.right, column)
-        if self.size > MOST_CELLS:
-            _refuse_size(self.size)
-
-    @property
-    def size(self) -> int:
-        """The number of its cells, empty ones included."""
-        return max(0, self.bottom - self.top + 1) * max(0, self.right - self.left + 1)
 
 
 def check_cells(file: IO[bytes], sheet: str) -> FormulaCells:
@@ -87,29 +56,6 @@ def check_cells(file: IO[bytes], sheet: str) -> FormulaCells:
     return found
 
 
-def check_repeats(file: IO[bytes]) -> None:
-    """Check how many cells the tables of an .ods have, where rows and cells are repeated; calamine stores each.
-
-    Raises  E882 for a table of more than `MOST_CELLS`; ValueError for XML that is broken or has a DOCTYPE
-    """
-    if zipfile.is_zipfile(file):
-        file.seek(0)
-        with zipfile.ZipFile(file) as packed:
-            if _OF_ODS in packed.namelist():
-                with packed.open(_OF_ODS) as content:
-                    _OdsParser().parse(content)
-    file.seek(0)
-
-
-def _refuse_size(size: int) -> NoReturn:
-    raise WaterclockError(
-        "E882",
-        "the workbook would grow too large",
-        why=f"the used range of its sheet has {size} cells, empty ones included, of which {MOST_CELLS} may be held",
-        fix="delete the cells that are far from the data, or have it sent in parts, or as CSV or Parquet",
-    )
-
-
 def _is_plain_and_small(content: IO[bytes]) -> bool:
     """Return whether each cell and row names its place, the range of these is small, and no cell needs a closer check.
 
@@ -133,7 +79,7 @@ def _is_plain_and_small(content: IO[bytes]) -> bool:
     if _TAG.search(before):
         return False
     right = max((_column_of(each.decode()) for each in letters), default=-1) + 1
-    return bottom <= _MOST_ROWS and right <= _MOST_COLUMNS and bottom * right <= MOST_CELLS
+    return bottom <= MOST_ROWS and right <= MOST_COLUMNS and bottom * right <= MOST_CELLS
 
 
 class _CellParser:
@@ -141,7 +87,7 @@ class _CellParser:
 
     def __init__(self, found: FormulaCells) -> None:
         self._found = found
-        self._used = _UsedRange()
+        self._used = UsedRange()
         self._row, self._column = -1, 0
         self._next_column = 0
         self._kind = ""
@@ -151,7 +97,7 @@ class _CellParser:
         parser.buffer_text = True
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
-        parser.StartDoctypeDeclHandler = _refuse_doctype
+        parser.StartDoctypeDeclHandler = refuse_doctype
 
     def parse(self, content: IO[bytes]) -> None:
         """Parse the sheet up to its end, or to the first formula without a value."""
@@ -207,56 +153,6 @@ class _CellParser:
             self._text = []
 
 
-class _OdsParser:
-    """Counts the cells of each table of an .ods, which says how often rows and cells are repeated."""
-
-    def __init__(self) -> None:
-        self._rows = self._width = self._column = 0
-        self._repeat = 1
-        self._parser = expat.ParserCreate("UTF-8")
-        self._parser.StartElementHandler = self._start
-        self._parser.StartDoctypeDeclHandler = _refuse_doctype
-
-    def parse(self, content: IO[bytes]) -> None:
-        """Parse all tables. Raises  E882 for one that is too large; ValueError for XML that is broken."""
-        try:
-            while chunk := content.read(_CHUNK):
-                self._parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
-        except expat.ExpatError as error:
-            raise ValueError(f"its sheets are no XML that can be read: {error}") from error
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        tag = name.rpartition(":")[2]
-        if tag == "table":
-            self._rows = self._width = 0
-            self._repeat = 1
-        elif tag == "table-row":
-            self._rows += self._repeat
-            self._repeat, self._column = _repeats_of(attributes, "number-rows-repeated"), 0
-        elif tag in {"table-cell", "covered-table-cell"}:
-            self._column += _repeats_of(attributes, "number-columns-repeated")
-            if any(each.rpartition(":")[2] in {"value-type", "formula"} for each in attributes):
-                self._count()
-        elif tag == "p":
-            self._count()
-
-    def _count(self) -> None:
-        """Count the cells up to a cell that holds something, in each repetition of its row."""
-        self._width = max(self._width, self._column)
-        size = (self._rows + self._repeat) * self._width
-        if size > MOST_CELLS:
-            _refuse_size(size)
-
-
-def _repeats_of(attributes: dict[str, str], name: str) -> int:
-    said = next((value for key, value in attributes.items() if key.rpartition(":")[2] == name), "1")
-    return int(said) if said.isascii() and said.isdecimal() and len(said) < _LONG else 1 << 62
-
-
-def _refuse_doctype(*_: object) -> NoReturn:
-    raise ValueError("its sheet has a DOCTYPE")
-
-
 def _place_of(said: str) -> tuple[int, int]:
     place = _PLACE.fullmatch(said)
     if place is None:
@@ -265,7 +161,7 @@ def _place_of(said: str) -> tuple[int, int]:
 
 
 def _row_of(said: str) -> int:
-    if not (said.isascii() and said.isdecimal() and len(said) <= len(str(_MOST_ROWS)) and int(said)):
+    if not (said.isascii() and said.isdecimal() and len(said) <= len(str(MOST_ROWS)) and int(said)):
         raise ValueError(f"it has a row {said[:20]}, which no sheet has")
     return int(said) - 1
 

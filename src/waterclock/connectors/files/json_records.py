@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import PATH, build_raise_sql
+from waterclock.connectors.row_files import show_metadata
 from waterclock.spark_sql import ddl_of, quote_name, sql_text
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ def records(read: Callable[[str], DataFrame], reading: ReadOptions, types: Mappi
     asked = ", ".join(f"{quote_name(name)} {kind}" for name in first)
     texts = {name: quote_name(name) if reading.is_utf8 else f"CAST({quote_name(name)} AS STRING)" for name in first}
     now = {at: _text_at(texts[o.rest[0]], o.rest[1:]) for at, o in enumerate(reading.outer) if o.depth == 0}
-    frame = read(asked).selectExpr(
-        f"_metadata.file_path AS {PATH}",
+    documents, file = show_metadata(read(asked), first)
+    frame = documents.selectExpr(
+        f"{file}.file_path AS {PATH}",
         f"{texts[reading.rows[0]]} AS {_AT}",
         *(f"{now.get(at, 'CAST(NULL AS STRING)')} AS {name}" for at, name in enumerate(kept)),
     )

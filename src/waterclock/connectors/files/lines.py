@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import PATH
+from waterclock.connectors.row_files import METADATA
 from waterclock.flow.origins import TYPES
 from waterclock.spark_sql import quote_name
 
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _BLOCK, _ID, _COUNTED = "_waterclock_block", "_waterclock_id", "_waterclock_counted"
-BESIDE = (
-    f"_metadata.file_path AS {PATH}",
-    f"_metadata.file_block_start AS {_BLOCK}",
-    f"monotonically_increasing_id() AS {_ID}",
-)
 LINE = f"""CASE WHEN {_ID} - {_COUNTED}.first BETWEEN 0 AND {_COUNTED}.rows - 1
     THEN {_COUNTED}.before + ({_ID} - {_COUNTED}.first) + 1
         + size(filter({_COUNTED}.skipped, each -> each <= {_ID} - {_COUNTED}.first)) END"""
@@ -49,6 +45,15 @@ class _Part:
     lists: int
 
 
+def beside_rows(metadata: str = METADATA) -> tuple[str, ...]:
+    """Return the SQL of the columns that `add_line_columns` needs. `metadata` is Spark's column about a row's file."""
+    return (
+        f"{metadata}.file_path AS {PATH}",
+        f"{metadata}.file_block_start AS {_BLOCK}",
+        f"monotonically_increasing_id() AS {_ID}",
+    )
+
+
 def has_lines(reading: ReadOptions) -> bool:
     """Return whether lines can be counted: each row is a line, and line ends are one byte in the files' encoding."""
     return not reading.is_multiline and reading.encoding.upper() in SAME_LINES
@@ -57,12 +62,14 @@ def has_lines(reading: ReadOptions) -> bool:
 def add_line_columns(
     spark: SparkSession, rows: DataFrame, paths: Sequence[str], *, skips: bool, header: bool = False
 ) -> DataFrame:
-    """Add the columns that `LINE` needs to rows with `BESIDE`. `skips`: the reader skips blank lines, and the header.
+    """Add the columns that `LINE` needs to rows with `beside_rows`.
+
+    `skips`: the reader skips blank lines, and the header.
 
     Line numbers of a file are NULL if it has too many blank lines to keep in memory, or if a line contains a list of
     several rows. Cost: one pass over the files that counts their lines, and a small join.
     """
-    text = spark.read.text(list(paths)).selectExpr("value", *BESIDE)
+    text = spark.read.text(list(paths)).selectExpr("value", *beside_rows())
     parts = _parts(text)
     skipped = _find_blank_lines(text, parts) if skips else {}
     told = [

@@ -13,10 +13,11 @@ from waterclock.connectors.files.csv_records import IS_OPEN, TEXT
 from waterclock.connectors.files.file_schemas import FileShape
 from waterclock.connectors.files.fixed_width import fields
 from waterclock.connectors.files.json_records import RECORD, records
-from waterclock.connectors.files.lines import BESIDE, LINE, add_line_columns, has_lines
+from waterclock.connectors.files.lines import LINE, add_line_columns, beside_rows, has_lines
 from waterclock.connectors.files.number_texts import is_number, is_of_sql
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import PATH, build_raise_sql
+from waterclock.connectors.row_files import METADATA, show_metadata
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
 from waterclock.spark_sql import ddl_of, decimal_of, literal_path, quote_name, read_within, sql_text
@@ -36,14 +37,15 @@ class RawRows:
 
     `seen` are the columns of the files with the types that the files declare. `by_text` are the text columns that were
     read as VARIANT, which preserves the digits of numbers. `path`, `row` and `unread` are SQL: the file of a row, its
-    number there, and its line if it is not valid in its format.
+    number there, and its line if it is not valid in its format. `metadata` is the column of Spark's about the file.
     """
 
     frame: DataFrame
     names: Mapping[str, str]
     types: Mapping[str, str]
     seen: Mapping[str, str]
-    path: str = "_metadata.file_path"
+    metadata: str = METADATA
+    path: str = f"{METADATA}.file_path"
     row: str = f"CAST(NULL AS {TYPES['row']})"
     within: str = ""
     by_text: frozenset[str] = frozenset()
@@ -107,8 +109,10 @@ def _parquet(asked: ReadRequest) -> RawRows:
     said = asked.spark.read.parquet(*asked.places).schema
     # a file's metadata may contain column defaults as SQL, which Spark would evaluate
     frame = asked.spark.read.schema(_without_metadata(said)).parquet(*asked.places)
-    types = {field.name: field.dataType.simpleString() for field in frame.schema}
-    return RawRows(frame, asked.by_name, types, types, row="_metadata.row_index + 1")
+    types = {field.name: field.dataType.simpleString() for field in said}
+    frame, file = show_metadata(frame, types)
+    path, row = f"{file}.file_path", f"{file}.row_index + 1"
+    return RawRows(frame, asked.by_name, types, types, metadata=file, path=path, row=row)
 
 
 def _without_metadata(kind: Any) -> Any:
@@ -183,8 +187,9 @@ def _json(asked: ReadRequest) -> RawRows:
         return RawRows(told, names, types, asked.column_types, path=PATH, within=RECORD)
     types = {name: _type_to_read(asked.by_source.get(name)) for name in names}
     by_text = {} if asked.reading.is_utf8 else {name: "VARIANT" for name, kind in types.items() if kind == "STRING"}
-    read = documents(_ddl_of_lines(names, {**types, **by_text}, asked.reading))
-    raw = RawRows(read, names, types, asked.column_types, by_text=frozenset(by_text))
+    read, file = show_metadata(documents(_ddl_of_lines(names, {**types, **by_text}, asked.reading)), names)
+    path, as_variant = f"{file}.file_path", frozenset(by_text)
+    raw = RawRows(read, names, types, asked.column_types, metadata=file, path=path, by_text=as_variant)
     return _with_lines(asked, _with_unread(asked, raw))
 
 
@@ -197,7 +202,8 @@ def _xml(asked: ReadRequest) -> RawRows:
         for found in asked.shape.found
     }
     frame = reader_of(asked.spark, "xml", asked.reading, asked.zone).schema(_ddl(names, types)).xml(asked.places)
-    return RawRows(frame, names, types, asked.column_types)
+    frame, file = show_metadata(frame, names)
+    return RawRows(frame, names, types, asked.column_types, metadata=file, path=f"{file}.file_path")
 
 
 def _fixed_width(asked: ReadRequest) -> RawRows:
@@ -205,9 +211,9 @@ def _fixed_width(asked: ReadRequest) -> RawRows:
     types = dict.fromkeys(names, "STRING")
     lines = asked.spark.read.text(asked.places)
     if not (asked.has_rows and has_lines(asked.reading)):
-        placed = lines.selectExpr("value", f"_metadata.file_path AS {PATH}")
+        placed = lines.selectExpr("value", f"{METADATA}.file_path AS {PATH}")
         return RawRows(fields(placed, asked.reading), names, types, asked.column_types, path=PATH)
-    numbered = add_line_columns(asked.spark, lines.selectExpr("value", *BESIDE), asked.places, skips=False)
+    numbered = add_line_columns(asked.spark, lines.selectExpr("value", *beside_rows()), asked.places, skips=False)
     return RawRows(fields(numbered, asked.reading), names, types, asked.column_types, path=PATH, row=LINE)
 
 
@@ -215,7 +221,7 @@ def _with_lines(asked: ReadRequest, raw: RawRows, *, header: bool = False) -> Ra
     """Add the line number of each row, if it is requested and can be determined."""
     if not (asked.has_rows and has_lines(asked.reading)):
         return raw
-    rows = raw.frame.selectExpr("*", *BESIDE)
+    rows = raw.frame.selectExpr("*", *beside_rows(raw.metadata))
     numbered = add_line_columns(asked.spark, rows, asked.places, skips=True, header=header)
     return replace(raw, frame=numbered, path=PATH, row=LINE, unread=raw.unread.replace(raw.path, PATH))
 

@@ -25,6 +25,8 @@ ENDINGS = {
     **{("avro", name): "avro" for name in ("none", "gzip")},
     ("excel", "none"): "xlsx",
 }
+FORMULA = re.compile("[=+@\t\r\n'\uff1d\uff0b\uff0d\uff20-]")
+"""The start of a text that a spreadsheet would treat as a formula, or an apostrophe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def _write_csv(
     options = pc.WriteOptions(include_header=False, delimiter=writing.delimiter, quoting_style="needed")
     with _open_compressed(file, writing) as sink:
         if writing.has_header:
-            said = [f"'{name}" if writing.escapes_formulas and _FORMULA.match(name) else name for name in names]
+            said = [f"'{name}" if writing.escapes_formulas and FORMULA.match(name) else name for name in names]
             sink.write((writing.delimiter.join(_csv_name(name, writing) for name in said) + "\n").encode())
         for batch in batches:
             texts = [_text(column, kind) for column, (_, kind) in zip(batch.columns, columns, strict=True)]
@@ -172,10 +174,7 @@ def _escape_formulas(text: pa.Array, column: pa.Array) -> pa.Array:
 
     if not is_text(text.type) or not (is_text(column.type) or pa.types.is_nested(column.type)):
         return text
-    return pc.replace_substring_regex(text, f"^({_FORMULA.pattern})", r"'\1")
-
-
-_FORMULA = re.compile("[=+@\t\r\n'\uff1d\uff0b\uff0d\uff20-]")
+    return pc.replace_substring_regex(text, f"^({FORMULA.pattern})", r"'\1")
 
 
 def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:

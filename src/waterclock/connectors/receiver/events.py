@@ -21,7 +21,6 @@ from waterclock.spark_sql import column_name, fold_case
 
 RECEIVED, REQUEST, EVENT, HEADERS, RAW = "_received", "_request", "_event", "_headers", "_raw"
 OWN = frozenset({RECEIVED, REQUEST, EVENT, HEADERS, RAW})
-_OF_SPARK = "_metadata"  # a column of this name hides the one in which Spark reports the file of a row
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -199,9 +198,7 @@ def _check_names(event: Mapping[str, Any], number: int) -> None:
 def _check_name(key: str, name: str, folded: str, number: int) -> None:
     """Refuse a key that cannot be the name of a column. Keys that need no change are cached."""
     if folded in OWN:
-        raise RefusedError(f"event {number} has a key {key}, by which the door tells of it")
-    if folded == _OF_SPARK:
-        raise RefusedError(f"event {number} has a key {key}, a name that Spark uses itself")
+        raise RefusedError(f"event {number} has a key {key}, a name of a column that the endpoint adds")
     if not name:
         raise RefusedError(f"event {number} has a key without a name")
     if (sign := _CONTROL.search(key)) is not None:

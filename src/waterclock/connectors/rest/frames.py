@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from waterclock.connectors.column_matching import SourceColumn, Taken
 from waterclock.connectors.rest.pages import lines_of
+from waterclock.connectors.row_files import show_metadata
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_there
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 ASKED_BY = "_waterclock_own"
 """The column with the label of the window that requested a record."""
-_ASKED_BY = "regexp_extract(_metadata.file_path, '/w(?:=|%3D)([0-9]+)/', 1)"
 _MISFIT = "waterclock-misfit-of-page"
 _TOLD = re.compile(re.escape(_MISFIT) + r"\|(.*?)\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _FILE = re.compile(r"Encountered error while reading file (?:file:/*)?(/?\S*?page-\d+-\S*?\.ndjson\.gz)")
@@ -64,11 +64,12 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     ddl = ", ".join(f"{quote_name(name)} {kind}" for name, kind in fields.items())
     # no encoding: with one, Spark converts numbers to text by way of a double
     reader = spark.read.options(mode="FAILFAST", timeZone=zone).schema(ddl)
-    frame = reader.json([literal_path(path) for path in paths])
+    frame, file = show_metadata(reader.json([literal_path(path) for path in paths]), fields)
+    asked_by = f"regexp_extract({file}.file_path, '/w(?:=|%3D)([0-9]+)/', 1)"
     if chosen is not None:
-        frame = chosen(frame.withColumn(ASKED_BY, _build_asked_by()))
+        frame = chosen(frame.withColumn(ASKED_BY, _sql(asked_by)))
     values = [
-        f"{_as_type(quote_name(inside.get(one.source, one.source)), types[one.source], one, zone, epoch)} "
+        f"{_as_type(quote_name(inside.get(one.source, one.source)), types[one.source], one, zone, epoch, file)} "
         f"AS {quote_name(one.name)}"
         for one in taken
     ]
@@ -77,7 +78,7 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
         values.append(f"{_instant(quote_name(source), types[source], zone, epoch)} AS {TIME}")
         values.append(f"'' AS {FILE_KEY}")
     if by_window:
-        values.append(f"{_ASKED_BY} AS {ASKED_BY}")
+        values.append(f"{asked_by} AS {ASKED_BY}")
     return frame.selectExpr(*values)
 
 
@@ -136,10 +137,10 @@ def _record_with(path: str, name: str, value: str) -> int | None:
     return None
 
 
-def _build_asked_by() -> Column:
+def _sql(text: str) -> Column:
     from pyspark.sql import functions as sf
 
-    return sf.expr(_ASKED_BY)
+    return sf.expr(text)
 
 
 def _type_to_read(taken: Taken | None, epoch: str) -> str:
@@ -150,7 +151,7 @@ def _type_to_read(taken: Taken | None, epoch: str) -> str:
     return "STRING" if kind in _PLAIN or (epoch and kind == "timestamp") else read_within(taken.type)
 
 
-def _as_type(value: str, found: str, taken: Taken, zone: str, epoch: str) -> str:
+def _as_type(value: str, found: str, taken: Taken, zone: str, epoch: str, file: str) -> str:
     if not taken.is_typed or found.lower() == taken.type.lower():
         return value
     is_time, is_nested = taken.type.lower() == "timestamp", found == read_within(taken.type)
@@ -159,7 +160,7 @@ def _as_type(value: str, found: str, taken: Taken, zone: str, epoch: str) -> str
     else:
         made = narrow_value(value, taken.type) if is_nested else cast_text(value, taken.type)
     text = f"to_json({value})" if is_nested else value
-    told = f"concat_ws('|', '{_MISFIT}', _metadata.file_path, {sql_text(taken.source)}, {text})"
+    told = f"concat_ws('|', '{_MISFIT}', {file}.file_path, {sql_text(taken.source)}, {text})"
     return f"coalesce({made}, CASE WHEN {value} IS NOT NULL THEN raise_error({told}) END)"
 
 

@@ -87,7 +87,8 @@ def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> boo
 
 def with_places(rows: DataFrame) -> DataFrame:
     """Add to each row of files the file's path, as Spark names it, and the row's position in the file, from 0."""
-    return rows.withColumns({FILE: F.col("_metadata.file_path"), PLACE: F.col("_metadata.row_index")})
+    file = rows.metadataColumn("_metadata")  # found although a column of the rows may have that name
+    return rows.withColumns({FILE: file["file_path"], PLACE: file["row_index"]})
 
 
 def rewrite_state(

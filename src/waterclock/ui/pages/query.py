@@ -7,6 +7,7 @@ import io
 from datetime import datetime
 from typing import Any
 
+from waterclock.connectors.files.writing import FORMULA
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.answers import (
     AnsweredQuestion,
@@ -55,15 +56,26 @@ def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Told:
 
 
 def as_csv(at: OpenedProject, given: PageQuery, asker: Asker) -> str:
-    """Return the same rows, up to LIMIT_OF_FILE, as CSV with a header line. NULL is empty."""
+    """Return the same rows, up to LIMIT_OF_FILE, as CSV with a header line. NULL is empty.
+
+    With `formulas=escape`, texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
+    """
     sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
     _refuse_long(sql)
     found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None, reader=given.reader)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([name for name, _ in found.answer.columns])
-    writer.writerows(["" if value is None else _csv_text(value) for value in row] for row in found.answer.rows)
+    escape = _escape_formula if given.values.get("formulas") == "escape" else str
+    writer.writerow([escape(name) for name, _ in found.answer.columns])
+    are_texts = [not is_number_type(kind) for _, kind in found.answer.columns]
+    for row in found.answer.rows:
+        texts = ["" if value is None else _csv_text(value) for value in row]
+        writer.writerow([escape(text) if is_text else text for text, is_text in zip(texts, are_texts, strict=True)])
     return out.getvalue()
+
+
+def _escape_formula(text: str) -> str:
+    return f"'{text}" if FORMULA.match(text) else text
 
 
 def _csv_text(value: Any) -> str:

@@ -69,8 +69,8 @@ def test_what_is_told_of_an_event_stands_before_its_own_keys() -> None:
         (b'{"a":1,"A":2}', "two keys a"),
         (b'{"a b":1,"a_b":2}', "two keys a_b"),
         (b'{"":1}', "a key without a name"),
-        (b'{"_Received":1}', "a key _Received, by which the door tells"),
-        (b'{" _raw":1}', "by which the door tells"),
+        (b'{"_Received":1}', "a key _Received, a name of a column"),
+        (b'{" _raw":1}', "a name of a column that the endpoint adds"),
     ],
 )
 def test_what_would_stop_a_table_later_is_refused_now(body: bytes, said: str) -> None:

@@ -1,0 +1,89 @@
+"""Checks how large the next block of an Avro file becomes, before fastavro unpacks it: a block is held whole."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import IO, Any
+
+MOST_BYTES = 256 << 20
+"""The bytes of a block, unpacked. Writers make blocks of some kilobytes to some megabytes."""
+_LONGEST_NUMBER = 10  # bytes
+
+
+def check_block(file: IO[bytes], codec: str) -> None:
+    """Check the block at which a file is, and leave the file there.
+
+    Raises  ValueError for a block of more than `MOST_BYTES`, packed or unpacked, or one that is broken
+    Cost    the block is unpacked once more than it is read
+    """
+    at = file.tell()
+    if _number_in(file) is not None:  # its rows; none at the end of the file
+        size = _number_in(file)
+        if size is None or size < 0:
+            raise ValueError("it is broken: a block has no size")
+        if size > MOST_BYTES or _unpacked_size(file.read(size), codec) > MOST_BYTES:
+            raise ValueError(f"it has a block of more than {MOST_BYTES} bytes, unpacked, which is held whole")
+    file.seek(at)
+
+
+def _unpacked_size(packed: bytes, codec: str) -> int:
+    """Return the size of a block, or one above `MOST_BYTES` if it is larger. Libraries report codecs they lack."""
+    if codec == "deflate":
+        return len(zlib.decompressobj(-15).decompress(packed, MOST_BYTES + 1))  # without a header
+    if codec in _UNPACKERS:
+        return _size_of_stream(_UNPACKERS[codec](), packed)
+    if codec == "snappy":
+        return _base_128(packed[:_LONGEST_NUMBER])
+    return int.from_bytes(packed[:4], "little") if codec == "lz4" else len(packed)
+
+
+def _size_of_stream(unpacker: Any, packed: bytes) -> int:
+    try:
+        size = len(unpacker.decompress(packed, MOST_BYTES + 1))
+    except (OSError, lzma.LZMAError) as error:
+        raise ValueError(f"it is broken: {error}") from error
+    if unpacker.unused_data:  # further streams, which would be unpacked too
+        raise ValueError("it is broken: a block has bytes behind its end")
+    return size
+
+
+def _zstandard() -> Any:
+    try:
+        zstd = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    except ImportError as error:
+        raise ValueError("it is compressed by zstandard: install backports.zstd where it is read") from error
+    return zstd.ZstdDecompressor()
+
+
+_UNPACKERS: Mapping[str, Callable[[], Any]] = {
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lzma.LZMADecompressor,
+    "zstandard": _zstandard,
+}
+
+
+def _number_in(file: IO[bytes]) -> int | None:
+    """Read a number as Avro writes it: of 7 bits a byte, lowest first, zigzag. None at the end of the file."""
+    read = b""
+    while len(read) < _LONGEST_NUMBER and (byte := file.read(1)):
+        read += byte
+        if byte[0] < 0x80:
+            number = _base_128(read)
+            return (number >> 1) ^ -(number & 1)
+    if read:
+        raise ValueError("it is broken: a block begins with no number")
+    return None
+
+
+def _base_128(read: bytes) -> int:
+    number = 0
+    for place, byte in enumerate(read):
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            break
+    return number

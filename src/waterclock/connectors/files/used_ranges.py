@@ -1,0 +1,159 @@
+"""Checks how large the sheets of a workbook become in memory, before calamine reads them.
+
+Calamine allocates the whole used range of a sheet, so two far cells of a small file could fill the memory.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from typing import IO, NoReturn
+from xml.parsers import expat
+
+from waterclock.errors import WaterclockError
+
+MOST_CELLS = 1 << 25
+"""The cells of a used range: calamine allocates 32 bytes for each, so 1 GiB."""
+MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 14
+_CHUNK = 1 << 20
+_OF_ODS, _OF_XLSB = "content.xml", "xl/workbook.bin"
+_LONG = 10  # digits
+# records of an .xlsb, by the numbers of [MS-XLSB]
+_ROW, _CELLS, _SHEET_DATA = 0, range(2, 12), 0x91
+_MOST_SIZE_BYTES = 4
+
+
+@dataclass(slots=True)
+class UsedRange:
+    """The smallest range that contains all given cells. Raises E882 if it grows too large."""
+
+    top: int = MOST_ROWS
+    left: int = MOST_COLUMNS
+    bottom: int = -1
+    right: int = -1
+
+    def add(self, row: int, column: int) -> None:
+        """Extend the range to a cell, counted from 0."""
+        if self.top <= row <= self.bottom and self.left <= column <= self.right:
+            return
+        if not (0 <= row < MOST_ROWS and 0 <= column < MOST_COLUMNS):
+            raise ValueError(f"it has a cell in row {row + 1} and column {column + 1}, which no sheet has")
+        self.top, self.bottom = min(self.top, row), max(self.bottom, row)
+        self.left, self.right = min(self.left, column), max(self.right, column)
+        if self.size > MOST_CELLS:
+            _refuse_size(self.size)
+
+    @property
+    def size(self) -> int:
+        """The number of its cells, empty ones included."""
+        return max(0, self.bottom - self.top + 1) * max(0, self.right - self.left + 1)
+
+
+def check_used_ranges(file: IO[bytes]) -> None:
+    """Check how large the sheets of an .ods or .xlsb are; those of an .xlsx are checked by `formulas.check_cells`.
+
+    Raises  E882 for a sheet of more than `MOST_CELLS`; ValueError for XML that is broken or has a DOCTYPE, and for
+            cells that no sheet has
+    """
+    if zipfile.is_zipfile(file):
+        file.seek(0)
+        with zipfile.ZipFile(file) as packed:
+            names = packed.namelist()
+            if _OF_ODS in names:
+                with packed.open(_OF_ODS) as content:
+                    _OdsParser().parse(content)
+            elif any(name.casefold() == _OF_XLSB for name in names):
+                for name in names:  # any member may be the sheet that is read
+                    _check_records(packed.read(name))
+    file.seek(0)
+
+
+def _check_records(content: bytes) -> None:
+    """Check the cells of a member of an .xlsb, if it is a sheet. Records are read as calamine does, up to a broken one.
+
+    A record is its number, its size, and its content, which begins with the row of a row, and the column of a cell.
+    """
+    used, row = UsedRange(), 0
+    at = 0
+    is_in_data = False
+    while at < len(content):
+        kind, at = _number_at(content, at, 2)
+        size, at = _number_at(content, at, _MOST_SIZE_BYTES)
+        if kind == _SHEET_DATA:
+            is_in_data = True
+        elif is_in_data and kind == _ROW:
+            row = int.from_bytes(content[at : at + 4], "little")
+        elif is_in_data and kind in _CELLS:
+            used.add(row, int.from_bytes(content[at : at + 4], "little"))
+        at += size
+
+
+def _number_at(content: bytes, at: int, longest: int) -> tuple[int, int]:
+    """Return a number of 7 bits a byte, lowest first, and where it ends."""
+    number = 0
+    for place in range(longest):
+        byte = content[at + place] if at + place < len(content) else 0
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return number, at + place + 1
+    return number, at + longest
+
+
+def _refuse_size(size: int) -> NoReturn:
+    raise WaterclockError(
+        "E882",
+        "the workbook would grow too large",
+        why=f"the used range of its sheet has {size} cells, empty ones included, of which {MOST_CELLS} may be held",
+        fix="delete the cells that are far from the data, or have it sent in parts, or as CSV or Parquet",
+    )
+
+
+class _OdsParser:
+    """Counts the cells of each table of an .ods, which says how often rows and cells are repeated."""
+
+    def __init__(self) -> None:
+        self._rows = self._width = self._column = 0
+        self._repeat = 1
+        self._parser = expat.ParserCreate("UTF-8")
+        self._parser.StartElementHandler = self._start
+        self._parser.StartDoctypeDeclHandler = refuse_doctype
+
+    def parse(self, content: IO[bytes]) -> None:
+        """Parse all tables. Raises  E882 for one that is too large; ValueError for XML that is broken."""
+        try:
+            while chunk := content.read(_CHUNK):
+                self._parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
+        except expat.ExpatError as error:
+            raise ValueError(f"its sheets are no XML that can be read: {error}") from error
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        tag = name.rpartition(":")[2]
+        if tag == "table":
+            self._rows = self._width = 0
+            self._repeat = 1
+        elif tag == "table-row":
+            self._rows += self._repeat
+            self._repeat, self._column = _repeats_of(attributes, "number-rows-repeated"), 0
+        elif tag in {"table-cell", "covered-table-cell"}:
+            self._column += _repeats_of(attributes, "number-columns-repeated")
+            if any(each.rpartition(":")[2] in {"value-type", "formula"} for each in attributes):
+                self._count()
+        elif tag == "p":
+            self._count()
+
+    def _count(self) -> None:
+        """Count the cells up to a cell that holds something, in each repetition of its row."""
+        self._width = max(self._width, self._column)
+        size = (self._rows + self._repeat) * self._width
+        if size > MOST_CELLS:
+            _refuse_size(size)
+
+
+def _repeats_of(attributes: dict[str, str], name: str) -> int:
+    said = next((value for key, value in attributes.items() if key.rpartition(":")[2] == name), "1")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < _LONG else 1 << 62
+
+
+def refuse_doctype(*_: object) -> NoReturn:
+    """Refuse a DOCTYPE, which may define entities that grow without bound."""
+    raise ValueError("its sheet has a DOCTYPE")

@@ -1,0 +1,22 @@
+"""Finds the column in which Spark reports the file of a row, where a column of the files has the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+METADATA = "_metadata"
+_SHOWN = "_waterclock_metadata"
+
+
+def show_metadata(frame: DataFrame, names: Iterable[str]) -> tuple[DataFrame, str]:
+    """Return a frame that reads files, and the name of its column with the metadata of each row's file.
+
+    `names` are the columns of the files: one that is called `_metadata` would hide Spark's.
+    """
+    if all(name.lower() != METADATA for name in names):
+        return frame, METADATA
+    return frame.withColumn(_SHOWN, frame.metadataColumn(METADATA)), _SHOWN
