@@ -6,10 +6,10 @@ from waterclock.dpl.python.decorators import Call
 from waterclock.dpl.python.fingerprints import End
 from waterclock.dpl.python.functions import FoundFunction, describe_function, find_function, sql_type
 from waterclock.dpl.python.sources import Texts
-from waterclock.dpl.syntax.column_clause import take_type
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause, Expression, FunctionSaid
+from waterclock.dpl.syntax.type_names import take_type
 from waterclock.flow.declarations import PythonFunction
 
 _EXAMPLE = "DECIMAL(16,2)"

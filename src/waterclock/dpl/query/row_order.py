@@ -29,10 +29,12 @@ _WRAPS = (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.Paren)
 _ORDERLESS = (exp.ArraySort, exp.ArraySize, exp.ArrayContains, exp.ArrayMin, exp.ArrayMax, exp.ArraySum)
 _ORDERLESS_CALLS = frozenset({"CARDINALITY"})
 
+_END_WITH_KEY = "end the {} with what is unique, and say KEY of it in the columns of the table that is read"
+
 
 def order_left_to_chance(node: Any, unique: Uniqueness) -> tuple[Any, str, str] | None:
     """Return the part of a node that depends on the order of rows, with the fact and the fix; else None."""
-    said = _limit(node) or _of_function(node, unique)
+    said = _limit(node, unique) or _of_function(node, unique)
     return None if said is None else (_place_of(node), *said)
 
 
@@ -70,14 +72,19 @@ def _place_of(node: Any) -> Any:
     return node
 
 
-def _limit(node: Any) -> tuple[str, str] | None:
+def _limit(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
     if not isinstance(node, exp.Select | exp.SetOperation) or isinstance(node.parent, exp.Exists):
         return None
     limit = node.args.get("limit") or node.args.get("offset")
-    if limit is None or node.args.get("order") is not None or _is_one_row(node):
+    if limit is None or _is_one_row(node):
         return None
     word = "LIMIT" if node.args.get("limit") else "OFFSET"
-    return f"{word} without ORDER BY takes whichever rows come first", f"put ORDER BY a key before {word}"
+    order = node.args.get("order")
+    if order is None:
+        return f"{word} without ORDER BY takes whichever rows come first", f"put ORDER BY a key before {word}"
+    if unique.is_ordered(node, order):
+        return None
+    return f"{word} takes whichever rows come first of those that tie in ORDER BY", _END_WITH_KEY.format("ORDER BY")
 
 
 def _is_one_row(node: Any) -> bool:
@@ -123,7 +130,7 @@ def _over(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] 
         return None
     return (
         f"{_find_function_name(node)} goes by an order in which rows may tie",
-        "end the window's ORDER BY with what is unique, and say KEY of it in the columns of the table that is read",
+        _END_WITH_KEY.format("window's ORDER BY"),
     )
 
 

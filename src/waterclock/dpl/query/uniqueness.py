@@ -56,6 +56,27 @@ class Uniqueness:
         is_named = all(("", key) in named or (alias, key) in named for alias, key in wanted)
         return is_named and not (select.args.get("laterals") or ())
 
+    def is_ordered(self, query: Any, order: exp.Order) -> bool:
+        """Return whether rows of a query that tie in its ORDER BY are equal in all columns, as far as is known."""
+        selects = query.selects
+        outputs = {each.alias_or_name.lower(): each.unalias() for each in selects if not each.is_star}
+        columns = [_resolve_output(each.this, outputs) for each in order.expressions]
+        if any(isinstance(each, exp.Var) and each.name.upper() == "ALL" for each in columns):
+            return True
+        named = set(map(_source_of, columns))
+        if len(outputs) == len(selects) and {_source_of(each) for each in outputs.values()} <= named:
+            return True
+        if not isinstance(query, exp.Select) or query.args.get("distinct"):
+            return False
+        group = query.args.get("group")
+        if group is None:
+            return self.is_unique_by(query, columns)
+        grouped = [_resolve_output(each, outputs) for each in group.expressions]
+        if group.args.get("all"):
+            grouped += [each for each in outputs.values() if each.find(exp.AggFunc) is None]
+        is_plain = not any(group.args.get(part) for part in ("cube", "rollup", "grouping_sets"))
+        return is_plain and set(map(_source_of, grouped)) <= named
+
     def _keys(self, source: Any) -> tuple[str, ...] | None:
         if source.args.get("pivots"):
             return None
@@ -101,6 +122,15 @@ class Uniqueness:
 def _source_of(node: Any) -> str:
     inner = node.unalias()
     return inner.name.lower() if isinstance(inner, exp.Column) else str(inner.sql(dialect="databricks").lower())
+
+
+def _resolve_output(node: Any, outputs: Mapping[str, Any]) -> Any:
+    """Return the expression of the result's column that a name or a number in ORDER BY or GROUP BY stands for."""
+    if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.name) <= len(outputs):
+        return list(outputs.values())[int(node.name) - 1]
+    if isinstance(node, exp.Column) and not node.table:
+        return outputs.get(node.name.lower(), node)
+    return node
 
 
 def _list_equated_columns(join: Any, alias: str) -> Iterator[str]:

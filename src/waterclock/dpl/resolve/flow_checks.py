@@ -27,6 +27,7 @@ from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.resolve.watermarks import check_marks
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Statement
+from waterclock.dpl.syntax.type_names import unknown_cast_types
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Function, Read
 
@@ -50,6 +51,8 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     yield from unknown_functions(flow.drafts.values(), flow.functions)
     if not _has_more_functions(flow.config.environment.spark):
         yield from unknown_in_queries(flow.queries.trees(), flow.functions)
+    for said, _ in flow.queries.trees():
+        yield from unknown_cast_types(said.span.source, said.tokens)
     yield from refused_copies(flow.drafts, flow.systems)
     yield from check_renames(flow.drafts, flow.queries.views)
     yield from check_marks(flow.drafts, flow.spans)

@@ -8,12 +8,13 @@ from typing import Any
 
 from waterclock.dpl.syntax.clause_definition import ClauseForm
 from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS
-from waterclock.dpl.syntax.column_clause import skip_brackets, take_column_entries
+from waterclock.dpl.syntax.column_clause import take_column_entries
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
+from waterclock.dpl.syntax.type_names import skip_brackets
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
 

@@ -9,7 +9,7 @@ from waterclock.dpl.syntax.choice_clause import has_choice, take_choices
 from waterclock.dpl.syntax.clause_definition import ClauseDefinition
 from waterclock.dpl.syntax.clause_parsing import read_clause, skip_clause
 from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS, clause_words
-from waterclock.dpl.syntax.column_clause import names_listed, skip_brackets, take_type
+from waterclock.dpl.syntax.column_clause import names_listed
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import habit_of_clause, habit_of_statement
@@ -33,6 +33,7 @@ from waterclock.dpl.syntax.tokens import (
     statements_of,
     words_of,
 )
+from waterclock.dpl.syntax.type_names import skip_brackets, take_type
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import TableType
 from waterclock.flow.declarations import Value

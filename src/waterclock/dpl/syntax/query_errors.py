@@ -10,6 +10,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.syntax.expressions import fix_of_syntax, parse_error_span, plain_reason
 from waterclock.dpl.syntax.source_text import SourceText, Span
+from waterclock.dpl.syntax.type_names import unknown_cast_types
 from waterclock.errors import WaterclockError, did_you_mean
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
 def unreadable_query(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
+    """Convert a parse error of sqlglot to E219 if a CAST names an unknown type, else to E210."""
+    return next(unknown_cast_types(source, tokens), None) or _syntax_error(error, source, tokens, span)
+
+
+def _syntax_error(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
     """Convert a parse error of sqlglot to E210, with a fix if the tokens before the place show one."""
     at = parse_error_span(error, source, tokens, span)
     detail = (error.errors[0].get("description") if error.errors else None) or "it cannot be read"

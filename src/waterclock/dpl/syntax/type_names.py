@@ -1,0 +1,145 @@
+"""Parses Spark's types: of columns, of parameters and results of functions, and of casts in a query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.syntax.cursor import Cursor
+from waterclock.dpl.syntax.source_text import SourceText, Span
+from waterclock.dpl.syntax.tokens import words_of
+from waterclock.errors import WaterclockError, did_you_mean
+
+_TYPES = frozenset(
+    "BOOLEAN TINYINT BYTE SMALLINT SHORT INT INTEGER BIGINT LONG FLOAT REAL DOUBLE DECIMAL DEC NUMERIC STRING CHAR "
+    "CHARACTER VARCHAR BINARY DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ ARRAY MAP STRUCT".split()
+)
+_PASSED = frozenset({"INTERVAL", "VARIANT", "TIME", "VOID"})  # types within a query, which no column has
+_UNSTORED = {
+    "VARIANT": "STRING", "VOID": "STRING", "NULL": "STRING", "TIME": "TIMESTAMP_NTZ",
+    "INTERVAL": "BIGINT, a number of its unit",
+}  # fmt: skip
+_FOREIGN = {
+    "TEXT": "STRING", "DATETIME": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP", "JSON": "STRING", "UUID": "STRING",
+    "BOOL": "BOOLEAN", "INT64": "BIGINT", "INT8": "BIGINT", "INT4": "INT", "INT32": "INT", "FLOAT64": "DOUBLE",
+    "FLOAT8": "DOUBLE", "NUMBER": "DECIMAL(38,0)", "BLOB": "BINARY", "BYTEA": "BINARY", "SERIAL": "INT",
+    "NVARCHAR": "STRING", "STR": "STRING", "OBJECT": "STRING", "BIGSERIAL": "BIGINT", "CLOB": "STRING",
+}  # fmt: skip
+_SAID = ("KEY", "NOT NULL", "EXPECT", "REFERENCES", "HIDDEN", "TAGS", "COMMENT")
+_INTERVAL_WORDS = frozenset("YEAR MONTH DAY HOUR MINUTE SECOND TO".split())
+_CASTS = frozenset({"CAST", "TRY_CAST"})
+_TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
+
+
+def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
+    """Take a type of Spark SQL and return it as written.
+
+    Raises  E219 for an unknown type or, where it `is_stored` in a table, for one that cannot be stored
+    """
+    start = cursor.index
+    word = cursor.name("a type")
+    span = cursor.span(word)
+    upper = word.text.upper()
+    if upper in _UNSTORED and (is_stored or upper not in _PASSED):
+        raise span.refuse("E219", f"a column of type {upper} cannot be stored", fix=f"keep it as {_UNSTORED[upper]}")
+    if upper not in _TYPES | _PASSED:
+        foreign = f"in Spark SQL that is {_FOREIGN[upper]}" if upper in _FOREIGN else None
+        otherwise = "write a type of Spark SQL, as in STRING, BIGINT, DOUBLE or TIMESTAMP"
+        near = did_you_mean(upper, [*_TYPES, *_SAID], otherwise=otherwise)
+        raise span.refuse("E219", f"unknown type {word.text}", fix=foreign or near)
+    if upper == "INTERVAL":
+        while cursor.peek().upper in _INTERVAL_WORDS:
+            cursor.take()
+    elif cursor.at("("):
+        skip_brackets(cursor)
+        _refuse_digits(cursor.since(start), upper)
+    elif cursor.at("<"):
+        _inner_types(cursor, upper, is_stored=is_stored)
+    elif upper in {"ARRAY", "MAP", "STRUCT"}:
+        raise span.refuse("E219", f"{upper} does not say of what", fix=f"as in {_EXAMPLES[upper]}")
+    if is_stored and cursor.at("COLLATE"):
+        raise cursor.here().refuse(
+            "E219", "a column of collated text cannot be stored", fix="say COLLATE where texts are compared"
+        )
+    return " ".join(cursor.since(start).text.split())
+
+
+def _refuse_digits(span: Span, upper: str) -> None:
+    """Raise E219 for a DECIMAL with more digits than Spark supports, or with more decimals than digits."""
+    said = _DIGITS.search(span.text) if upper in {"DECIMAL", "DEC", "NUMERIC"} else None
+    if said is None:
+        return
+    digits, behind = (int((text or "0")[:9]) for text in said.groups())  # of many digits, more than any type has
+    if not 1 <= digits <= MOST_DIGITS or behind > digits:
+        raise span.refuse(
+            "E219",
+            f"there is no {' '.join(span.text.split())}",
+            why=f"a DECIMAL has 1 to {MOST_DIGITS} digits, those behind the point among them",
+            fix=f"write DECIMAL({min(max(digits, behind, 1), MOST_DIGITS)},{min(behind, MOST_DIGITS)})",
+        )
+
+
+MOST_DIGITS = 38
+_DIGITS = re.compile(r"\(\s*([0-9]+)\s*(?:,\s*([0-9]+)\s*)?\)$")
+_EXAMPLES = {"ARRAY": "ARRAY<STRING>", "MAP": "MAP<STRING, INT>", "STRUCT": "STRUCT<a: INT, b: STRING>"}
+
+
+def _inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
+    cursor.need("<")
+    while True:
+        if upper == "STRUCT":
+            cursor.name("a field")
+            cursor.accept(":")
+        take_type(cursor, is_stored=is_stored)
+        while cursor.accept("NOT", "NULL") or cursor.at("COMMENT"):
+            if cursor.accept("COMMENT"):
+                cursor.text("a comment")
+        if not cursor.accept(","):
+            break
+    cursor.need(">")
+
+
+def skip_brackets(cursor: Cursor) -> None:
+    """Skip from an opening bracket to the closing one."""
+    opening = cursor.here()
+    depth = 0
+    while not cursor.is_done:
+        word = cursor.take()
+        if word.kind == "symbol":
+            depth += (word.text in "([{") - (word.text in ")]}")
+        if depth == 0:
+            return
+    raise opening.refuse("E204", "this bracket is never closed", fix="close it with )")
+
+
+def unknown_cast_types(source: SourceText, tokens: Sequence[Token]) -> Iterator[WaterclockError]:
+    """Yield E219 for each type in a CAST, TRY_CAST or `::` of a query that Spark does not know."""
+    for index, token in enumerate(tokens):
+        # sqlglot makes a cast of a number with a suffix too, such as 1.5D
+        is_written = token.token_type is TokenType.DCOLON and source.text[token.start : token.end + 1] == "::"
+        begin = index + 1 if is_written else _begin_of_cast_type(tokens, index)
+        if begin is None:
+            continue
+        end = next((at for at in range(begin, len(tokens)) if tokens[at].token_type in _TEXTS), len(tokens))
+        inner = tokens[begin:end]
+        try:
+            take_type(Cursor(source, words_of(source, inner), inner, {}, first_words={}))
+        except WaterclockError as error:
+            if error.code == "E219":  # others are errors of the query's syntax
+                yield error
+
+
+def _begin_of_cast_type(tokens: Sequence[Token], index: int) -> int | None:
+    """Return the index of the type in `CAST(... AS type)`; None if no CAST begins at `index`."""
+    if tokens[index].text.upper() not in _CASTS or tokens[index].token_type in (*_TEXTS, TokenType.IDENTIFIER):
+        return None
+    depth = 0
+    for at in range(index + 1, len(tokens)):
+        depth += (tokens[at].text in {"(", "["}) - (tokens[at].text in {")", "]"})
+        if depth <= 0:
+            return None
+        if depth == 1 and tokens[at].token_type is TokenType.ALIAS:
+            return at + 1
+    return None
