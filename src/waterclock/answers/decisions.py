@@ -119,5 +119,7 @@ class ResetAnswer(Answer):
     """The tables that read it."""
     publishes: list[str]
     """The deliveries of it."""
+    late: list[str]
+    """The tables of its late rows, which are reset with it."""
     why: str
     """The reason, or empty."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import pytest
 
 from tests.integration.engine.test_closing import fill
 from tests.tiny import Tiny, day, described, labels
+from tests.unit.cli.conftest import ask
 from waterclock.cli.actions import restate
 from waterclock.cli.actions.run import RunOptions
 from waterclock.engine.batch.late_rows import too_late
@@ -91,6 +93,15 @@ def test_late_rows_are_kept_or_open_their_window_again(
     assert not second.failed, described(second)
     assert tiny.rows("SELECT id FROM web.daily ORDER BY id") == [(1,), (2,), (3,), (5,)]
     assert tiny.rows("SELECT id, late_reason FROM web.daily_late ORDER BY id") == [(4, "early")]
+
+    # a reset starts the table over with its late rows, which its windows have in part
+    found = ask("reset", "web.daily", "--yes", "--json", "--project", str(tmp_path))
+    assert json.loads(found.stdout)["late"] == ["web.daily_late"], found.output
+    assert tiny.done("web.daily_late") == []
+    again = tiny.run(day(3, 12))
+    assert not again.failed, described(again)
+    ids = [row for name in ("web.daily", "web.daily_late") for row in tiny.rows(f"SELECT id FROM {name} ORDER BY id")]
+    assert sorted(ids) == [(1,), (2,), (3,), (4,), (5,)]
 
     # a whole set made anew closes its windows where they were closed
     before = {name: tiny.rows(f"SELECT timelabel, id FROM {name} ORDER BY id") for name in MADE}

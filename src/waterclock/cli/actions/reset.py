@@ -11,12 +11,13 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.reset import Resettable, prepare_reset, reset
 from waterclock.flow.choices import Kind
+from waterclock.flow.graph import late_tables
 from waterclock.operations.opening import one_table, open_project
 from waterclock.operations.words import count_words
 
 
 def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: bool, is_json: bool) -> None:
-    """Show the contents and the readers of a table, ask, and start it over.
+    """Show the contents and the readers of a table, ask, and start it over, with the tables of its late rows.
 
     Raises  E515 for several tables, and as `prepare_reset`
     """
@@ -25,12 +26,16 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
     to = console(stderr=is_json)
     with open_workplace(project) as work:
         apply_flow(work, work.real_now())  # finds a renamed table under its new name
+        # its late rows first: without them it comes to the same when the command is repeated after a kill
+        late = [each for of in late_tables(work.flow, name) if (each := prepare_reset(work, of)) is not None]
         found = prepare_reset(work, name)
-        if found is not None:
-            for line in _lines(found):
+        for each in late if found is None else [found, *late]:
+            for line in _lines(each):
                 to.print(line, soft_wrap=True)
+        if found is not None or late:
             confirm(f"Start {name} over?", yes=yes)
-            reset(work, found, why=why)
+        for each in late if found is None else [*late, found]:
+            reset(work, each, why=why)
     if is_json:
         from waterclock.answers.decisions import ResetAnswer
 
@@ -43,10 +48,11 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
                 changed=[{"what": what, "from": old, "to": new} for what, old, new in changed],
                 readers=found.readers if found else [],
                 publishes=found.publishes if found else [],
+                late=[each.table.name for each in late],
                 why=why,
             )
         )
-    elif found is None:
+    elif found is None and not late:
         to.print(f"{name} has no batches: there is nothing to reset")
     else:
         to.print(f"{name} is reset: `waterclock run` begins it as it is declared now")

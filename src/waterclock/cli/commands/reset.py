@@ -25,7 +25,7 @@ def reset(
     yes: Yes = False,
     json: AsJson = False,
 ) -> None:
-    """Start a table over: it is emptied, and the next run makes all its batches as it is declared now."""
+    """Start a table over: it and its late rows are emptied, and the next run makes all batches as declared now."""
     if "@" in which:
         raise typer.BadParameter("a table is reset as a whole: leave its labels out", param_hint="TABLE")
     from waterclock.cli.actions.reset import reset_table
