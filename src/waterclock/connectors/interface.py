@@ -417,6 +417,10 @@ class LinkedCollector(Collector, Protocol):
     Nothing of that project is ever written: neither its ledger nor its tables.
     """
 
+    def place(self) -> ProjectPlace:
+        """Return where the project is, from the files on this machine. Raises E833 and E838 if they do not say it."""
+        ...
+
     def facts(self, unit: Unit) -> LinkFacts:
         """Return how far the table has progressed; an obstacle to reading it is returned as `problem`, not raised."""
         ...

@@ -18,6 +18,7 @@ from waterclock.flow.declarations import Flow, Table, Unit
 from waterclock.flow.links import linked_tables, upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.snapshot import NOBODY, Asking
+from waterclock.object_stores import is_remote
 from waterclock.planner.links import is_by_label, linked_span, misfit, with_links
 from waterclock.planner.plan import Batch
 from waterclock.timelabel.window import Window
@@ -57,6 +58,17 @@ class Links:
             is_new = (new and ledger.decisions.mark_restated(name, new, upstream=link.upstream, who=who) > 0) or is_new
         snapshot = ledger.reads.snapshot(self._flow, asking=asking) if is_new else snapshot
         return with_links(snapshot, {name: link for name, (link, _) in seen.items()})
+
+    def is_at_hand(self, table: Table) -> bool:
+        """Return whether the ledger and the storage of the other project are on this machine.
+
+        If its place is not known, that is an error to report, and no server is needed for it.
+        """
+        try:
+            place = self._open_source(table)[1].place()
+        except WaterclockError:
+            return True
+        return place.ledger.startswith("sqlite:") and not is_remote(place.storage)
 
     def pins(self, table: Table, windows: list[Window]) -> list[tuple[Window, Pin]]:
         """Bind the reads of a linked table's windows to the current versions of the other project.
@@ -164,20 +176,13 @@ def link_errors(project: Project) -> list[WaterclockError]:
     A project that has not run yet, or does not answer now, is no error: its tables wait for it.
     """
     links = links_of(project, connections_of(project))
-    links.tables = {name: table for name, table in links.tables.items() if _is_at_hand(project, table)}
+    links.tables = {name: table for name, table in links.tables.items() if links.is_at_hand(table)}
     found = []
     for name, link in links.look(None).items():
         if link.problem is not None and not link.problem.transient:
             link.problem.where = f"{project.flow.tables[name].place}"
             found.append(link.problem)
     return found
-
-
-def _is_at_hand(project: Project, table: Table) -> bool:
-    """Whether the other project is on this machine, by its folder or its storage."""
-    source = table.source
-    options = project.flow.connections[source.unit.connection].options if source is not None else {}
-    return not any("://" in str(value) and not str(value).startswith("sqlite:") for value in options.values())
 
 
 def linked_inputs(table: Table, pins: Iterable[tuple[Window, Pin]]) -> dict[datetime, tuple[Input, ...]]:

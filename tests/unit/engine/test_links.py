@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
+
 import pytest
 
 from tests.model.flows import at
 from waterclock.batches.links import LinkFacts
-from waterclock.engine.links import problems
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import Project, load_project
+from waterclock.engine.links import link_errors, problems
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Batch, Status
 from waterclock.timelabel.window import Window
@@ -20,3 +25,37 @@ def test_what_passes_is_waited_for_and_all_else_is_told_once_a_table(*, is_passi
     )
     found = problems({"here.a": LinkFacts("up.shop.a", problem=wrong)}, batches)
     assert found == ({} if is_passing else {"here.a": (batches[0], wrong)})
+
+
+def linked(folder: Path, connection: str, other: str) -> Project:
+    for name, text in (
+        ("up", other),
+        ("here", f"[project]\nname = 'here'\n[env.dev]\nconnections.up = {connection}\n"),
+    ):
+        (folder / name / "flows").mkdir(parents=True)
+        (folder / name / "waterclock.toml").write_text(text)
+    flow = "CREATE CONNECTION up TYPE waterclock;\nCOLLECT here.a PARTITIONED FROM up.shop.orders EVERY DAY "
+    (folder / "here/flows/a.dpl").write_text(f"{flow}START '2024-01-01' BY DATA TIME timelabel;")
+    return load_project(folder / "here", capabilities=capabilities())
+
+
+@pytest.mark.parametrize("where", ["connection", "file of the other project"])
+def test_check_contacts_no_server_of_another_project(tmp_path: Path, where: str) -> None:
+    """Its ledger may be named by a connection, or by that project's own file, which is not ours."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        ledger = f"postgresql://ann@127.0.0.1:{server.getsockname()[1]}/ledger"
+        other = "[project]\nname = 'up'\n"
+        if where == "connection":
+            connection = f"{{ path = '../up', ledger = '{ledger}' }}"
+        else:
+            connection, other = "{ path = '../up' }", f"{other}[env.dev]\nledger = '{ledger}'\n"
+        assert link_errors(linked(tmp_path, connection, other)) == []
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_a_folder_without_a_project_is_reported(tmp_path: Path) -> None:
+    project = linked(tmp_path, "{ path = '../down' }", "[project]\nname = 'up'\n")
+    [error] = link_errors(project)
+    assert (error.code, "down" in str(error.why)) == ("E833", True)

@@ -73,6 +73,12 @@ class WaterclockCollector:
     setting: Setting
     _facts: dict[str, tuple[int, LinkFacts]] = field(default_factory=dict)
 
+    def place(self) -> ProjectPlace:
+        """Return where the project is."""
+        from waterclock.connectors.waterclock.place import place_of
+
+        return place_of(self.setting)
+
     def clock(self, unit: Unit) -> None:
         """Return None: the ledger shows which windows may be read."""
 
@@ -127,7 +133,7 @@ class WaterclockCollector:
         """Return one of our tables in `reading` that the unit's table waits for in turn; None without one."""
         from waterclock.connectors.waterclock.place import leads_to
 
-        place = self._place()
+        place = self.place()
         leading = [name for name, options in place.connections.items() if leads_to(place, options, own)]
         if not leading:
             return None
@@ -141,17 +147,12 @@ class WaterclockCollector:
         above = {name, *upstream.find_upstream_tables(name)}
         return next((ours for name, ours in sorted(collected.items()) if name in above and ours in reading), None)
 
-    def _place(self) -> ProjectPlace:
-        from waterclock.connectors.waterclock.place import place_of
-
-        return place_of(self.setting)
-
     def _folder(self, unit: Unit) -> str:
         """Return the folder of the table; a renamed table stays in its old folder."""
         from waterclock.storage.lake import Lake
 
         place = self._look(lambda ledger: (_name(ledger, unit), ledger.declared.former().folders)) or (unit.path, {})
-        return Lake(self._place().storage, folders=place[1]).folder(place[0])
+        return Lake(self.place().storage, folders=place[1]).folder(place[0])
 
     def _look(self, ask: Callable[[Ledger], R]) -> R | None:
         """Call `ask` with the other project's ledger; None if that project has not run yet.
@@ -163,7 +164,7 @@ class WaterclockCollector:
         from waterclock.ledger.store.locations import redact_url_text
         from waterclock.ledger.store.read_only import OlderSchema
 
-        place = self._place()
+        place = self.place()
         try:
             answer = Ledger.look(place.ledger, partial(_query_ledger, ask))
         except OlderSchema as older:
