@@ -198,9 +198,13 @@ class Oracle(Transforms):
                 if first is not None and to_do != NO:
                     least = min(least, first)
                     most = min(most, first) if to_do == YES else most
-        # windows without rows leave nothing to drop
-        has_rows = any(made.stay for label, made in book.shown.items() if known <= label < most)
-        return max(known, least) if has_rows else known, max(known, most) if has_rows else known
+
+        def from_label(first: int) -> int:
+            """Return where the table is kept from; windows without rows leave nothing to drop."""
+            has_rows = any(made.stay for label, made in book.shown.items() if known <= label < first)
+            return max(known, first) if has_rows else known
+
+        return from_label(least), from_label(most)
 
     def _to_do(self, reader: Declared, label: int) -> int:
         option = self.books[reader.name].option(label)

@@ -213,13 +213,14 @@ class Reading:
             is_there = YES if settled != GONE else GONE
             return [(of, rows) for of, rows in pieces if self._settled(u, of) == YES], is_there
         is_regular = u.mode == "APPEND" and not u.is_snapshot
-        for at in range(label, self.start(u.name) - 2, -1):
+        start = self.start(u.name)
+        for at in range(label, min(label, start) - 1, -1):  # without a state it waits, except before the table begins
             self.partly, without = "", self.partly
             pieces, settled = self._read(read, at)
             self.partly = without
             if settled in {YES, GONE} and (settled == YES or is_regular or at == label):
                 return pieces, settled
-        return [], YES
+        return [], NO
 
     def span(self, read: Read, label: int) -> tuple[int, int]:
         """Return the first and the last label that a reference to a table by label means at a label."""
