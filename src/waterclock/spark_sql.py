@@ -98,12 +98,15 @@ def narrow_value(value: str, type_text: str) -> str:
 
 
 def _with_power_of_ten(text: str, places: int) -> str:
-    """Return a condition that a text such as 7125e-3 is a number with at most `places` digits after the point."""
+    """Return a condition that a text such as 7125e-3 is a number with at most `places` digits after the point.
+
+    Zero with a far exponent, such as 0e-99999999, is no number: Spark would take seconds of CPU to parse it.
+    """
     parts = sql_text(r"^\s*[+-]?([0-9]*)\.?([0-9]*)[eE]([+-]?[0-9]+)\s*$")
     whole, fraction, power = (f"regexp_extract({text}, {parts}, {at})" for at in (1, 2, 3))
     digits = f"trim(TRAILING '0' FROM concat({whole}, {fraction}))"
     behind = f"length({digits}) - length({whole}) - try_cast({power} AS INT)"
-    return f"{power} != '' AND ({digits} = '' OR {behind} <= {places})"
+    return f"{power} != '' AND (({digits} = '' AND abs(try_cast({power} AS INT)) < 1000) OR {behind} <= {places})"
 
 
 def literal_path(path: str) -> str:
