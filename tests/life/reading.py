@@ -62,10 +62,11 @@ class Reading:
         read = [{it.table for it in self._reads(table, at) if it.kind != "LATEST"} - {name} for at in (0, 1)]
         # beside other tables, in whichever query, the first snapshot stands for all days before
         bounds = {it for each in read for it in each if not self.tables[it].is_snapshot} or read[0] | read[1]
-        starts = [max((self.start(it) for it in each & bounds), default=1) for each in read]
-        # the first label from which on all that the query of each label reads is there
-        late = [label for label in range(1, max(starts) + 1) if label < starts[label % 2]]
-        return max(late) + 1 if late else 1
+        starts = [max((self.start(it) for it in each & bounds), default=0) for each in read]
+        # the first label from which on all that the query of each label reads is there; one of snapshots sets none
+        first = min(filter(None, starts), default=1)
+        late = [label for label in range(first, max(starts) + 1) if label < starts[label % 2]]
+        return max(late) + 1 if late else first
 
     def due(self, name: str) -> range:
         """Return the labels of a table that are due."""
