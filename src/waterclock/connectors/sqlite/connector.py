@@ -24,8 +24,6 @@ from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, Setting
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, database_capabilities, file_options
 from waterclock.connectors.sql.collector import CollectsChangedWindows, SqlReadRequest, partitions_of
-from waterclock.connectors.sqlite.database import SqliteFile, database_of, describe
-from waterclock.connectors.sqlite.dialect import source_of
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.declarations import Unit
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
     from waterclock.connectors.sql.changed_rows import Bounds, Tallies
     from waterclock.connectors.sql.columns import SqlColumn
     from waterclock.connectors.sql.window_bounds import WindowFilter
+    from waterclock.connectors.sqlite.database import SqliteFile
     from waterclock.connectors.values import Times
 
 _TIME = "%Y-%m-%d %H:%M:%S"
@@ -63,10 +62,13 @@ class SqliteConnector:
 
     def collector(self, setting: Setting) -> SqliteCollector:
         """Open a database to read."""
+        from waterclock.connectors.sqlite.database import database_of
+
         return SqliteCollector(database_of(setting))
 
     def deliverer(self, setting: Setting) -> Deliverer:
         """Open a database to write."""
+        from waterclock.connectors.sqlite.database import database_of
         from waterclock.connectors.sqlite.delivery import SqliteDeliverer
 
         return SqliteDeliverer(database_of(setting))
@@ -104,6 +106,8 @@ class SqliteCollector(CollectsChangedWindows["sqlite3.Connection", "SqlColumn"])
         return self.database
 
     def _columns(self, connection: sqlite3.Connection, unit: Unit) -> Sequence[SqlColumn]:
+        from waterclock.connectors.sqlite.database import describe
+
         return describe(connection, unit)
 
     def _time_kind(self, column: SqlColumn, unit: Unit) -> str:
@@ -119,6 +123,7 @@ class SqliteCollector(CollectsChangedWindows["sqlite3.Connection", "SqlColumn"])
     ) -> Collected:
         from waterclock.connectors.sql.columns import SqlRequestedColumn
         from waterclock.connectors.sqlite.collection import SqliteExtract, collect_rows
+        from waterclock.connectors.sqlite.dialect import source_of
 
         unit, columns = request.unit, tuple(SqlRequestedColumn(*each) for each in request.wanted)
         of_unit = (str(unit), source_of(unit), columns, request.times, request.by_window)
@@ -137,6 +142,7 @@ class SqliteCollector(CollectsChangedWindows["sqlite3.Connection", "SqlColumn"])
         self, connection: sqlite3.Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
     ) -> Callable[[Bounds], Tallies]:
         from waterclock.connectors.sqlite.change_scans import SqliteChangeScan
+        from waterclock.connectors.sqlite.dialect import source_of
 
         columns = (by_window.time_column, change.time_column)
         scan = SqliteChangeScan(unit, source_of(unit), *columns, by_window.windows, times)

@@ -79,10 +79,11 @@ class Texts:
         if isinstance(value, str):
             return self.source(site, node or self.keyword(site, argument), value, argument)
         shown = "a function's result" if callable(value) else repr(value)
-        example = BY_ARGUMENT[argument].example if argument in BY_ARGUMENT else ""
+        definition = BY_ARGUMENT.get(argument)
+        examples = [each.example for each in definition.python_arguments if each.name == argument] if definition else []
         raise self.argument_span(site, argument).refuse(
             "E251", f"{argument} is {shown}, not a text", why="an argument's value is the clause's own text",
-            fix=f'write {argument}="{example}"' if example else "write it in quotes",
+            fix=f"write {argument}={examples[0]}" if examples else "write it in quotes",
         )  # fmt: skip
 
     def positional(self, site: Site | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:

@@ -51,8 +51,7 @@ class ClauseDefinition:
     - `table_field`: the field of a table's declaration that its value becomes as it is read; a flag becomes True. A
       value that must be resolved has none: a module of `dpl/resolve` sets its field.
     - `arguments`: its arguments in Python, if it has several, or one of another name than its word.
-    - `shown_example`, `shown_clause`: the example and the words of its only argument in the page of arguments.
-    - `example`: the value of its argument in the fix of E251.
+    - `example`, `clause`: those of its only argument.
     """
 
     word: str
@@ -67,9 +66,8 @@ class ClauseDefinition:
     elsewhere: Mapping[StatementKind, str] = field(default_factory=dict)
     table_field: str = ""
     arguments: tuple[PythonArgument, ...] = ()
-    shown_example: str = ""
-    shown_clause: str = ""
     example: str = ""
+    clause: str = ""
 
     @property
     def is_later(self) -> bool:
@@ -86,7 +84,7 @@ class ClauseDefinition:
         """Its arguments. The name of one is its words joined by `_`, with a trailing `_` if Python reserves it."""
         name = self.word.lower().replace(" ", "_")
         own = f"{name}_" if keyword.iskeyword(name) else name
-        return self.arguments or (PythonArgument(name=own, example=self.shown_example, clause=self.shown_clause),)
+        return self.arguments or (PythonArgument(name=own, example=self.example, clause=self.clause),)
 
     @property
     def argument_names(self) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ _ALL = frozenset({C, T, P, V, X})
 
 DEFINITIONS: tuple[ClauseDefinition, ...] = (
     ClauseDefinition(
-        word="TYPE", shown_example='"sqlite"', statements=frozenset({X}), read=take_connection_type, is_positional=True
+        word="TYPE", example='"sqlite"', statements=frozenset({X}), read=take_connection_type, is_positional=True
     ),
     ClauseDefinition(
         word="RETURN",
@@ -70,53 +70,41 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
     ),
     ClauseDefinition(
         word="COLUMNS",
-        shown_example='"id KEY, *"',
-        shown_clause="(...)",
+        example='"id KEY, *"',
+        clause="(...)",
         statements=frozenset({V, C, T, P}),
         read=take_columns,
         is_positional=True,
-        example="id KEY, *",
     ),
-    ClauseDefinition(
-        word="FROM", shown_example='"ops.planes"', statements=_COLLECT, read=take_unit, is_positional=True
-    ),
-    ClauseDefinition(
-        word="TO", shown_example='"ops.planes_seen"', statements=_PUBLISH, read=take_unit, is_positional=True
-    ),
+    ClauseDefinition(word="FROM", example='"ops.planes"', statements=_COLLECT, read=take_unit, is_positional=True),
+    ClauseDefinition(word="TO", example='"ops.planes_seen"', statements=_PUBLISH, read=take_unit, is_positional=True),
     ClauseDefinition(
         word="OPTIONS",
-        shown_example='{"format": "csv"}',
+        example='{"format": "csv"}',
         statements=frozenset({X, C, T, P}),
         read=take_options,
         is_positional=True,
     ),
-    ClauseDefinition(
-        word="SHARED", shown_example="True", statements=frozenset({V}), read=take_flag, form=ClauseForm.FLAG
-    ),
-    ClauseDefinition(
-        word="FOR EACH", shown_example='"shop.orders"', statements=_COLLECT, read=take_for_each, example="shop.orders"
-    ),
+    ClauseDefinition(word="SHARED", example="True", statements=frozenset({V}), read=take_flag, form=ClauseForm.FLAG),
+    ClauseDefinition(word="FOR EACH", example='"shop.orders"', statements=_COLLECT, read=take_for_each),
     ClauseDefinition(
         word="EVERY",
-        shown_example='"15 minutes"',
+        example='"15 minutes"',
         statements=_TABLES,
         read=take_every,
         elsewhere={V: "a view has no batches: say TRANSFORM, or EVERY where it is read"},
-        example="15 minutes",
     ),
     ClauseDefinition(
         word="SCHEDULE",
-        shown_example='"10 * * * *"',
+        example='"10 * * * *"',
         statements=_TABLES,
         read=take_text("a cron expression"),
         form=ClauseForm.TEXT,
     ),
-    ClauseDefinition(
-        word="DELAY", shown_example='"2 hours"', statements=_TABLES, read=take_duration, example="10 minutes"
-    ),
+    ClauseDefinition(word="DELAY", example='"2 hours"', statements=_TABLES, read=take_duration),
     ClauseDefinition(
         word="ZONE",
-        shown_example='"Europe/Berlin"',
+        example='"Europe/Berlin"',
         statements=_TABLES,
         read=take_zone,
         form=ClauseForm.TEXT,
@@ -124,49 +112,44 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
     ),
     ClauseDefinition(
         word="START",
-        shown_example='"2018-01-01"',
+        example='"2018-01-01"',
         statements=_TABLES,
         read=take_text("an instant"),
         form=ClauseForm.TEXT,
-        example="2018-01-01",
     ),
     ClauseDefinition(
         word="BY",
-        shown_example='"data time updated_at lookback 3 days"',
+        example='"data time updated_at lookback 3 days"',
         statements=_COLLECT,
         read=take_by,
         starts=("BY DATA", "BY ARRIVAL", "BY CHANGES"),
         elsewhere={T: "only a COLLECT puts rows into windows; a TRANSFORM says EVERY"},
-        example="data time updated_at",
     ),
     ClauseDefinition(
         word="AWAIT",
-        shown_example="\"'%Y/%m/%d/_SUCCESS' for 3 hours\"",
+        example="\"'%Y/%m/%d/_SUCCESS' for 3 hours\"",
         statements=_COLLECT,
         read=take_await,
-        example="'%Y/%m/%d/_SUCCESS' for 3 hours",
     ),
     ClauseDefinition(
         word="MODE",
-        shown_example='"merge on (id) order by at"',
-        shown_clause="APPEND, REPLACE, MERGE",
+        example='"merge on (id) order by at"',
+        clause="APPEND, REPLACE, MERGE",
         statements=_TABLES,
         read=take_mode,
         starts=("APPEND", "REPLACE", "MERGE", "TEMPORAL"),
-        example="merge",
     ),
     ClauseDefinition(
         word="EXPECT",
-        shown_example='["n > 0", "count(*) > 9 AS some ELSE WARN"]',
+        example='["n > 0", "count(*) > 9 AS some ELSE WARN"]',
         statements=_TABLES,
         read=take_rules,
         form=ClauseForm.LIST,
         is_repeatable=True,
-        example="amount > 0",
     ),
     ClauseDefinition(
         word="MEASURE",
-        shown_example='["PROFILE", "sum(n) AS total"]',
+        example='["PROFILE", "sum(n) AS total"]',
         statements=_TABLES,
         read=take_measures,
         form=ClauseForm.LIST,
@@ -174,61 +157,57 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
     ),
     ClauseDefinition(
         word="SEQUENTIAL",
-        shown_example="True",
+        example="True",
         statements=_TABLES,
         read=take_flag,
         form=ClauseForm.FLAG,
         table_field="is_sequential",
     ),
-    ClauseDefinition(word="POOL", shown_example='"heavy"', statements=_TABLES, read=take_pool),
-    ClauseDefinition(word="ON RESTATE", shown_example='"report"', statements=_TABLES, read=take_on_restate),
-    ClauseDefinition(word="DEADLINE", shown_example='"2 hours"', statements=_TABLES, read=take_deadline),
+    ClauseDefinition(word="POOL", example='"heavy"', statements=_TABLES, read=take_pool),
+    ClauseDefinition(word="ON RESTATE", example='"report"', statements=_TABLES, read=take_on_restate),
+    ClauseDefinition(word="DEADLINE", example='"2 hours"', statements=_TABLES, read=take_deadline),
     ClauseDefinition(
-        word="RUNTIME", shown_example='"20 minutes"', statements=_TABLES, read=take_elapsed_time, table_field="runtime"
+        word="RUNTIME", example='"20 minutes"', statements=_TABLES, read=take_elapsed_time, table_field="runtime"
     ),
-    ClauseDefinition(word="ON SCHEMA CHANGE", shown_example='"add"', statements=_COLLECT, read=take_on_schema_change),
+    ClauseDefinition(word="ON SCHEMA CHANGE", example='"add"', statements=_COLLECT, read=take_on_schema_change),
     ClauseDefinition(
         word="PARTIAL AFTER",
-        shown_example='"2 hours"',
+        example='"2 hours"',
         statements=_TRANSFORM,
         read=take_duration,
         table_field="partial_after",
     ),
     ClauseDefinition(
         word="CLOSE WHEN",
-        shown_example='"watermark(at, device) >= WINDOW_END()"',
+        example='"watermark(at, device) >= WINDOW_END()"',
         statements=_TRANSFORM,
         read=take_close_when,
     ),
-    ClauseDefinition(word="MAX LATENESS", shown_example='"1 day"', statements=_TRANSFORM, read=take_duration),
+    ClauseDefinition(word="MAX LATENESS", example='"1 day"', statements=_TRANSFORM, read=take_duration),
     ClauseDefinition(
         word="COMPATIBLE",
-        shown_example='"backward transitive"',
+        example='"backward transitive"',
         statements=_MADE,
         read=take_compatible,
         table_field="compatible",
     ),
     ClauseDefinition(
         word="WATERMARK",
-        shown_example='"at 10 minutes per (device)"',
+        example='"at 10 minutes per (device)"',
         statements=_MADE,
         read=take_watermark,
-        example="at 10 minutes",
     ),
     ClauseDefinition(
         word="RETAIN",
-        shown_example='"90 days"',
+        example='"90 days"',
         statements=_MADE,
         read=take_duration,
         elsewhere={P: "say RETAIN where the table is made"},
-        example="90 days",
     ),
-    ClauseDefinition(
-        word="KEEP VERSIONS", shown_example='"30 days"', statements=_MADE, read=take_duration, example="30 days"
-    ),
+    ClauseDefinition(word="KEEP VERSIONS", example='"30 days"', statements=_MADE, read=take_duration),
     ClauseDefinition(
         word="WAS",
-        shown_example='"shop.daily"',
+        example='"shop.daily"',
         statements=_MADE,
         read=take_was,
         elsewhere={
@@ -239,39 +218,37 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
     ),
     ClauseDefinition(
         word="OWNER",
-        shown_example='"ops@example.com"',
+        example='"ops@example.com"',
         statements=_ALL,
         read=take_text("an owner"),
         form=ClauseForm.TEXT,
     ),
     ClauseDefinition(
         word="TAGS",
-        shown_example='["web", "raw"]',
+        example='["web", "raw"]',
         statements=_ALL,
         read=take_tags,
         form=ClauseForm.LIST,
-        example="(a, b)",
     ),
     ClauseDefinition(
         word="COMMENT",
-        shown_example='"What arrives"',
+        example='"What arrives"',
         statements=_ALL,
         read=take_text("a comment"),
         form=ClauseForm.TEXT,
     ),
     ClauseDefinition(
         word="WHEN",
-        shown_example='[("WINDOW_START() < \'2024-01-01\'", "SELECT 1 AS one")]',
+        example='[("WINDOW_START() < \'2024-01-01\'", "SELECT 1 AS one")]',
         statements=_TRANSFORM,
         read=take_when,
     ),
     ClauseDefinition(
         word="AS",
-        shown_example='"SELECT 1 AS one"',
-        shown_clause="AS, ELSE AS",
+        example='"SELECT 1 AS one"',
+        clause="AS, ELSE AS",
         statements=frozenset({V, T}),
         is_positional=True,
-        example="SELECT ...",
     ),
     ClauseDefinition(word="CONTINUOUS", statements=_MADE, later=ALL_STATEMENTS),
     ClauseDefinition(word="PARTITION BY", statements=_MADE, later=ALL_STATEMENTS),
