@@ -693,7 +693,7 @@ class RevisedPostgres(PostgresDatabase):
         return self.changed
 
 
-class Door:
+class Endpoint:
     """A folder of events with the stream `orders`, written to as the receiver does."""
 
     secrets: Sequence[str] = ()  # its token is asked of those who write, not of a collect

@@ -214,8 +214,8 @@ class Reading:
             is_there = YES if settled != GONE else GONE
             return [(of, rows) for of, rows in pieces if self._settled(u, of) == YES], is_there
         is_regular = u.mode == "APPEND" and not u.is_snapshot
-        start = self.start(u.name)
-        for at in range(label, min(label, start) - 1, -1):  # without a state it waits, except before the table begins
+        first = self.start(u.name) + (read.kind == "PREVIOUS")
+        for at in range(label, min(label, first) - 1, -1):  # without a state it waits, except before the table begins
             self.partly, without = "", self.partly
             pieces, settled = self._read(read, at)
             self.partly = without

@@ -11,8 +11,8 @@ from tests.apis import ApiSystem, in_pages
 from tests.other_project import OtherProject
 from tests.postgres import drop_all_slots
 from tests.systems import (
-    Door,
     DuckDatabase,
+    Endpoint,
     FollowedPostgres,
     HeldFolder,
     JsonFolder,
@@ -49,8 +49,8 @@ class TestFilesByArrival(ArrivalConformance):
 
 class TestReceiverByArrival(ArrivalConformance):
     @pytest.fixture
-    def system(self, tmp_path: Path) -> Door:
-        return Door(tmp_path)
+    def system(self, tmp_path: Path) -> Endpoint:
+        return Endpoint(tmp_path)
 
 
 @pytest.mark.sampled(1)

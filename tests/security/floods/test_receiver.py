@@ -17,19 +17,19 @@ import pytest
 
 from tests.receiving import Receiver, free_port, project_with_door
 from tests.unit.connectors.receiver.test_endpoint import Disk, ask
-from waterclock.connectors.receiver.endpoint import Door, RequestLimits, Stream
+from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
 from waterclock.connectors.receiver.events import MOST_KEYS, RefusedError, events_of
 
 HEAD = [(b"host", b"localhost"), (b"content-length", b"1048576")]
 
 
-def played(story: Callable[[Door], Awaitable[Any]], max_waiting: int) -> Any:
+def played(story: Callable[[Endpoint], Awaitable[Any]], max_waiting: int) -> Any:
     async def all_of_it() -> Any:
         streams = {name: Stream(RequestLimits(), Disk()) for name in ("door/events", "door/others")}
         with ThreadPoolExecutor(2) as threads:
             writing = [asyncio.create_task(stream.run(threads)) for stream in streams.values()]
             try:
-                return await asyncio.wait_for(story(Door(streams, max_waiting)), 10)
+                return await asyncio.wait_for(story(Endpoint(streams, max_waiting)), 10)
             finally:
                 for stream in streams.values():
                     stream.finish()
@@ -39,7 +39,7 @@ def played(story: Callable[[Door], Awaitable[Any]], max_waiting: int) -> Any:
         return beside.submit(asyncio.run, all_of_it()).result()
 
 
-async def stalling(door: Door, sent: bytes, answers: list[int]) -> None:
+async def stalling(door: Endpoint, sent: bytes, answers: list[int]) -> None:
     """Announce a megabyte, send some of it, and wait."""
     parts = [sent]
 
@@ -60,7 +60,7 @@ def test_70_that_announce_a_megabyte_and_stall_stop_no_stream(sent: int) -> None
     answers: list[int] = []
     most = 8 << 20
 
-    async def story(door: Door) -> list[int]:
+    async def story(door: Endpoint) -> list[int]:
         stalled = [asyncio.create_task(stalling(door, b"x" * sent, answers)) for _ in range(70)]
         await asyncio.sleep(0.1)
         assert door.held_bytes <= most
@@ -77,7 +77,7 @@ def test_70_that_announce_a_megabyte_and_stall_stop_no_stream(sent: int) -> None
 
 
 def test_a_stream_that_is_full_takes_nothing_from_another() -> None:
-    async def story(door: Door) -> int:
+    async def story(door: Endpoint) -> int:
         door.streams["door/events"].held = door.max_waiting  # requests that are whole, and wait for a slow disk
         status = (await ask(door, b'{"a":"' + b"x" * 500 + b'"}', path="/door/others"))[0]
         assert (await ask(door, b'{"a":1}'))[0] == 503

@@ -12,8 +12,8 @@ import pytest
 from tests.receiving import project_with_door
 from tests.unit.connectors.receiver.test_endpoint import Answer, Disk, ask
 from waterclock.access_tokens import WrongTokens
-from waterclock.cli.actions.receive import door_of
-from waterclock.connectors.receiver.endpoint import Door, RequestLimits, Stream
+from waterclock.cli.actions.receive import endpoint_of
+from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
 
@@ -25,7 +25,7 @@ def answer(path: str, method: str = "POST", headers: Mapping[str, str] | None = 
     """Ask a door of two streams that have tokens; `open` stands for one without."""
     tokens = {"hr-salaries/payslips": TOKEN, "door/events": more.get("token", OTHER)}
     streams = {name: Stream(RequestLimits(token=token), Disk()) for name, token in tokens.items()}
-    door = Door(streams, metrics_token=more.get("metrics", METRICS), wrong=WrongTokens(seconds=0))
+    door = Endpoint(streams, metrics_token=more.get("metrics", METRICS), wrong=WrongTokens(seconds=0))
     with ThreadPoolExecutor(1) as beside:
         return beside.submit(asyncio.run, ask(door, path=path, method=method, headers=headers)).result()
 
@@ -67,5 +67,5 @@ connections.door = { path = "data/door", token = { secret = "door/token" } }
     project = project_with_door(tmp_path / "shop", settings=settings)
     monkeypatch.setenv("WATERCLOCK_SECRET_DOOR_TOKEN", "hunter2")
     with pytest.raises(WaterclockError) as refused:
-        door_of(open_project(project, None), is_open=False)
+        endpoint_of(open_project(project, None), is_open=False)
     assert (refused.value.code, "hunter2" in f"{refused.value.to_dict()}") == ("E923", False)

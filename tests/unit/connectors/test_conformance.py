@@ -10,8 +10,8 @@ from tests.apis import ApiSystem
 from tests.other_project import OtherProject
 from tests.stores import PublishedBucket
 from tests.systems import (
-    Door,
     DuckDatabase,
+    Endpoint,
     LandingFolder,
     MysqlDatabase,
     PostgresDatabase,
@@ -49,14 +49,14 @@ class TestRestDeliveries(DeliveryConformance):
 
 class TestReceiverConnector(ConnectorConformance):
     @pytest.fixture
-    def system(self, tmp_path: Path) -> Door:
-        return Door(tmp_path)
+    def system(self, tmp_path: Path) -> Endpoint:
+        return Endpoint(tmp_path)
 
 
 class TestReceiverSealing(SealingConformance):
     @pytest.fixture
-    def system(self, tmp_path: Path) -> Door:
-        return Door(tmp_path)
+    def system(self, tmp_path: Path) -> Endpoint:
+        return Endpoint(tmp_path)
 
 
 class TestSqliteConnector(ConnectorConformance):

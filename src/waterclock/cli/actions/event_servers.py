@@ -16,7 +16,7 @@ from waterclock.extras import install_extra
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
 
-    from waterclock.connectors.receiver.endpoint import Door
+    from waterclock.connectors.receiver.endpoint import Endpoint
 
 _PATIENCE = 60.0  # seconds within which a request must arrive completely
 _SECONDS_TO_END = 30
@@ -53,7 +53,7 @@ class EventServer(Protocol):
         ...
 
 
-def server_of(door: Door, address: socket.socket) -> EventServer:
+def server_of(endpoint: Endpoint, address: socket.socket) -> EventServer:
     """Return the server of an event endpoint. `address` is bound, and no server listens there yet.
 
     Granian's embedded server is new, so it is used only on request.
@@ -62,15 +62,15 @@ def server_of(door: Door, address: socket.socket) -> EventServer:
     """
     asked = os.environ.get(_ASKED, "uvicorn")
     if asked == "granian" and find_spec("granian") is not None:
-        return _Granian(door, address)
+        return _Granian(endpoint, address)
     if asked != "uvicorn":
         raise WaterclockError(
             "E909",
-            f"{asked} cannot serve the door",
+            f"{asked} cannot serve the endpoint",
             why="it is not installed" if asked == "granian" else f"{_ASKED} is uvicorn or granian",
             fix=install_extra("receiver") if asked == "granian" else f"leave {_ASKED} out",
         )
-    return _Uvicorn(door, address)
+    return _Uvicorn(endpoint, address)
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
@@ -97,13 +97,13 @@ def bind_socket(host: str, port: int) -> socket.socket:
 class _Uvicorn:
     leaves_threads = False
 
-    def __init__(self, door: Door, address: socket.socket) -> None:
+    def __init__(self, endpoint: Endpoint, address: socket.socket) -> None:
         import uvicorn
 
         from waterclock.ui.slow_clients import build_limited_protocol
 
         config = uvicorn.Config(
-            cast("ASGI3Application", door),
+            cast("ASGI3Application", endpoint),
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -129,13 +129,13 @@ class _Uvicorn:
 class _Granian:
     leaves_threads = True  # Rust threads: one that calls Python during its shutdown aborts the process
 
-    def __init__(self, door: Door, address: socket.socket) -> None:
+    def __init__(self, endpoint: Endpoint, address: socket.socket) -> None:
         from granian.constants import HTTPModes, Interfaces
         from granian.server.embed import Server
 
         host, port, *_ = address.getsockname()
         self._server = Server(
-            door,
+            endpoint,
             address=host,
             port=port,  # bound by `address`; Granian listens on the same port with its own socket
             interface=Interfaces.RSGI,

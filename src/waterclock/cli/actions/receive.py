@@ -22,7 +22,7 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.receiver.connector import CAPABILITIES, MAX_BODY, MAX_WAITING, folder_of
-from waterclock.connectors.receiver.endpoint import Door, RequestLimits, Stream
+from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
 from waterclock.connectors.receiver.spool import sync_folder
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.errors import WaterclockError
@@ -46,11 +46,11 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     """
     project = open_project(folder, env)
     host, port = address_of(listen)
-    door = door_of(project, is_open=host not in LOOPBACK)
-    door.hosts, door.metrics_token = hosts_of(host), token_of_environment(METRICS_TOKEN)
+    endpoint = endpoint_of(project, is_open=host not in LOOPBACK)
+    endpoint.hosts, endpoint.metrics_token = hosts_of(host), token_of_environment(METRICS_TOKEN)
     address = bind_socket(host, port)
     stop = threading.Event()
-    served = _Served(door, address, stop.set)
+    served = _Served(endpoint, address, stop.set)
     to = console()
     with stoppable(stop.set, told_to=to.file):
         served.start()
@@ -58,10 +58,10 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
         if is_json:
             from waterclock.answers.setup import ReceiveAnswer
 
-            print_answer(ReceiveAnswer(address=f"http://{told}/", streams=sorted(door.streams)))
+            print_answer(ReceiveAnswer(address=f"http://{told}/", streams=sorted(endpoint.streams)))
             sys.stdout.flush()
         else:
-            for name in sorted(door.streams):
+            for name in sorted(endpoint.streams):
                 to.print(f"events are taken at http://{told}/{name}", soft_wrap=True)
             to.print("(Ctrl-C ends it)")
         stop.wait()
@@ -75,7 +75,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     return 0
 
 
-def door_of(project: Project, *, is_open: bool) -> Door:
+def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
     """Return the endpoint for all streams that a project's tables collect from. `is_open`: other machines can reach it.
 
     Raises  E870, E873, E874 as `take_events`
@@ -89,7 +89,7 @@ def door_of(project: Project, *, is_open: bool) -> Door:
         raise WaterclockError(
             "E870",
             f"no table of {project.flow.project} collects events",
-            why="the door takes the streams that are collected: COLLECT ... FROM door.events, door of TYPE receiver",
+            why="it takes the streams that are collected: COLLECT ... FROM door.events, where door is of TYPE receiver",
             fix="declare such a connection and such a COLLECT; docs/howto/receive-events.md shows both",
         )
     secrets, streams, waiting = Secrets.of(project.secrets), {}, []
@@ -109,7 +109,7 @@ def door_of(project: Project, *, is_open: bool) -> Door:
         )
         streams[f"{name}/{stream}"] = Stream(limits, SegmentWriter(folder, ends_of(of_stream)))
         waiting.append(int(str(options.get("max_waiting", MAX_WAITING))))
-    return Door(streams, max(waiting))
+    return Endpoint(streams, max(waiting))
 
 
 def ends_of(cadences: Sequence[Cadence]) -> Callable[[datetime], datetime]:
@@ -120,16 +120,16 @@ def ends_of(cadences: Sequence[Cadence]) -> Callable[[datetime], datetime]:
 class _Served:
     """Runs an event server in a separate thread. `told` is a callback for a server that ends by itself."""
 
-    def __init__(self, door: Door, address: socket.socket, told: Callable[[], None]) -> None:
-        self._door = door
+    def __init__(self, endpoint: Endpoint, address: socket.socket, told: Callable[[], None]) -> None:
+        self._endpoint = endpoint
         self._address = address
         self._name = address.getsockname()[:2]
         self._told = told
-        self._server = server_of(door, address)
+        self._server = server_of(endpoint, address)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_up = threading.Event()
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="door")
+        self._thread = threading.Thread(target=self._run, name="endpoint")
 
     @property
     def leaves_threads(self) -> bool:
@@ -147,7 +147,7 @@ class _Served:
 
         Raises  the server's error, E872 for the disk
         """
-        self._door.is_ready = False
+        self._endpoint.is_ready = False
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended already
                 self._loop.call_soon_threadsafe(self._server.stop)
@@ -174,14 +174,14 @@ class _Served:
             self._told()
 
     async def _serve(self) -> None:
-        streams: Mapping[str, Stream] = self._door.streams
+        streams: Mapping[str, Stream] = self._endpoint.streams
         with ThreadPoolExecutor(len(streams), thread_name_prefix="disk") as threads:
             writing = [asyncio.create_task(stream.run(threads)) for stream in streams.values()]
             serving = asyncio.create_task(self._server.serve())
             self._loop = asyncio.get_running_loop()
             self._loop.call_soon(self._is_up.set)
             await asyncio.wait([serving, *writing], return_when=asyncio.FIRST_COMPLETED)
-            self._door.is_ready = False
+            self._endpoint.is_ready = False
             self._server.stop()
             await serving
             for stream in streams.values():

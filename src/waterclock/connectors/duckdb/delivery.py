@@ -88,7 +88,9 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
     ) -> _There:
         return settle_table(connection, unit, delivery, is_ours=is_ours)
 
-    def _bring(self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: _There) -> Delivered:
+    def _deliver_rows(
+        self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: _There
+    ) -> Delivered:
         return _deliver_rows(connection, unit, delivery, there)
 
 

@@ -81,7 +81,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
             ready = [_made_ready(connection, unit, delivery, at) for at, delivery in enumerate(deliveries)]
             try:
                 with transaction(connection):
-                    delivered = tuple(_bring_one(connection, unit, each) for each in ready)
+                    delivered = tuple(_deliver_one_label(connection, unit, each) for each in ready)
                     fault("deliver.rows")
             except BaseException:
                 if is_behind(unit) and not first.is_by_label:
@@ -200,19 +200,19 @@ def _made_ready(connection: Connection, unit: Unit, delivery: Delivery, number: 
     return _Ready(delivery, part, settle_table(connection, part, whole(delivery), is_ours=is_ours, comment=comment))
 
 
-def _bring_one(connection: Connection, unit: Unit, ready: _Ready) -> Delivered:
+def _deliver_one_label(connection: Connection, unit: Unit, ready: _Ready) -> Delivered:
     """Write a delivery and its record, within the transaction."""
     delivery = ready.delivery
     if ready.into is None or ready.there is None:
         delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
     else:
         brought = whole(delivery) if is_behind(unit) else delivery
-        delivered = _bring(connection, ready.into, brought, ready.there, ready.staged)
+        delivered = _deliver_rows(connection, ready.into, brought, ready.there, ready.staged)
     session_in(connection).record.put(delivery, delivered)
     return delivered
 
 
-def _bring(
+def _deliver_rows(
     connection: Connection,
     unit: Unit,
     delivery: Delivery,

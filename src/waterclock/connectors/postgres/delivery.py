@@ -98,10 +98,10 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
     ) -> Mapping[str, PostgresDestinationColumn]:
         return settle_table(connection, unit, delivery, is_ours=is_ours)
 
-    def _bring(
+    def _deliver_rows(
         self, connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
     ) -> Delivered:
-        return _bring(connection, unit, delivery, there)
+        return _deliver_rows(connection, unit, delivery, there)
 
 
 def _format_application_name(project: str, claim: int) -> str:
@@ -109,7 +109,7 @@ def _format_application_name(project: str, claim: int) -> str:
     return f"waterclock {claim} {project}"[:63]
 
 
-def _bring(
+def _deliver_rows(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
 ) -> Delivered:
     is_filtered = has_filters(connection, unit)

@@ -143,7 +143,7 @@ def _fail(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error: OSError)
 
 
 @dataclass(slots=True)
-class Door:
+class Endpoint:
     """The ASGI and RSGI application of streams by `connection/stream`. `is_ready` is False once it is shutting down.
 
     `max_waiting` limits the bytes of arriving and pending requests. In addition, each stream has an equal share of the
@@ -310,7 +310,7 @@ class _Share:
     body and does not send it cannot block others.
     """
 
-    door: Door
+    endpoint: Endpoint
     stream: Stream
     size: int = 0
     is_out: bool = False
@@ -337,8 +337,8 @@ class _Share:
             raise _no_room()
         self.size += size
         self.stream.held += size
-        share = self.door.max_waiting // len(self.door.streams)
-        while self.door.held_bytes > self.door.max_waiting and self.stream.held > share:
+        share = self.endpoint.max_waiting // len(self.endpoint.streams)
+        while self.endpoint.held_bytes > self.endpoint.max_waiting and self.stream.held > share:
             oldest = next((each for each in self.stream.coming if each is not self and each.size), None)
             if oldest is None:
                 raise _no_room()

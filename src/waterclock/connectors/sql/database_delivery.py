@@ -157,7 +157,7 @@ class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connecti
         """Make the table fit the delivery, and refuse a table of another owner."""
 
     @abstractmethod
-    def _bring(self, connection: _Connection, unit: Unit, delivery: Delivery, there: _Columns) -> Delivered:
+    def _deliver_rows(self, connection: _Connection, unit: Unit, delivery: Delivery, there: _Columns) -> Delivered:
         """Write the rows of a slice into a table that fits."""
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
@@ -187,18 +187,18 @@ class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connecti
         else:
             refuse_kind(unit, delivery, self._tables(connection).kind_at(unit), newest)
             if is_behind(unit):
-                delivered = self._bring_behind(connection, unit, delivery)
+                delivered = self._deliver_behind_view(connection, unit, delivery)
             else:
                 refuse_changed(unit, delivery, newest)
                 there = self._settle(connection, unit, delivery, is_ours=newest is not None)
-                delivered = self._bring(connection, unit, delivery, there)
+                delivered = self._deliver_rows(connection, unit, delivery, there)
         record.put(delivery, delivered)
         return delivered
 
-    def _bring_behind(self, connection: _Connection, unit: Unit, delivery: Delivery) -> Delivered:
+    def _deliver_behind_view(self, connection: _Connection, unit: Unit, delivery: Delivery) -> Delivered:
         """Fill the table of a version or of a label, and make the view show it."""
         part, is_ours = begin_part(self._tables(connection), unit, delivery)
         there = self._settle(connection, part, whole(delivery), is_ours=is_ours)
-        delivered = self._bring(connection, part, whole(delivery), there)
+        delivered = self._deliver_rows(connection, part, whole(delivery), there)
         show(self._tables(connection), unit, delivery, part)
         return delivered

@@ -77,7 +77,7 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
     ) -> Mapping[str, StoredColumn]:
         return settle_table(connection, unit, delivery, is_ours=is_ours)
 
-    def _bring(
+    def _deliver_rows(
         self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, there: Mapping[str, StoredColumn]
     ) -> Delivered:
         return _deliver_rows(connection, unit, delivery, there)

@@ -355,14 +355,14 @@ def test_two_that_deliver_one_claim_at_once_deliver_it_once(database: MysqlDatab
 
 
 def _sleep_in_the_middle(database: MysqlDatabase, made: Delivery) -> None:
-    original = module._bring
+    original = module._deliver_rows
 
     def bring_and_sleep(*arguments: Any) -> Delivered:
         delivered = original(*arguments)
         os.kill(os.getpid(), signal.SIGSTOP)
         return delivered
 
-    module._bring = bring_and_sleep  # type: ignore[assignment]
+    module._deliver_rows = bring_and_sleep  # type: ignore[assignment]
     deliver(database, made)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from waterclock.access_tokens import WrongTokens
 from waterclock.connectors.receiver import endpoint
-from waterclock.connectors.receiver.endpoint import Door, RequestLimits, Stream
+from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
 from waterclock.connectors.receiver.writing import SyncFailedError
 
 METRICS = "t0ken-of-the-metrics"
@@ -51,7 +51,7 @@ Answer = tuple[int, dict[str, Any], dict[str, str]]
 
 
 async def ask(
-    door: Door,
+    door: Endpoint,
     body: bytes | Sequence[bytes] = b"{}",
     path: str = "/door/events",
     method: str = "POST",
@@ -75,10 +75,10 @@ async def ask(
     return sent[0]["status"], json.loads(sent[1]["body"]), head
 
 
-def answers(disk: Disk, story: Callable[[Door], Awaitable[Any]], max_waiting: int = 1 << 20, **limits: Any) -> Any:
+def answers(disk: Disk, story: Callable[[Endpoint], Awaitable[Any]], max_waiting: int = 1 << 20, **limits: Any) -> Any:
     async def played() -> Any:
         stream = Stream(RequestLimits(**limits), disk)
-        door = Door({"door/events": stream}, max_waiting, metrics_token=METRICS, wrong=WrongTokens(seconds=0))
+        door = Endpoint({"door/events": stream}, max_waiting, metrics_token=METRICS, wrong=WrongTokens(seconds=0))
         with ThreadPoolExecutor(1) as thread:
             writing = asyncio.create_task(stream.run(thread))
             try:
@@ -129,7 +129,7 @@ def test_a_small_packed_body_is_not_parsed_in_the_event_loop(monkeypatch: pytest
         threads.append(threading.get_ident())
         return 1, b"{}"
 
-    async def story(door: Door) -> int:
+    async def story(door: Endpoint) -> int:
         await ask(door, gzip.compress(b'{"a":1}' * 9_000), headers={"content-encoding": "gzip"})
         await ask(door, b'{"a":1}')
         return threading.get_ident()
@@ -142,7 +142,7 @@ def test_a_small_packed_body_is_not_parsed_in_the_event_loop(monkeypatch: pytest
 def test_requests_that_wait_share_a_write() -> None:
     disk = Disk()
 
-    async def story(door: Door) -> list[Answer]:
+    async def story(door: Endpoint) -> list[Answer]:
         disk.may_write.clear()
         asked = [asyncio.create_task(ask(door, b'{"n":%d}' % at)) for at in range(20)]
         await asyncio.sleep(0.05)
@@ -157,7 +157,7 @@ def test_requests_that_wait_share_a_write() -> None:
 def test_a_disk_that_takes_nothing_is_told_and_tried_again() -> None:
     disk = Disk(OSError(28, "No space left on device"))
 
-    async def story(door: Door) -> list[Answer]:
+    async def story(door: Endpoint) -> list[Answer]:
         return [await ask(door, b'{"a":1}'), await ask(door, b'{"a":2}')]
 
     (first, said, head), (second, _, _) = answers(disk, story)
@@ -169,7 +169,7 @@ def test_a_disk_that_takes_nothing_is_told_and_tried_again() -> None:
 def test_after_a_failed_sync_nothing_is_taken() -> None:
     disk = Disk(SyncFailedError(5, "Input/output error"))
 
-    async def story(door: Door) -> list[Answer]:
+    async def story(door: Endpoint) -> list[Answer]:
         return [await ask(door), await ask(door)]
 
     assert [status for status, _, _ in answers(disk, story)] == [503, 503]
@@ -188,7 +188,7 @@ def test_a_defect_leaves_nobody_waiting() -> None:
 def test_too_much_that_waits_is_refused_and_let_in_again() -> None:
     disk = Disk()
 
-    async def story(door: Door) -> tuple[list[Answer], Answer]:
+    async def story(door: Endpoint) -> tuple[list[Answer], Answer]:
         disk.may_write.clear()
         asked = [asyncio.create_task(ask(door, b'{"a":"%s"}' % (b"x" * 400))) for _ in range(10)]
         await asyncio.sleep(0.05)
@@ -252,7 +252,7 @@ def test_a_key_that_is_no_key_is_refused() -> None:
 
 
 def test_a_monitor_is_answered() -> None:
-    async def story(door: Door) -> list[Answer]:
+    async def story(door: Endpoint) -> list[Answer]:
         await ask(door, b'{"a":1}')
         await ask(door, b"[")
         token = {"authorization": f"Bearer {METRICS}"}
@@ -269,7 +269,7 @@ def test_a_monitor_is_answered() -> None:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    async def story(door: Door) -> Answer:
+    async def story(door: Endpoint) -> Answer:
         door.patience = 0.05
         sent: list[Any] = []
 
@@ -290,7 +290,7 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 def test_a_sender_that_goes_away_leaves_nothing() -> None:
     disk = Disk()
 
-    async def story(door: Door) -> int:
+    async def story(door: Endpoint) -> int:
         async def gone() -> dict[str, Any]:
             return {"type": "http.disconnect"}
 

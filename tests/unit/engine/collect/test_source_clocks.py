@@ -71,7 +71,7 @@ def test_the_oldest_label_of_each_table_that_waits_for_its_source_is_known() -> 
     assert passed_it.held_back == ()
 
 
-class Door(FakeConnections):
+class Endpoint(FakeConnections):
     """Connections whose one source is sealed by whoever asks."""
 
     def __init__(self, folder: Path) -> None:
@@ -84,7 +84,7 @@ class Door(FakeConnections):
 
 
 def sealing(folder: Path, now: datetime, real: datetime) -> list[int]:
-    work = work_of([collect("shop.orders")], connections=Door(folder))
+    work = work_of([collect("shop.orders")], connections=Endpoint(folder))
     work.ledger.now = lambda: real
     clocks = SourceClocks(work, now)
     taken = [(one.label - day(0)).days for one in clocks.complete(group("shop.orders", 1, 2, 3)).batches]
