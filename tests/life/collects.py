@@ -34,8 +34,10 @@ class Collects(Reading):
                     new.append(label)
                 if made.status in TROUBLED and made.shown is None:
                     is_behind = is_behind or table.is_sequential
-            elif before.asked == "recompute":
-                options = [Option(DONE, before.shown)]
+            elif before.asked == "recompute" and before.shown is not None:
+                # judged again: what was released is held again, and stays as it was released
+                status, _ = self._judged(table, label, before.shown.came, {})
+                options = [self._outcome(status, before.shown, before)]
             elif before.asked == "release":
                 options = [Option(DONE, before.held)]
             if before.status in TROUBLED and before.shown is None and options[0].status in TROUBLED:
