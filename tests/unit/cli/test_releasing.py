@@ -76,7 +76,7 @@ def test_what_is_held_and_what_it_holds_up_is_told(busy_shop: Shop) -> None:
     assert f"shop.orders@20241119000000 held: {said}" in " ".join(busy_shop.ask("status").stdout.split())
     assert "blocks" in busy_shop.ask("status").stdout
     assert "1 held" in busy_shop.ask("plan").stdout
-    way = "waterclock release shop.orders@20241119000000 --because '…' shows it"
+    way = "`waterclock release shop.orders@20241119000000 --because '…'` shows it"
     for command in ("status", "plan"):
         assert way in " ".join(busy_shop.ask(command).stdout.split())
 
@@ -97,7 +97,7 @@ def test_what_is_held_and_outdated_is_to_be_made_again_and_not_released(busy_sho
     for command in ("status", "plan"):
         said = " ".join(busy_shop.ask(command).stdout.split())
         assert "E755 it is held; its inputs have changed since" in said
-        assert f"waterclock retry {where} makes it again" in said
+        assert f"`waterclock retry {where}` makes it again" in said
         assert f"waterclock release {where}" not in said
     said = " ".join(busy_shop.ask("audit", where, width=400).stdout.split())
     assert f"not visible: `waterclock retry {where}` makes it again" in said
