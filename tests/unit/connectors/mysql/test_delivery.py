@@ -406,9 +406,14 @@ def _die_in(database: MysqlDatabase, made: Delivery, step: str) -> None:
 
 @pytest.mark.parametrize(
     ("step", "options"),
-    [("settle_table", {}), ("_bring", {}), ("settle_table", {"behind": "view"}), ("_bring", {"behind": "view"}),
-     ("show", {"behind": "view"})],
-)  # fmt: skip
+    [
+        ("settle_table", {}),
+        ("_deliver_rows", {}),
+        ("settle_table", {"behind": "view"}),
+        ("_deliver_rows", {"behind": "view"}),
+        ("show", {"behind": "view"}),
+    ],
+)
 def test_a_killed_runner_leaves_all_or_nothing(
     database: MysqlDatabase, folder: Path, step: str, options: dict[str, Any]
 ) -> None:
