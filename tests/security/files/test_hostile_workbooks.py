@@ -210,6 +210,19 @@ def test_cells_of_an_xlsb_far_apart_are_refused_before_memory_is_allocated(path:
     assert caught.value.code == "E882"
 
 
+@pytest.mark.parametrize("disguise", ["content.xml", "xl/worksheets/sheet1.bin"])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_xlsb_in_disguise_is_checked_all_the_same(disguise: str) -> None:
+    """It may also have the member of an .ods, or a harmless one of the sheet's own name."""
+    file = xlsb({0: {0: "id"}, 1_048_575: {16_383: "x"}})
+    with zipfile.ZipFile(file, "a") as packed:
+        packed.writestr(disguise, "<a/>")
+    file.seek(0)
+    with pytest.raises(WaterclockError) as caught:
+        columns_of(file, parse_read_options({}), ())
+    assert caught.value.code == "E882"
+
+
 def test_a_cell_of_an_xlsb_that_no_sheet_has_is_refused() -> None:
     with pytest.raises(ValueError, match="which no sheet has"):
         columns_of(xlsb({0: {0: "id", 16_384: "x"}}), parse_read_options({}), ())

@@ -62,9 +62,10 @@ def check_used_ranges(file: IO[bytes]) -> None:
             if _OF_ODS in names:
                 with packed.open(_OF_ODS) as content:
                     _OdsParser().parse(content)
-            elif any(name.casefold() == _OF_XLSB for name in names):
-                for name in names:  # any member may be the sheet that is read
-                    _check_records(packed.read(name))
+            # a file may be both: calamine tries .xlsb before .ods
+            if any(name.casefold() == _OF_XLSB for name in names):
+                for member in packed.infolist():  # any may be the sheet that is read, those of the same name too
+                    _check_records(packed.read(member))
     file.seek(0)
 
 

@@ -29,7 +29,7 @@ _WRAPS = (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.Paren)
 _ORDERLESS = (exp.ArraySort, exp.ArraySize, exp.ArrayContains, exp.ArrayMin, exp.ArrayMax, exp.ArraySum)
 _ORDERLESS_CALLS = frozenset({"CARDINALITY"})
 
-_END_WITH_KEY = "end the {} with what is unique, and say KEY of it in the columns of the table that is read"
+_END_WITH_KEY = "end the {} with columns that are unique, and declare these as KEY in the table that is read"
 
 
 def order_left_to_chance(node: Any, unique: Uniqueness) -> tuple[Any, str, str] | None:
