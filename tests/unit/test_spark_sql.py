@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.spark_sql import cast_text, column_name, decimal_of, illegal_signs, literal_path, read_within
+from waterclock.spark_sql import cast_text, column_name, decimal_of, illegal_signs, literal_path
 
 
 @pytest.mark.parametrize(
@@ -29,22 +29,6 @@ def test_what_spark_takes_for_a_pattern_is_escaped(path: str, written: str) -> N
 )
 def test_a_decimal_says_its_digits(type_text: str, told: tuple[int, int] | None) -> None:
     assert decimal_of(type_text) == told
-
-
-@pytest.mark.parametrize(
-    ("type_text", "read"),
-    [
-        ("STRUCT<a: DECIMAL(10, 2), b: INT>", "STRUCT<a: DECIMAL(38,30), b: INT>"),
-        ("array<decimal>", "array<DECIMAL(38,28)>"),
-        ("STRUCT<decimal: dec(5,5), `numeric`: STRING, c: NUMERIC COMMENT 'x'>",
-         "STRUCT<decimal: DECIMAL(38,38), `numeric`: STRING, c: DECIMAL(38,28) COMMENT 'x'>"),
-        ("MAP<STRING, DECIMAL(10,2)>", "MAP<STRING, DECIMAL(10,2)>"),
-        ("DECIMAL(10,2)", "DECIMAL(10,2)"),
-        ("TIMESTAMP", "TIMESTAMP"),
-    ],
-)  # fmt: skip
-def test_decimals_within_a_type_are_read_with_all_digits(type_text: str, read: str) -> None:
-    assert read_within(type_text) == read
 
 
 def test_other_types_are_cast_alone() -> None:

@@ -26,12 +26,14 @@ _AT, _BAD, _EXACT = "_waterclock_at", "_waterclock_bad", "_waterclock_exact"
 _MAY_BE_ROUNDED = "RLIKE '[0-9][0-9.]{15}'"
 
 
-def records(read: Callable[[str], DataFrame], reading: ReadOptions, types: Mapping[str, str]) -> DataFrame:
+def records(
+    read: Callable[[str], DataFrame], reading: ReadOptions, types: Mapping[str, str], variants: Mapping[str, str]
+) -> DataFrame:
     """Return the records at `reading.rows`, each as the struct `RECORD`, with the file's path as `PATH`.
 
-    `read` reads documents by a schema. A record that is not an object has its value as `VALUE`. The struct also has
-    the fields of enclosing objects. With `WHOLE` in `types` it has only the records' keys. A document without the path
-    has no records.
+    `read` reads documents by a schema. `variants` are the types with VARIANT for texts that may be numbers. A record
+    that is not an object has its value as `VALUE`. The struct also has the fields of enclosing objects. With `WHOLE` in
+    `types` it has only the records' keys. A document without the path has no records.
     """
     first = dict.fromkeys([reading.rows[0], *(outer.rest[0] for outer in reading.outer if outer.depth == 0)])
     kept = [f"_waterclock_outer_{at}" for at in range(len(reading.outer))]
@@ -56,7 +58,7 @@ def records(read: Callable[[str], DataFrame], reading: ReadOptions, types: Mappi
         return frame.selectExpr(PATH, f"named_struct('{WHOLE}', {keys}) AS {RECORD}")
     own = {name: kind for name, kind in types.items() if name not in {outer.name for outer in reading.outer}}
     value = f"CASE WHEN {_AT} LIKE '{{%' THEN {_AT} ELSE to_json(named_struct('{VALUE}', {_AT})) END"
-    exact = {name: "VARIANT" if kind == "STRING" else kind for name, kind in own.items()}
+    exact = {name: variants[name] for name in own}
     read_as = {f"CASE WHEN NOT {_AT} {_MAY_BE_ROUNDED} THEN {_read_as(value, own)} END": RECORD}
     read_as |= {f"CASE WHEN {_AT} {_MAY_BE_ROUNDED} THEN {_read_as(value, exact)} END": _EXACT}
     parsed = frame.selectExpr(PATH, *kept, *(f"{text} AS {name}" for text, name in read_as.items()))

@@ -17,10 +17,11 @@ from waterclock.connectors.files.lines import LINE, add_line_columns, beside_row
 from waterclock.connectors.files.number_texts import is_number, is_of_sql
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import PATH, build_raise_sql
+from waterclock.connectors.nested_decimals import read_within
 from waterclock.connectors.row_files import METADATA, show_metadata
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
-from waterclock.spark_sql import ddl_of, decimal_of, literal_path, quote_name, read_within, sql_text
+from waterclock.spark_sql import ddl_of, decimal_of, literal_path, quote_name, sql_text
 from waterclock.storage.slices.row_filter import UNREAD
 
 if TYPE_CHECKING:
@@ -35,9 +36,10 @@ _NESTED = ("struct", "array", "map")
 class RawRows:
     """Rows as a reader returns them: the frame's name and type of each column of the files.
 
-    `seen` are the columns of the files with the types that the files declare. `by_text` are the text columns that were
-    read as VARIANT, which preserves the digits of numbers. `path`, `row` and `unread` are SQL: the file of a row, its
-    number there, and its line if it is not valid in its format. `metadata` is the column of Spark's about the file.
+    `seen` are the columns of the files with the types that the files declare. `variants` are the columns that were
+    read with a VARIANT for each text, which preserves the digits of numbers. `path`, `row` and `unread` are SQL: the
+    file of a row, its number there, and its line if it is not valid in its format. `metadata` is the column of Spark's
+    about the file.
     """
 
     frame: DataFrame
@@ -48,13 +50,13 @@ class RawRows:
     path: str = f"{METADATA}.file_path"
     row: str = f"CAST(NULL AS {TYPES['row']})"
     within: str = ""
-    by_text: frozenset[str] = frozenset()
+    variants: frozenset[str] = frozenset()
     unread: str = "CAST(NULL AS STRING)"
 
     def value_of(self, source: str) -> str:
         """Return the SQL of a column of the files: a column of the frame, or a field of its struct `within`."""
-        if source in self.by_text:
-            return f"CAST({quote_name(self.names[source])} AS STRING)"
+        if source in self.variants:
+            return f"CAST({quote_name(self.names[source])} AS {self.types[source]})"
         return f"{self.within}.{quote_name(self.names[source])}" if self.within else quote_name(self.names[source])
 
 
@@ -183,13 +185,15 @@ def _json(asked: ReadRequest) -> RawRows:
 
     if asked.reading.rows:
         types = {name: _nested_type(asked.by_source.get(name)) for name in names}
-        told = records(documents, asked.reading, types)
+        told = records(
+            documents, asked.reading, types, {name: _with_variants(asked, name, types[name]) for name in names}
+        )
         return RawRows(told, names, types, asked.column_types, path=PATH, within=RECORD)
     types = {name: _type_to_read(asked.by_source.get(name)) for name in names}
-    by_text = {} if asked.reading.is_utf8 else {name: "VARIANT" for name, kind in types.items() if kind == "STRING"}
-    read, file = show_metadata(documents(_ddl_of_lines(names, {**types, **by_text}, asked.reading)), names)
-    path, as_variant = f"{file}.file_path", frozenset(by_text)
-    raw = RawRows(read, names, types, asked.column_types, metadata=file, path=path, by_text=as_variant)
+    read_as = types if asked.reading.is_utf8 else {name: _with_variants(asked, name, types[name]) for name in names}
+    read, file = show_metadata(documents(_ddl_of_lines(names, read_as, asked.reading)), names)
+    path, variants = f"{file}.file_path", frozenset(name for name in names if read_as[name] != types[name])
+    raw = RawRows(read, names, types, asked.column_types, metadata=file, path=path, variants=variants)
     return _with_lines(asked, _with_unread(asked, raw))
 
 
@@ -331,6 +335,11 @@ def _type_to_read(taken: Taken | None) -> str:
     if taken is None or is_number(taken.type) or taken.type.lower() == "binary":
         return "STRING"
     return read_within(taken.type)
+
+
+def _with_variants(asked: ReadRequest, name: str, kind: str) -> str:
+    """Return a column's type with a VARIANT for each number that is read as text."""
+    return "VARIANT" if kind == "STRING" else read_within(asked.by_source[name].type, "VARIANT")
 
 
 def _exact(type_text: str, reading: ReadOptions) -> str:

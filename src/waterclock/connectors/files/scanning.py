@@ -27,13 +27,14 @@ from waterclock.connectors.files.spanning import read_by_record
 from waterclock.connectors.files.type_errors import build_raise_sql
 from waterclock.connectors.files.zips import as_of_zips, unpack_zips
 from waterclock.connectors.interface import do_nothing
+from waterclock.connectors.nested_decimals import narrow_value, read_within
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider
 from waterclock.flow.declarations import Columns
 from waterclock.flow.origins import IN_ROWS
-from waterclock.spark_sql import cast_text, decimal_of, narrow_value, quote_name, read_within, sql_text
+from waterclock.spark_sql import cast_text, decimal_of, quote_name, sql_text
 from waterclock.storage.slices.row_filter import UNREAD
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _infer_columns(
     if not reading.rows:
         inferred = reader.options(primitivesAsString=True).json(literal(paths)).columns
         return {key: "STRING" for key in inferred if key != UNREAD}  # Spark adds UNREAD for a malformed line
-    read = records(lambda ddl: reader.schema(ddl).json(literal(paths)), reading, {WHOLE: "STRING"})
+    read = records(lambda ddl: reader.schema(ddl).json(literal(paths)), reading, {WHOLE: "STRING"}, {})
     keys = read.selectExpr(f"explode({RECORD}.{WHOLE}) AS key").distinct().collect()
     return dict.fromkeys((row["key"] for row in keys), "STRING")
 

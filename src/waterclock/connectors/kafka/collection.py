@@ -12,9 +12,10 @@ from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, 
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.kafka.avro import unreadable
 from waterclock.connectors.kafka.reading import RAW, KafkaExtract, batches, schema
+from waterclock.connectors.nested_decimals import narrow_value, read_within
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
-from waterclock.spark_sql import quote_name, sql_text
+from waterclock.spark_sql import ddl_of, quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _RECORD = "waterclock-record:"
 _NESTED = ("STRUCT", "ARRAY", "MAP", "TIMESTAMP", "BINARY", "VARIANT")
+_DIGITS = ("VARIANT", "STRING")
 _EXACT = ("DECIMAL", "DEC", "NUMERIC")
 BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
 """The columns that `metadata` adds to those of a value, with the record's columns they are copies of."""
@@ -100,9 +102,10 @@ class TopicShape:
             ]
             return frame.selectExpr(*taken, TIMELABEL)
         fields = [it for it in matched.taken if it.source not in BESIDE or not self.has_metadata]
-        parsed = ", ".join(f"{quote_name(it.source)} {_choose_parse_type(it.type)}" for it in fields)
+        parsed, texts = (ddl_of((it.source, _type_to_read(it.type, digits)) for it in fields) for digits in _DIGITS)
         options = f"map('mode', 'FAILFAST', 'timeZone', {sql_text(zone)})"
-        read = f"from_json({_text(is_object=True)}, {sql_text(parsed)}, {options})" if fields else "NULL"
+        read = f"CAST(from_json({_text(is_object=True)}, {sql_text(parsed)}, {options}) AS STRUCT<{texts}>)"
+        read = read if fields else "NULL"
         names = {it.source for it in fields}
         taken = [
             f"{_cast(it)} AS {quote_name(it.name)}"
@@ -113,22 +116,25 @@ class TopicShape:
         return frame.selectExpr("*", f"{read} AS _waterclock_read").selectExpr(*taken, TIMELABEL)
 
 
-def _choose_parse_type(kind: str) -> str:
-    """Return the type as which a field is parsed: scalar types as text, which is cast as every column is.
+def _type_to_read(kind: str, digits: str) -> str:
+    """Return the type as which a field is read, with `digits` for a DECIMAL: scalar types as text, which is cast.
 
-    Spark converts numbers to text by way of a double; a VARIANT keeps the digits that a DECIMAL is declared for.
+    Spark converts numbers to text by way of a double; a VARIANT preserves their digits, and is cast to text.
     """
     if kind.upper().startswith(_EXACT):
-        return "VARIANT"
-    return kind if kind.upper().startswith(_NESTED) else "STRING"
+        return digits
+    return read_within(kind, digits) if kind.upper().startswith(_NESTED) else "STRING"
 
 
 def _cast(taken: Taken) -> str:
     """Return the SQL of a field, in the type of the schema if no other one is declared."""
     read = f"_waterclock_read.{quote_name(taken.source)}"
-    if taken.type.upper().startswith(_EXACT):
-        read = f"CAST({read} AS STRING)"
-    is_read = taken.is_typed or _choose_parse_type(taken.type) == taken.type
+    found = _type_to_read(taken.type, "STRING")
+    if "<" in found and found != taken.type:
+        why = f"{taken.source} is no {taken.type}"
+        wrong = f"CASE WHEN {read} IS NOT NULL THEN {_raise(sql_text(why))} END"
+        return f"coalesce({narrow_value(read, taken.type)}, {wrong})"
+    is_read = taken.is_typed or found == taken.type
     return read if is_read else f"CAST({read} AS {taken.type})"
 
 
@@ -140,11 +146,13 @@ def _text(*, is_object: bool) -> str:
         checks.append(
             (f"{text} NOT RLIKE '^[ \\t\\r\\n]*[{{]' OR try_parse_json({text}) IS NULL", "its value is no JSON object")
         )
-    cases = " ".join(
-        f"WHEN value IS NOT NULL AND ({check}) THEN raise_error(concat('{_RECORD}', partition, '/', offset, '/{why}'))"
-        for check, why in checks
-    )
+    cases = " ".join(f"WHEN value IS NOT NULL AND ({check}) THEN {_raise(sql_text(why))}" for check, why in checks)
     return f"CASE {cases} ELSE {text} END"
+
+
+def _raise(why: str) -> str:
+    """Return the SQL that raises the position of a record, and why (SQL) it cannot be read."""
+    return f"raise_error(concat('{_RECORD}', partition, '/', offset, '/', {why}))"
 
 
 def _frame(spark: SparkSession, extract: KafkaExtract) -> DataFrame:

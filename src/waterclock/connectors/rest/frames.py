@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from waterclock.connectors.column_matching import SourceColumn, Taken
+from waterclock.connectors.nested_decimals import narrow_value, read_within
 from waterclock.connectors.rest.pages import lines_of
 from waterclock.connectors.row_files import show_metadata
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, is_there
 from waterclock.object_stores import is_remote
-from waterclock.spark_sql import cast_text, literal_path, narrow_value, quote_name, read_within, sql_text
+from waterclock.spark_sql import cast_text, literal_path, quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:

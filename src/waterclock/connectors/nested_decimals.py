@@ -1,0 +1,97 @@
+"""Reads a DECIMAL within a nested value without rounding it: as text, which is parsed as that of a column is.
+
+Spark's own readers round such a number to the scale of its type, and take hours for one such as 1e-99999999.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from sqlglot import exp
+
+from waterclock.spark_sql import cast_text, quote_name
+
+_FIELD_NAME = re.compile(r"(?<=[<,])\s*(\w+)\s*(?=:)")
+
+
+def read_within(type_text: str, text: str = "STRING") -> str:
+    """Return the type in which to read a nested value: with `text`, STRING or VARIANT, for each DECIMAL in it.
+
+    A VARIANT preserves digits where Spark converts numbers to text by way of a double; it is then cast to a STRING.
+    Other types, and nested ones without a DECIMAL, stay as they are.
+    """
+    kind = _nested_type(type_text)
+    if kind is None:
+        return type_text
+    read = kind.transform(lambda each: exp.DataType.build(text, dialect="spark") if _is_decimal(each) else each)
+    return read.sql(dialect="spark")
+
+
+def narrow_value(value: str, type_text: str) -> str:
+    """Return SQL that casts a value read as `read_within` to the type itself, or NULL if a DECIMAL would be rounded.
+
+    Cost: each number within is parsed twice; a value without a DECIMAL is returned as it is.
+    """
+    kind = _nested_type(type_text)
+    return value if kind is None else f"CASE WHEN NOT {_misfit(value, kind, 0)} THEN {_narrowed(value, kind, 0)} END"
+
+
+@lru_cache(maxsize=1000)
+def _nested_type(type_text: str) -> exp.DataType | None:
+    """Parse a type; None if it is not nested, or has no DECIMAL within."""
+    if "<" not in type_text:
+        return None
+    kind = exp.DataType.build(_FIELD_NAME.sub(r"`\1`", type_text), dialect="spark")
+    return kind if _has_decimal(kind) else None
+
+
+def _fields(value: str, kind: exp.DataType) -> Iterator[tuple[str, exp.DataType, str]]:
+    """Yield the name and type of each field of a struct, and its SQL."""
+    for field in kind.expressions:
+        yield field.name, field.args["kind"], f"{value}.{quote_name(field.name)}"
+
+
+def _has_decimal(kind: exp.DataType) -> bool:
+    return any(_is_decimal(each) for each in kind.walk())
+
+
+def _is_decimal(each: exp.Expr) -> bool:
+    return isinstance(each, exp.DataType) and each.this is exp.DataType.Type.DECIMAL
+
+
+def _misfit(value: str, kind: exp.DataType, depth: int) -> str:
+    """Return the SQL of whether a number within the value does not fit its type; it is never NULL."""
+    if _is_decimal(kind):
+        return f"({value} IS NOT NULL AND {_narrowed(value, kind, depth)} IS NULL)"
+    item = f"each{depth}"
+    if kind.this is exp.DataType.Type.STRUCT:
+        parts = [_misfit(inner, of, depth) for _, of, inner in _fields(value, kind) if _has_decimal(of)]
+        return f"({' OR '.join(parts)})"
+    lists = [value] if kind.this is exp.DataType.Type.ARRAY else [f"map_keys({value})", f"map_values({value})"]
+    parts = [
+        f"coalesce(exists({items}, {item} -> {_misfit(item, inner, depth + 1)}), FALSE)"
+        for items, inner in zip(lists, kind.expressions, strict=True)
+        if _has_decimal(inner)
+    ]
+    return f"({' OR '.join(parts)})"
+
+
+def _narrowed(value: str, kind: exp.DataType, depth: int) -> str:
+    """Return the SQL of the value with its texts as numbers; a number that does not fit is NULL."""
+    if _is_decimal(kind):
+        return cast_text(value, kind.sql(dialect="spark"))
+    if not _has_decimal(kind):
+        return value
+    if kind.this is exp.DataType.Type.STRUCT:
+        fields = [f"{_narrowed(inner, of, depth)} AS {quote_name(name)}" for name, of, inner in _fields(value, kind)]
+        return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
+    item = f"each{depth}"
+    if kind.this is exp.DataType.Type.ARRAY:
+        return f"transform({value}, {item} -> {_narrowed(item, kind.expressions[0], depth + 1)})"
+    key, inner = kind.expressions
+    made = f"transform_values({value}, (key{depth}, {item}) -> {_narrowed(item, inner, depth + 1)})"
+    if not _has_decimal(key):
+        return made
+    return f"transform_keys({made}, ({item}, of{depth}) -> {_narrowed(item, key, depth + 1)})"
