@@ -13,6 +13,18 @@ def printable(text: str) -> str:
     return _OBEYED.sub(_escape_match, text)
 
 
+def escape_logs() -> None:
+    """Escape what libraries log to the terminal where nobody configured logging: it may quote a text of a user."""
+    import logging  # takes 5 ms
+
+    class Escaped(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return printable(super().format(record))
+
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(Escaped())
+
+
 def _escape_match(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

@@ -51,6 +51,7 @@ from waterclock.cli.commands.warm import warm
 from waterclock.cli.commands.withdraw import withdraw
 from waterclock.cli.foreign import answer_to_command, answer_to_option
 from waterclock.errors import WaterclockError
+from waterclock.printable import escape_logs
 
 PROGRAM = "waterclock"
 _COMPLETE = "_WATERCLOCK_COMPLETE"
@@ -123,6 +124,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Print an error that it raises as a card, and exit with the card's exit code."""
+        escape_logs()
         try:
             return super().invoke(ctx)
         except WaterclockError as error:

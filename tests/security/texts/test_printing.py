@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +18,9 @@ from rich.text import Text
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.theme import make_console
 from waterclock.connectors.files.writing import WriteOptions, write_file, wrong_writing
+from waterclock.dpl.adhoc import adhoc_query
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow.declarations import Flow
 from waterclock.printable import printable
 
 HOSTILE = "a\x1b]0;owned\x07b\x1b[2Jc\x9b31md\x08\x7fe\u202ef\ud800g\x00h\rDONE\u2028i"
@@ -53,6 +57,24 @@ def test_errors_are_printed_and_rendered_without_what_is_obeyed() -> None:
     for text in (stream.getvalue(), error.render(), str(ProjectErrors([error]))):
         assert not _OBEYED.search(text)
         assert r"\x1b[2J" in text
+
+
+def test_a_refused_text_is_not_logged_by_the_parser(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ProjectErrors, match="E210"):
+        adhoc_query(f"CREATE CONNECTION x '{HOSTILE}'", Flow(project="x", tables={}))
+    assert not caplog.records
+
+
+def test_what_libraries_log_is_printed_without_what_is_obeyed() -> None:
+    logged = f"""
+import logging
+from waterclock.printable import escape_logs
+escape_logs()
+logging.getLogger("some.library").warning({HOSTILE!a})
+"""
+    printed = subprocess.run([sys.executable, "-c", logged], capture_output=True, text=True, check=True, timeout=60)
+    assert not _OBEYED.search(printed.stderr)
+    assert r"\x1b[2J" in printed.stderr
 
 
 def test_plain_text_stays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ class RawStatement:
 @cache
 def dialect() -> Dialect:
     """Return the dialect for queries: Databricks', which accepts more of Spark's syntax than sqlglot's Spark."""
+    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # it quotes a refused text raw; our error has the place
     return Dialect.get_or_raise("databricks")
 
 
