@@ -10,6 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import LandingFolder, unit_of
@@ -193,3 +195,26 @@ def test_decimals_within_an_element_of_xml(spark: SparkSession, tmp_path: Path) 
         (row,) = frame.collect()
         meant = {"price": Decimal(price) if price else None, "part": [{"n": Decimal("1.5")}, {"n": None}]}
         assert plain(row.of) == meant
+
+
+def test_decimals_within_a_value_of_parquet(spark: SparkSession, tmp_path: Path) -> None:
+    folder = LandingFolder(tmp_path)
+    path = folder.folder / "new" / "drop" / "a.parquet"
+    path.parent.mkdir()
+    item = pa.struct([("n", pa.decimal128(9, 3))])
+    kind = pa.struct([("price", pa.decimal128(12, 4)), ("part", pa.list_(item)), ("t", pa.string())])
+    value = {"price": Decimal("7.1000"), "part": [{"n": Decimal("1.500")}, None], "t": "x"}
+    columns = declared(("of", "STRUCT<price: DECIMAL(10,2), part: ARRAY<STRUCT<n: DECIMAL(3,1)>>, t: STRING>"))
+    unit = unit_of("landing", "drop/a.parquet")
+    for changed, is_read in (
+        ({}, True),
+        ({"price": Decimal("7.1250")}, False),
+        ({"part": [{"n": Decimal("1.25")}]}, False),
+    ):
+        pq.write_table(pa.table({"of": pa.array([{**value, **changed}], kind)}), path)
+        frame = FilesCollector(folder.setting).read_snapshot(spark, unit, columns, "UTC").frame
+        if is_read:
+            assert plain(frame.collect()[0].of) == value
+            continue
+        with pytest.raises(Exception, match="waterclock-misfit"):
+            frame.collect()

@@ -207,7 +207,7 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
 def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str:
     """Return the SQL of a column as its target type; a type mismatch raises an error that names the file."""
     found, value = raw.types[taken.source], raw.value_of(taken.source)
-    if not taken.is_typed or found.lower() == taken.type.lower():
+    if not taken.is_typed or "".join(found.split()).lower() == "".join(taken.type.split()).lower():
         return value
     if found == "timestamp_ntz" and taken.type.upper() == "TIMESTAMP":
         return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
@@ -215,9 +215,11 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str
     if decimal_of(found) and decimal_of(taken.type):
         narrow = f"try_cast({value} AS {taken.type})"
         return f"coalesce(CASE WHEN {narrow} = {value} THEN {narrow} END, {wrong})"
-    if found == read_within(taken.type):
+    within = read_within(taken.type)
+    if found == within or (found.lower() != "string" and within != taken.type):
+        text = value if found == within else f"CAST({value} AS {within})"
         told = build_raise_sql(raw.path, taken.source, f"to_json({value})")
-        return f"coalesce({narrow_value(value, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {told} END)"
+        return f"coalesce({narrow_value(text, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {told} END)"
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
     return f"coalesce({value_of_text(value, taken.type, zone, reading)}, {wrong})"
