@@ -87,12 +87,12 @@ def _due(
     """Return the alerts to report to a target now, the highest severity first. A failing target gets no repeats."""
     due = []
     for alert in alerts:
-        told = alert.told.get(target)
+        sent = alert.told.get(target)
         meant = [rule for rule in rules if is_meant(rule, alert.trouble)]
-        heard = meant or ([] if told is None else rules)  # a target that got the alert also gets its end
+        heard = meant or ([] if sent is None else rules)  # a target that got the alert also gets its end
         if not any(rule.quiet is None or not rule.quiet.is_quiet_at(now) for rule in heard):
             continue
-        telling = _choose_telling(alert, told, _repeat(meant), now)
+        telling = _choose_telling(alert, sent, _repeat(meant), now)
         if telling is not None and not (telling is Telling.REPEATED and is_lost):
             due.append((telling, alert))
     return sorted(due, key=lambda each: (each[0].is_of_end, each[1].trouble.severity.rank, each[1].number))
@@ -103,12 +103,12 @@ def is_meant(rule: AlertRule, trouble: RootCause) -> bool:
     return trouble.severity.rank <= rule.severity.rank and ("" in trouble.tables or bool(trouble.tables & rule.tables))
 
 
-def _choose_telling(alert: Alert, told: Notification | None, repeat: timedelta | None, now: datetime) -> Telling | None:
-    if told is None:
+def _choose_telling(alert: Alert, sent: Notification | None, repeat: timedelta | None, now: datetime) -> Telling | None:
+    if sent is None:
         return Telling.FIRING if alert.is_open else Telling.PASSED
     if not alert.is_open:
-        return None if told.of_end else Telling.RESOLVED
-    is_due = repeat is not None and alert.acknowledged is None and now - told.last >= repeat
+        return None if sent.of_end else Telling.RESOLVED
+    is_due = repeat is not None and alert.acknowledged is None and now - sent.last >= repeat
     return Telling.REPEATED if is_due else None
 
 
@@ -131,16 +131,16 @@ def _bundle_messages(target: str, due: Sequence[tuple[Telling, Alert]], slots: i
 
 
 def _record_notification(alert: Alert, target: str, telling: Telling, now: datetime) -> Alert:
-    told = alert.told.get(target)
+    sent = alert.told.get(target)
     is_end = telling.is_of_end
     noted = (
-        Notification(now, now, of_end=is_end) if told is None else Notification(told.first, now, told.times + 1, is_end)
+        Notification(now, now, of_end=is_end) if sent is None else Notification(sent.first, now, sent.times + 1, is_end)
     )
     return replace(alert, told=_with(alert.told, target, noted))
 
 
-def _with(told: Mapping[str, Notification], target: str, noted: Notification) -> Mapping[str, Notification]:
-    return {**told, target: noted}
+def _with(sent: Mapping[str, Notification], target: str, noted: Notification) -> Mapping[str, Notification]:
+    return {**sent, target: noted}
 
 
 def _mark_finished(alert: Alert, alerting: Alerting) -> Alert:
@@ -152,8 +152,8 @@ def _mark_finished(alert: Alert, alerting: Alerting) -> Alert:
 
 def _waits(alert: Alert, target: str, rules: Sequence[AlertRule]) -> bool:
     """Return whether a target still needs a message about a resolved alert."""
-    told = alert.told.get(target)
+    sent = alert.told.get(target)
     of_target = [rule for rule in rules if target in rule.targets]
-    if told is None:
+    if sent is None:
         return any(is_meant(rule, alert.trouble) for rule in of_target)
-    return bool(of_target) and not told.of_end
+    return bool(of_target) and not sent.of_end

@@ -63,12 +63,12 @@ class Words:
         return f"[{self.project}] {', '.join(said)}"
 
     def _text(self, message: Message, now: datetime) -> str:
-        told = [self.full_text(telling, alert, now) for telling, alert in message.alerts[:_MOST_TOLD]]
+        texts = [self.full_text(telling, alert, now) for telling, alert in message.alerts[:_MOST_TOLD]]
         rest = message.alerts[_MOST_TOLD:]
         lines = [f"{_MARKS[telling]}{self.line(alert.trouble)}" for telling, alert in rest[:_MOST_LINES]]
         if more := len(rest) - _MOST_LINES:
             lines += [f"and {number_words(more)} more: `waterclock alerts`"] if more > 0 else []
-        return "\n\n".join([*told, *(["\n".join(lines)] if lines else [])])
+        return "\n\n".join([*texts, *(["\n".join(lines)] if lines else [])])
 
     def line(self, trouble: RootCause) -> str:
         """Return one line that describes the problem and its place."""

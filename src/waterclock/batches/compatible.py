@@ -75,8 +75,8 @@ def retirement_in_the_past(
     ends = column.ends
     if ends is None or ends.at(table.cadence.zone) > now:
         return None
-    told = [retirement_of(each.columns, column.name) for each in versions if each.side is Side.TABLE]
-    if not told or ends.day in told:
+    retirements = [retirement_of(each.columns, column.name) for each in versions if each.side is Side.TABLE]
+    if not retirements or ends.day in retirements:
         return None
     return WaterclockError(
         "E452",

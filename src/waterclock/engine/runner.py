@@ -325,8 +325,8 @@ class Runner:
         older = older_logs(self._work)
         for batch, wrong in problems(self._work.links.look(self._work.ledger), plan.batches).values():
             if (batch.table, batch.label) not in tried:
-                told = add_batch_place(wrong, batch.table, f"{batch.table}@{label_of(batch.label)}")
-                self._note_unclaimed(GroupReport(Group(batch.table, (batch,)), None, error=told), tried, outcome)
+                placed = add_batch_place(wrong, batch.table, f"{batch.table}@{label_of(batch.label)}")
+                self._note_unclaimed(GroupReport(Group(batch.table, (batch,)), None, error=placed), tried, outcome)
         for group in plan.groups:
             if any((group.table, batch.label) in tried | self._refused for batch in group.batches):
                 continue
@@ -384,9 +384,9 @@ class Runner:
         if not report.is_anothers or report.error is None:
             self._told.pop(table, None)
             return report
-        told = self._told.setdefault(table, set())
-        is_repeat = report.error.what in told or report.error.code == UNDER_NEWER_FLOW
-        told.add(report.error.what)
+        reported = self._told.setdefault(table, set())
+        is_repeat = report.error.what in reported or report.error.code == UNDER_NEWER_FLOW
+        reported.add(report.error.what)
         return replace(report, is_repeat=is_repeat)
 
     def _could_take(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:

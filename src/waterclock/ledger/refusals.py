@@ -255,7 +255,7 @@ def other_project(found: str, asked: str) -> WaterclockError:
 def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
     """Build the error for a declaration that would change the meaning of done labels."""
     differs = list(changes)
-    told = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in differs)
+    differences = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in differs)
     parts = {what for what, _, _ in differs}
     which = "--all`, which makes every table again" if parts & {"cadence", "zone"} else f"{table}`, which makes it"
     rebuild = "" if "kind" in parts else f"`waterclock rebuild {which} from its stage, or "
@@ -263,7 +263,7 @@ def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: st
         "E405",
         f"{table} has changed, and its batches follow the former declaration",
         where=where,
-        why=f"{told}; until this is resolved, no batch of it or of its readers is made",
+        why=f"{differences}; until this is resolved, no batch of it or of its readers is made",
         fix=f"restore the declaration, or run {rebuild}`waterclock reset {table}`, which starts it over",
     )
 

@@ -9,12 +9,12 @@ from waterclock.errors import WaterclockError
 
 def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
     """Build the error for rebuilding a table with other windows than its slices have."""
-    told = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in changes)
+    differences = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in changes)
     return WaterclockError(
         "E420",
         f"{table} cannot be cut into other windows",
         where=where,
-        why=f"{told}; a rebuild of one table does not cut its slices again",
+        why=f"{differences}; a rebuild of one table does not cut its slices again",
         fix="restore the declaration, or run `waterclock rebuild --all`, which makes every table again",
     )
 

@@ -236,7 +236,7 @@ def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
     said: ColumnsSaid = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
     asked = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in said.columns}
     others = [name for name in frame.columns if name not in asked]
-    there = [f"{quote_name(name)} AS {quote_name(told)}" for name, told in asked.items() if name in frame.columns]
+    there = [f"{quote_name(name)} AS {quote_name(shown)}" for name, shown in asked.items() if name in frame.columns]
     return frame.selectExpr(*there, *map(quote_name, others))
 
 

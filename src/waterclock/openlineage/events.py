@@ -94,8 +94,8 @@ class Events:
     def of(self, it: Happening) -> dict[str, Any]:
         """Return one event as a dict for JSON."""
         event = self._of_run(it) if it.label is None else self._of_batch(it, it.label)
-        told: dict[str, Any] = _with_producer(Serde.to_dict(event))
-        return told
+        fields: dict[str, Any] = _with_producer(Serde.to_dict(event))
+        return fields
 
     def _of_run(self, it: Happening) -> ol.RunEvent:
         state = _STATES.get(it.what) or _OUTCOMES.get(it.word, ol.RunState.ABORT)
@@ -159,10 +159,10 @@ class Events:
             yield ol.InputDataset(namespace, name, facets=dict(facets))
             return
         for name, (version, location) in versions.items():
-            told: dict[str, DatasetFacet] = {"symlinks": self._place(location)}
+            own_facets: dict[str, DatasetFacet] = {"symlinks": self._place(location)}
             if version >= 0:
-                told["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
-            yield ol.InputDataset(self.namespace, name, facets=told)
+                own_facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
+            yield ol.InputDataset(self.namespace, name, facets=own_facets)
 
     def _output(self, it: Happening, table: Table | None, *, is_same: bool) -> ol.OutputDataset:
         namespace, name = self.namespace, it.table
@@ -172,12 +172,12 @@ class Events:
             return ol.OutputDataset(namespace, name)
         made = it.made
         facets = dict(self._made_facets(it, made, table, is_same=is_same))
-        told: dict[str, OutputDatasetFacet] = {
+        output_facets: dict[str, OutputDatasetFacet] = {
             "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
                 made.rows, made.bytes
             )
         }
-        return ol.OutputDataset(namespace, name, facets=facets, outputFacets=told)
+        return ol.OutputDataset(namespace, name, facets=facets, outputFacets=output_facets)
 
     def _made_facets(
         self, it: Happening, made: MadeRows, table: Table | None, *, is_same: bool
@@ -252,10 +252,11 @@ def _text(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S}Z"
 
 
-def _with_producer(told: Any) -> Any:
+def _with_producer(document: Any) -> Any:
     """Set our producer name without OpenLineage's setting, which is shared by the whole process."""
-    if isinstance(told, dict):
+    if isinstance(document, dict):
         return {
-            key: PRODUCER if key in {"producer", "_producer"} else _with_producer(value) for key, value in told.items()
+            key: PRODUCER if key in {"producer", "_producer"} else _with_producer(value)
+            for key, value in document.items()
         }
-    return [_with_producer(each) for each in told] if isinstance(told, list) else told
+    return [_with_producer(each) for each in document] if isinstance(document, list) else document

@@ -176,15 +176,15 @@ def _by_watermark(
     the work is stopped or the watermark does not move, the window is near once half of its time has passed.
     """
     before = ways.snapshot.of(table.name)
-    told, mark = reached.get(table.name, ()), ways.flow.tables[mark_of(table.name)]
-    if table.deadline is None or mark.marks is None or before.start is None or (ways.is_made(mark.name) and not told):
+    marks, mark = reached.get(table.name, ()), ways.flow.tables[mark_of(table.name)]
+    if table.deadline is None or mark.marks is None or before.start is None or (ways.is_made(mark.name) and not marks):
         return
-    cadence, last = table.cadence, told[-1] if told else Reached(before.start)
+    cadence, last = table.cadence, marks[-1] if marks else Reached(before.start)
     of_rows: tuple[Root, Reached] | None = None
     for window in cadence.windows(_first_open(cadence, before.start, last), cadence.floor(now)):
         by = table.deadline.after(window.end, cadence.zone)
         earliest = find_earliest_advance(cadence, window.end, mark.marks)
-        way, needed = ways.to_mark(table, earliest), needed_end(told, window.end, earliest) if told else earliest
+        way, needed = ways.to_mark(table, earliest), needed_end(marks, window.end, earliest) if marks else earliest
         is_late = needed is not None and (needed > by or now + ways.to_mark(table, needed).left > by)
         since = cadence.due_at(cadence.window_of(cadence.previous(earliest)))
         if by <= now:
@@ -197,7 +197,7 @@ def _by_watermark(
         status = planned.get(window.start, Status.DONE if is_done else Status.WAITING)
         due = Due(table.name, window, by, stand, status, way.root, way.left, fresh_to(table, ways.snapshot), last)
         is_behind = bool(way.rank) or now + way.left > by
-        if not told or (last.end < earliest and is_behind):
+        if not marks or (last.end < earliest and is_behind):
             yield due
             continue
         of_rows = of_rows or _root_of_rows(table, ways.flow, reached)

@@ -107,13 +107,13 @@ class Proposal:
         if self.of_tables is not None:
             names = ["*"] if self.of_tables.is_of_all else sorted(self.of_tables.names)
             return sha256("\n".join([self.verb, *names]).encode()).hexdigest()[:16]
-        told = [
+        labels = [
             f"{name}@{window.label}"
             for of in (self.asked, self.following)
             for name in sorted(of)
             for window in of[name]
         ]
-        return sha256("\n".join([self.verb, *told]).encode()).hexdigest()[:16]
+        return sha256("\n".join([self.verb, *labels]).encode()).hexdigest()[:16]
 
 
 def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, most: int | None = None) -> Proposal:

@@ -51,8 +51,8 @@ def count_waiting(plan: Plan, found: Collection[SourceWait]) -> int:
 def with_waits(plan: Plan, found: Collection[SourceWait]) -> Plan:
     """Return a plan in which batches that wait for their source have that reason."""
     since = since_of(found)
-    told = (replace(it, reason="waits for its source") if waits(it, since) else it for it in plan.batches)
-    return replace(plan, batches=tuple(told)) if since else plan
+    batches = (replace(it, reason="waits for its source") if waits(it, since) else it for it in plan.batches)
+    return replace(plan, batches=tuple(batches)) if since else plan
 
 
 def since_of(found: Collection[SourceWait]) -> dict[str, str]:

@@ -52,7 +52,7 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
     pauses = _pauses(flow, plan)
     failed = [batch for batch in plan.batches if batch.status is Status.FAILED]
     held = [batch for batch in plan.batches if batch.status is Status.HELD]
-    more = _rest(counts, plan, told={State.FAILED, State.BLOCKED, State.HELD} if failed or held else set())
+    more = _rest(counts, plan, counted={State.FAILED, State.BLOCKED, State.HELD} if failed or held else set())
     more = (*more, *pauses)
     if failed or held:
         return Verdict(_describe_stops(flow, {Status.FAILED: failed, Status.HELD: held}, plan), more)
@@ -116,7 +116,7 @@ def _places(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
     return _and(said)
 
 
-def _rest(counts: Counter[State], plan: Plan, told: set[State]) -> tuple[VerdictPart, ...]:
+def _rest(counts: Counter[State], plan: Plan, counted: set[State]) -> tuple[VerdictPart, ...]:
     """Describe the other states, each once."""
     clauses: list[tuple[VerdictPart, ...]] = []
     if running := counts[State.RUNNING]:
@@ -135,7 +135,7 @@ def _rest(counts: Counter[State], plan: Plan, told: set[State]) -> tuple[Verdict
         clauses.append(
             (VerdictPart(f"{count_words(paused, 'batch is', 'batches are')} "), VerdictPart("paused", State.PAUSED))
         )
-    if (blocked := counts[State.BLOCKED]) and State.BLOCKED not in told:
+    if (blocked := counts[State.BLOCKED]) and State.BLOCKED not in counted:
         clauses.append((VerdictPart(f"{count_words(blocked, 'batch is', 'batches are')} blocked", State.BLOCKED),))
     if expired := counts[State.EXPIRED]:
         clauses.append((VerdictPart(f"{count_words(expired, 'batch')} can never be made", State.EXPIRED),))

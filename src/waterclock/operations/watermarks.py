@@ -115,13 +115,13 @@ def needed_end(found: Sequence[Reached], to: datetime, earliest: datetime) -> da
     The pace is the watermark's movement in its newest labels for each second of their windows. With too few labels it
     is assumed to move as fast as the windows. The end is never before `earliest`. None if the watermark does not move.
     """
-    told = [each for each in found if each.watermark is not None]
-    if not told:
+    known = [each for each in found if each.watermark is not None]
+    if not known:
         return None
-    first, last = told[0], told[-1]
+    first, last = known[0], known[-1]
     moved, over = _measure_progress(first, last), last.end - first.end
     missing = to - (last.watermark or to)
-    if len(told) < _LEAST or over <= timedelta(0):
+    if len(known) < _LEAST or over <= timedelta(0):
         return max(last.end + missing, earliest)
     if moved <= timedelta(0):
         return None

@@ -185,7 +185,7 @@ class Books:
 
     def collect_closings(self, pairs: Sequence[Pair], holds: Mapping[Pair, bool]) -> list[tuple[Window, Closing]]:
         """Return the result of checking `pairs`: the windows that close, and how far the next open one was checked."""
-        told: list[tuple[Window, Closing]] = []
+        closings: list[tuple[Window, Closing]] = []
         before: datetime | None = None
         for window, run in groupby(pairs, key=lambda pair: pair.window):
             own = self.before(window)
@@ -194,11 +194,11 @@ class Books:
             closing = self._find_closing(window, seen, holds, before)
             if closing is None:
                 if seen:
-                    told.append((window, Closing(looked=seen[-1].boundary, asked=self.condition_hash)))
-                return told
-            told.append((window, replace(closing, asked=self.condition_hash)))
+                    closings.append((window, Closing(looked=seen[-1].boundary, asked=self.condition_hash)))
+                return closings
+            closings.append((window, replace(closing, asked=self.condition_hash)))
             before = closing.tick
-        return told
+        return closings
 
     def _find_closing(
         self, window: Window, seen: Iterable[Pair], holds: Mapping[Pair, bool], before: datetime | None
@@ -244,8 +244,8 @@ def closed_words(closing: Closing, zone: str, written: Callable[[datetime, str],
     """Return a text that states where a closed window closed, and why."""
     if closing.tick is None:
         raise AssertionError("its books are open")
-    told = f": {closing.why}" if closing.why else ""
-    by_hand = f"by hand, by {closing.who}{told}"
+    because = f": {closing.why}" if closing.why else ""
+    by_hand = f"by hand, by {closing.who}{because}"
     why = {CONDITION: "its condition held", BY_HAND: by_hand, AT_LAST: "by PARTIAL AFTER, its condition did not hold"}
     reason = f", {why[closing.reason]}" if closing.reason in why else ""
     return f"books closed at {written(closing.tick, zone)}{reason}"

@@ -79,10 +79,10 @@ def label_states(
     kept: dict[str, dict[datetime, Cell]] = {}
     for cell in stored:
         kept.setdefault(cell.table, {})[cell.label] = cell
-    told = _collect_state_facts(planner, snapshot, now, span, kept, only)
+    facts = _collect_state_facts(planner, snapshot, now, span, kept, only)
     starts = planner.starts(snapshot, now)
     found: dict[str, tuple[LabelState, ...]] = {}
-    for name, one in told.items():
+    for name, one in facts.items():
         cadence = planner.graph.nodes[name].table.cadence
         begin = max(low, min([starts[name], *kept.get(name, ())]))  # a later START does not hide history
         windows = cadence.windows(begin, min(high, cadence.last_due(now)))
@@ -109,14 +109,14 @@ def count_states(
     kept: dict[str, dict[datetime, Cell]] = {}
     for cell in settled.others:
         kept.setdefault(cell.table, {})[cell.label] = cell
-    told = _collect_state_facts(planner, snapshot, now, span, kept, bounds.keys())
+    facts = _collect_state_facts(planner, snapshot, now, span, kept, bounds.keys())
     starts = planner.starts(snapshot, now)
     found = {}
     shared: dict[tuple[Cadence, datetime, tuple[datetime, ...]], _StateSpans] = {}
     for name, of_table in bounds.items():
         cadence, done = planner.graph.nodes[name].table.cadence, settled.done.get(name, ())
         begin = cadence.ceil(min([starts[name], *kept.get(name, ()), *done[:1]]))
-        counted = _Counted(cadence, told[name], done, apart.get(name, ()))
+        counted = _Counted(cadence, facts[name], done, apart.get(name, ()))
         key = (cadence, max(begin, of_table[0]), tuple(of_table))
         if key not in shared:
             shared[key] = _spans(cadence, begin, cadence.last_due(now), of_table)
@@ -268,10 +268,10 @@ class _Told:
 class _Counted:
     """Counts the states of one table's labels between two instants."""
 
-    def __init__(self, cadence: Cadence, told: _Told, done: Sequence[datetime], apart: Collection[datetime]) -> None:
-        self._cadence, self._told, self._done = cadence, told, done
-        self._done_apart = [label for label in sorted({*told.labels, *apart}) if is_in(done, label)]
-        self._apart = sorted({*told.labels, *self._done_apart})
+    def __init__(self, cadence: Cadence, facts: _Told, done: Sequence[datetime], apart: Collection[datetime]) -> None:
+        self._cadence, self._told, self._done = cadence, facts, done
+        self._done_apart = [label for label in sorted({*facts.labels, *apart}) if is_in(done, label)]
+        self._apart = sorted({*facts.labels, *self._done_apart})
 
     def over(self, spans: _StateSpans) -> tuple[StatesIn, ...]:
         """Return the states of each span. Cost: if all unlisted labels are done, only that of the listed labels."""
@@ -290,14 +290,14 @@ class _Counted:
         if low >= high:
             return StatesIn()
         done = len(_within(self._done, low, high))
-        told: tuple[LabelState, ...] = ()
+        listed: tuple[LabelState, ...] = ()
         if self._apart:
-            told = tuple(self._state(label) for label in _within(self._apart, low, high))
+            listed = tuple(self._state(label) for label in _within(self._apart, low, high))
             done -= len(_within(self._done_apart, low, high))
-        rest = span.count - len(told) - done
+        rest = span.count - len(listed) - done
         stood = rest if self._told.is_snapshot else self._count_covered(low, high) if rest else 0
         counts = {Status.DONE: done, Status.STOOD_FOR: stood, Status.NOT_NEEDED: rest - stood}
-        return StatesIn(told, {status: count for status, count in counts.items() if count})
+        return StatesIn(listed, {status: count for status, count in counts.items() if count})
 
     def _state(self, label: datetime) -> LabelState:
         return self._told.state(label) if label in self._told.labels else LabelState(label, Status.DONE)

@@ -57,8 +57,8 @@ class Comparison:
         counts = [
             (mark, sum(line.mark is mark for line in self.lines)) for mark in CellMark if mark is not CellMark.SAME
         ]
-        told = [f"{count} {mark}" for mark, count in counts if count]
-        return f"rows differ: {', '.join(told)}" if told else "rows are as expected"
+        texts = [f"{count} {mark}" for mark, count in counts if count]
+        return f"rows differ: {', '.join(texts)}" if texts else "rows are as expected"
 
     def text(self) -> str:
         """Return the table as text, with a sign before each line that differs: - missing, + unexpected, ~ changed."""

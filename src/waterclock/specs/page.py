@@ -124,8 +124,8 @@ def _background(scenario: Scenario) -> tuple[SpecStep, ...]:
 
 
 def _before(steps: tuple[SpecStep, ...]) -> str:
-    told = "".join(_step(StepOutcome(step, ScenarioVerdict.PASSED)) for step in steps)
-    return f'<div class="before"><p class="quiet">Before each example</p>\n{told}</div>' if steps else ""
+    shown = "".join(_step(StepOutcome(step, ScenarioVerdict.PASSED)) for step in steps)
+    return f'<div class="before"><p class="quiet">Before each example</p>\n{shown}</div>' if steps else ""
 
 
 def _examples(found: tuple[ScenarioOutcome, ...], known_tags: tuple[str, ...], level: int) -> str:
@@ -235,8 +235,8 @@ def _code(code: tuple[DeclaredRule, ...]) -> str:
 
 
 def _tags(tags: tuple[str, ...]) -> str:
-    told = " ".join(f'<span class="tag">{escape(tag)}</span>' for tag in tags)
-    return f"<p>{told}</p>\n" if told else ""
+    shown = " ".join(f'<span class="tag">{escape(tag)}</span>' for tag in tags)
+    return f"<p>{shown}</p>\n" if shown else ""
 
 
 def _paragraphs(text: str) -> str:

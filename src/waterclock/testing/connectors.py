@@ -402,9 +402,9 @@ class SnapshotConformance(KeepsSecrets):
         with pytest.raises(Exception) as caught:  # noqa: PT011 (its own, or Spark's)
             rows_of(collector.read_snapshot(spark, system.unit, columns, "UTC"))
         raised = caught.value
-        told = raised if isinstance(raised, WaterclockError) else collector.explain(system.unit, columns, raised)
-        assert told is not None
-        assert "one" in told.render()
+        error = raised if isinstance(raised, WaterclockError) else collector.explain(system.unit, columns, raised)
+        assert error is not None
+        assert "one" in error.render()
 
     def test_a_source_that_is_gone_is_told(self, spark: SparkSession, system: Holding) -> None:
         system.hold([{"id": "1", "note": "n"}])

@@ -135,11 +135,11 @@ def cut_midway(system: RowCut, collector: Collector, columns: Columns, read: Cal
     with midway, pytest.raises(Exception) as caught:  # noqa: PT011 (its own, or Spark's)
         read()
     raised = caught.value
-    told = raised if isinstance(raised, WaterclockError) else collector.explain(system.unit, columns, raised)
-    assert told is not None, f"the collector explains what cut it: {raised}"
-    assert told.where
-    assert told.fix
-    require_hidden(_values(system.setting, system.secrets), _texts(told), "the error of a read that was cut")
+    error = raised if isinstance(raised, WaterclockError) else collector.explain(system.unit, columns, raised)
+    assert error is not None, f"the collector explains what cut it: {raised}"
+    assert error.where
+    assert error.fix
+    require_hidden(_values(system.setting, system.secrets), _texts(error), "the error of a read that was cut")
 
 
 def require_hidden(secrets: Iterable[str], texts: Iterable[str], where: str) -> None:

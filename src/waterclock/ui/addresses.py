@@ -10,7 +10,7 @@ from typing import Any
 from waterclock.answers import pages as answers
 from waterclock.answers import quality_pages, table_pages
 from waterclock.operations.opening import OpenedProject
-from waterclock.ui.page_query import PageQuery, Told
+from waterclock.ui.page_query import Content, PageQuery
 from waterclock.ui.pages.batch import batch
 from waterclock.ui.pages.batches import batches
 from waterclock.ui.pages.catalog import catalog
@@ -35,7 +35,7 @@ class At:
 
     name: str
     paths: tuple[str, ...]
-    page: Callable[[OpenedProject, PageQuery], Told]
+    page: Callable[[OpenedProject, PageQuery], Content]
     menu: str
     tells: Any
     takes: tuple[str, ...] = ("t", "l")

@@ -34,7 +34,7 @@ from waterclock.ui.addresses import At, pages
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import describe_api
-from waterclock.ui.page_query import PageQuery, Told
+from waterclock.ui.page_query import Content, PageQuery
 from waterclock.ui.pages.alerts import acknowledge_alert
 from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carry_out_plan
@@ -159,12 +159,12 @@ async def _svg(live: LiveProject, request: Request) -> Response:
 
     def render_svg() -> Response:
         try:
-            told = lineage(live.look(), asked)
+            drawn = lineage(live.look(), asked)
         except WaterclockError as error:
             return _page_of_errors(live, error, "Lineage", asked, request)
-        name = quote(f"{told['table'] or 'lineage'}.svg")
+        name = quote(f"{drawn['table'] or 'lineage'}.svg")
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
-        return Response(render("lineage.svg", told=told), media_type="image/svg+xml", headers=headers)
+        return Response(render("lineage.svg", content=drawn), media_type="image/svg+xml", headers=headers)
 
     return await run_in_threadpool(render_svg)
 
@@ -172,17 +172,19 @@ async def _svg(live: LiveProject, request: Request) -> Response:
 def _render_page(live: LiveProject, at: At, asked: PageQuery, request: Request) -> Response:
     try:
         reading = live.look()
-        told = _tell(live, at, reading, asked)
+        content = _tell(live, at, reading, asked)
     except WaterclockError as error:
         return _page_of_errors(live, error, at.menu, asked, request)
-    answer = _with_tag(request, _page(reading, at.name, at.menu, told, asked, request))
+    answer = _with_tag(request, _page(reading, at.name, at.menu, content, asked, request))
     if _is_part(request) and reading.ledger is not None:
         answer.headers["Waterclock-Now"] = now_words(reading)
-        answer.headers["Waterclock-Runners"] = runners_words(told["alive"] if "alive" in told else len(alive(reading)))
+        answer.headers["Waterclock-Runners"] = runners_words(
+            content["alive"] if "alive" in content else len(alive(reading))
+        )
     return answer
 
 
-def _tell(live: LiveProject, at: At, reading: OpenedProject, asked: PageQuery) -> Told:
+def _tell(live: LiveProject, at: At, reading: OpenedProject, asked: PageQuery) -> Content:
     if not at.is_of_ledger:
         return at.page(reading, asked)
     key = at.page, tuple(sorted(asked.values.items()))
@@ -194,12 +196,12 @@ def _is_part(request: Request) -> bool:
     return request.headers.get("hx-request") == "true" or "part" in request.query_params
 
 
-def _page(reading: OpenedProject, name: str, menu: str, told: Told, asked: PageQuery, request: Request) -> str:
+def _page(reading: OpenedProject, name: str, menu: str, content: Content, asked: PageQuery, request: Request) -> str:
     """Render a page, or only its part for a request from within the page."""
     is_part = _is_part(request)
     template = f"_{name}.html" if is_part else f"{name}.html"
-    around = {} if is_part else {"shell": shell(reading, menu, asked, told.get("alive"))}
-    return render(template, told=told, asked=asked, path=request.url.path, query=_query(request), **around)
+    around = {} if is_part else {"shell": shell(reading, menu, asked, content.get("alive"))}
+    return render(template, content=content, asked=asked, path=request.url.path, query=_query(request), **around)
 
 
 def _query(request: Request) -> str:
@@ -207,13 +209,13 @@ def _query(request: Request) -> str:
     return f"?{request.url.query}" if request.url.query else ""
 
 
-def _respond_json(live: LiveProject, request: Request, tell: Callable[[], Told]) -> Response:
+def _respond_json(live: LiveProject, request: Request, tell: Callable[[], Content]) -> Response:
     """Return the result of `tell` as JSON, or its errors."""
     try:
-        told = tell()
+        content = tell()
     except WaterclockError as error:
         return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(live, error))
-    return _with_tag(request, json_text(told, indent=None), "application/json")
+    return _with_tag(request, json_text(content, indent=None), "application/json")
 
 
 def _with_tag(request: Request, body: str, kind: str = "text/html") -> Response:
@@ -283,7 +285,7 @@ def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request)
     asked = PageQuery.of(values)
     try:
         reading = live.look()
-        told, is_done = carry_out_plan(reading, asked, RunSettings().who)
+        content, is_done = carry_out_plan(reading, asked, RunSettings().who)
         if is_done:
             reading = live.look()
     except WaterclockError as error:
@@ -291,7 +293,7 @@ def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request)
     status = HTTPStatus.OK if is_done else HTTPStatus.CONFLICT
     if request.headers.get("hx-request") != "true" and is_done:
         return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-    return HTMLResponse(_page(reading, "plan", "Grid", told, asked, request), status)
+    return HTMLResponse(_page(reading, "plan", "Grid", content, asked, request), status)
 
 
 async def _tables(live: LiveProject, request: Request) -> Response:
@@ -340,21 +342,21 @@ def _page_of_errors(
 ) -> Response:
     """Render the errors, each as a card within the shell of the pages."""
     status = _status_of(live, error)
-    told = {"errors": [one.to_dict() for one in _flat(error)]}
-    return _answer_of_cards(live, told, status, menu, asked, request)
+    content = {"errors": [one.to_dict() for one in _flat(error)]}
+    return _answer_of_cards(live, content, status, menu, asked, request)
 
 
 def _answer_of_cards(
-    live: LiveProject, told: Told, status: HTTPStatus, menu: str, asked: PageQuery, request: Request
+    live: LiveProject, content: Content, status: HTTPStatus, menu: str, asked: PageQuery, request: Request
 ) -> Response:
     if _is_part(request):
-        return HTMLResponse(render("_cards.html", told=told), status)
+        return HTMLResponse(render("_cards.html", content=content), status)
     try:
         around = shell(live.look(), menu, asked)
     except WaterclockError:
         around = shell(None, menu, asked)
     is_passing = status == HTTPStatus.SERVICE_UNAVAILABLE
-    return HTMLResponse(render("cards.html", told=told, shell=around, asked=asked, is_passing=is_passing), status)
+    return HTMLResponse(render("cards.html", content=content, shell=around, asked=asked, is_passing=is_passing), status)
 
 
 async def _handle_http_error(live: LiveProject, request: Request, error: Exception) -> Response:
@@ -383,11 +385,11 @@ async def _handle_defect(live: LiveProject, request: Request, error: Exception) 
 
 
 def _card(live: LiveProject, card: Mapping[str, Any], status: HTTPStatus, request: Request) -> Response:
-    told = {"errors": [{"excerpt": None, **card}]}
+    content = {"errors": [{"excerpt": None, **card}]}
     if request.url.path.endswith(".json"):
-        return _json_answer(told, status)
-    return _answer_of_cards(live, told, status, "", PageQuery(), request)
+        return _json_answer(content, status)
+    return _answer_of_cards(live, content, status, "", PageQuery(), request)
 
 
-def _json_answer(told: Told, status: HTTPStatus) -> Response:
-    return Response(json_text(told, indent=None), status, media_type="application/json")
+def _json_answer(content: Content, status: HTTPStatus) -> Response:
+    return Response(json_text(content, indent=None), status, media_type="application/json")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from datetime import datetime
 
 from waterclock.operations.opening import OpenedProject
-from waterclock.ui.page_query import Told
+from waterclock.ui.page_query import Content
 
 _State = tuple[object, object, datetime]  # planner, snapshot, minute
 _MOST = 24  # pages of one state of the project; those of 500 tables take some 3 MB each
@@ -22,10 +22,10 @@ class Memory:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._told: OrderedDict[Hashable, Told] = OrderedDict()
+        self._told: OrderedDict[Hashable, Content] = OrderedDict()
         self._state: _State | None = None
 
-    def get_or_compute(self, at: OpenedProject, key: Hashable, tell: Callable[[], Told]) -> Told:
+    def get_or_compute(self, at: OpenedProject, key: Hashable, tell: Callable[[], Content]) -> Content:
         """Return the result of `tell`, or the cached one for the same state and key."""
         state = at.planner, at.snapshot, at.now.replace(second=0, microsecond=0)
         with self._lock:
@@ -35,13 +35,13 @@ class Memory:
             elif key in self._told:
                 self._told.move_to_end(key)
                 return self._told[key]
-        told = tell()
+        content = tell()
         with self._lock:
             if self._is_of(state):
-                self._told[key] = told
+                self._told[key] = content
                 if len(self._told) > _MOST:
                     self._told.popitem(last=False)
-        return told
+        return content
 
     def _is_of(self, state: _State) -> bool:
         """Return whether this is the cached state. Planner and snapshot are new objects for another state."""

@@ -12,7 +12,7 @@ from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.selection import Labels
 from waterclock.ui.readers import Reader
 
-Told = dict[str, Any]
+Content = dict[str, Any]
 """The content of a page, in JSON-compatible types."""
 
 

@@ -40,9 +40,9 @@ def environment() -> Environment:
     return made
 
 
-def render(template: str, **told: Any) -> str:
+def render(template: str, **values: Any) -> str:
     """Render a template with the given values."""
-    return environment().get_template(template).render(**told)
+    return environment().get_template(template).render(**values)
 
 
 def slug(state: str) -> str:

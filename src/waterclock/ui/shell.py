@@ -8,7 +8,7 @@ from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
 from waterclock.operations.words import count_words
 from waterclock.timelabel.zone import nominal_zone
-from waterclock.ui.page_query import PageQuery, Told
+from waterclock.ui.page_query import Content, PageQuery
 
 MENU = (
     ("Today", "/today"),
@@ -22,7 +22,7 @@ MENU = (
 )
 
 
-def shell(at: OpenedProject | None, menu: str, asked: PageQuery, runners: int | None = None) -> Told:
+def shell(at: OpenedProject | None, menu: str, asked: PageQuery, runners: int | None = None) -> Content:
     """Return the content of the shell. `at` is None if the project cannot be read.
 
     Cost: two queries of the ledger if the number of active runners is unknown

@@ -77,15 +77,15 @@ class Planned:
 
         plan = self.plan
         counts = Counter(str(batch.status) for batch in plan.batches)
-        told = plan.to_dict()
-        for batch, told_batch in zip(plan.batches, told["batches"], strict=True):
+        fields = plan.to_dict()
+        for batch, told_batch in zip(plan.batches, fields["batches"], strict=True):
             told_batch["local"] = local_label(batch.label, self.flow.tables[batch.table].cadence)
         return PlanAnswer.build(
             env=self.env,
             summary={"due": len(plan.batches) + sum(plan.left_out.values())}
             | {str(status): counts[status] for status in Status}
             | {"behind": sum(map(len, plan.behind.values()))},
-            **told,
+            **fields,
             not_needed={name: it.not_needed for name, it in self.quiet.items() if it.not_needed},
             stood_for={name: it.stood_for for name, it in self.quiet.items() if it.stood_for},
             not_begun=self.waiting,

@@ -54,15 +54,15 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     to = console()
     with stoppable(stop.set, told_to=to.file):
         served.start()
-        told = f"{f'[{host}]' if ':' in host else host}:{address.getsockname()[1]}"
+        shown_address = f"{f'[{host}]' if ':' in host else host}:{address.getsockname()[1]}"
         if is_json:
             from waterclock.answers.setup import ReceiveAnswer
 
-            print_answer(ReceiveAnswer(address=f"http://{told}/", streams=sorted(endpoint.streams)))
+            print_answer(ReceiveAnswer(address=f"http://{shown_address}/", streams=sorted(endpoint.streams)))
             sys.stdout.flush()
         else:
             for name in sorted(endpoint.streams):
-                to.print(f"events are taken at http://{told}/{name}", soft_wrap=True)
+                to.print(f"events are taken at http://{shown_address}/{name}", soft_wrap=True)
             to.print("(Ctrl-C ends it)")
         stop.wait()
         code = 1  # if `end` raises
@@ -118,13 +118,13 @@ def ends_of(cadences: Sequence[Cadence]) -> Callable[[datetime], datetime]:
 
 
 class _Served:
-    """Runs an event server in a separate thread. `told` is a callback for a server that ends by itself."""
+    """Runs an event server in a separate thread. `on_end` is a callback for a server that ends by itself."""
 
-    def __init__(self, endpoint: Endpoint, address: socket.socket, told: Callable[[], None]) -> None:
+    def __init__(self, endpoint: Endpoint, address: socket.socket, on_end: Callable[[], None]) -> None:
         self._endpoint = endpoint
         self._address = address
         self._name = address.getsockname()[:2]
-        self._told = told
+        self._on_end = on_end
         self._server = server_of(endpoint, address)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_up = threading.Event()
@@ -171,7 +171,7 @@ class _Served:
         finally:
             self._address.close()
             self._is_up.set()
-            self._told()
+            self._on_end()
 
     async def _serve(self) -> None:
         streams: Mapping[str, Stream] = self._endpoint.streams

@@ -33,17 +33,17 @@ def retry_batches(
         if proposal.count:
             decide(at, proposal, who=RunSettings().who, why=why)
         project, kept = at.project, kept_lines(at.snapshot, proposal.all, at.zone)
-    told = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
+    labels_of = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
     if not proposal.count or not is_run:
         if is_json:
             from waterclock.answers.runs import RetryAnswer
 
-            print_answer(RetryAnswer(cleared=told))
+            print_answer(RetryAnswer(cleared=labels_of))
         else:
             due = f"{count_words(proposal.count, 'batch', 'batches')} due again"
             to.print(due if proposal.count else "nothing failed there")
         return 0
-    for name, texts in told.items():
+    for name, texts in labels_of.items():
         to.print(f"due again: {name}@{', '.join(texts[:5])}{', …' if len(texts) > 5 else ''}", style="quiet")
     for line in kept:
         to.print(line, soft_wrap=True)

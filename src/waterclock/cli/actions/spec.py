@@ -55,9 +55,9 @@ def run_specs(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: 
     project = open_project(folder, env)
     found = find_features(project.root, wanted.files, name=wanted.name, tags=wanted.tags)
     to = console(stderr=is_json)
-    told = SpecReport(to, len(found.scenarios), is_quiet=is_json and not to.is_terminal)
-    with told.show_progress(), ready(project, found.scenarios, errors=found.errors) as at:
-        outcome = run_all(at, found.features, told)
+    report = SpecReport(to, len(found.scenarios), is_quiet=is_json and not to.is_terminal)
+    with report.show_progress(), ready(project, found.scenarios, errors=found.errors) as at:
+        outcome = run_all(at, found.features, report)
     if wanted.html is not None:
         _write(outcome, wanted.html)
     if is_json:

@@ -42,8 +42,8 @@ def lineage(
 
         if depth is not None:
             raise typer.BadParameter("--impact goes all the way: leave --depth out")
-        told = impact_on(project, env, which)
-        print_json(told.to_json()) if json else print_impact(told)
+        impacts = impact_on(project, env, which)
+        print_json(impacts.to_json()) if json else print_impact(impacts)
         return
     from waterclock.cli.views.lineage import lineage_of, print_lineage
 

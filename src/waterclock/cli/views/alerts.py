@@ -77,7 +77,7 @@ def _print_alert(to: Console, words: Words, alert: Alert, now: datetime) -> None
     if trouble.fix:
         lines.append(f"fix  {trouble.fix}")
     if alert.told:
-        lines.append(f"told  {', '.join(f'{name} ({told.times}×)' for name, told in alert.told.items())}")
+        lines.append(f"told  {', '.join(f'{name} ({sent.times}×)' for name, sent in alert.told.items())}")
     if alert.acknowledged is not None:
         lines.append(f"acknowledged by {alert.acknowledged.who}: {alert.acknowledged.why}")
     for line in lines:
@@ -148,9 +148,9 @@ def print_acknowledged(to: Console, alerts: Sequence[Alert], project: Project) -
         to.print(Text.assemble((f"{alert.number}", "name"), f"  acknowledged: {words.line(alert.trouble)}"))
 
 
-def print_sent(to: Console, told: LookOutcome, waiting: int) -> None:
+def print_sent(to: Console, outcome: LookOutcome, waiting: int) -> None:
     """Print how many messages were sent, and how many are pending."""
-    sent = told.sent
+    sent = outcome.sent
     to.print(f"{count_words(sent.messages, 'message')} sent" if sent.messages else "nothing was sent")
     for lost in sent.lost:
         to.print(Text(lost_words(lost)))
@@ -158,8 +158,8 @@ def print_sent(to: Console, told: LookOutcome, waiting: int) -> None:
         to.print(f"{count_words(waiting, 'message waits', 'messages wait')} to be sent")
 
 
-def sent_answer(told: LookOutcome, waiting: int) -> AlertsSentAnswer:
+def sent_answer(outcome: LookOutcome, waiting: int) -> AlertsSentAnswer:
     """Return the sent and lost messages and the number of pending ones, for scripts."""
     from waterclock.answers.alerts import AlertsSentAnswer
 
-    return AlertsSentAnswer.build(sent=told.sent.messages, lost=told.sent.lost, waiting=waiting)
+    return AlertsSentAnswer.build(sent=outcome.sent.messages, lost=outcome.sent.lost, waiting=waiting)

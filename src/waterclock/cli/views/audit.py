@@ -176,8 +176,8 @@ def _describe_revision(found: AuditTarget, table: Table) -> list[tuple[str, str]
         if "missing" in made.source
         else []
     )
-    told = batch_words(found.schemas, current.claim)
-    pairs += [("columns" if at == 0 else "", line) for at, line in enumerate(told)]
+    words = batch_words(found.schemas, current.claim)
+    pairs += [("columns" if at == 0 else "", line) for at, line in enumerate(words)]
     others = {key: value for key, value in made.source.items() if key not in {"choice", "missing", "closing", SCHEMA}}
     pairs += [pair for key, value in others.items() for pair in _source_pairs(key, value)]
     return pairs + _format_measures(made.measures)

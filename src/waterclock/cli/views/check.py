@@ -227,9 +227,9 @@ def print_checked(to: Console, found: Checked) -> None:
         show_errors(to, found.warnings)
         to.print()
     kinds = _kinds(found.flow)
-    told = ", ".join(count_words(count, *_NOUNS[kind]) for kind, count in kinds.items() if count)
+    counts = ", ".join(count_words(count, *_NOUNS[kind]) for kind, count in kinds.items() if count)
     counted = f", {count_words(len(found.warnings), 'warning')}" if found.warnings else ""
-    to.print(Text.assemble(("no errors", "ok.loud"), f"{counted}: {told or 'no tables'} in env {found.env}"))
+    to.print(Text.assemble(("no errors", "ok.loud"), f"{counted}: {counts or 'no tables'} in env {found.env}"))
 
 
 _NOUNS = {

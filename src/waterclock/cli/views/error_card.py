@@ -34,8 +34,8 @@ def usage_json(error: Any) -> int:
 
     path = error.ctx.command_path if getattr(error, "ctx", None) else "waterclock"
     what = error.format_message().rstrip(".")
-    told = WaterclockError("E906", what, where=path, fix=f"`{path} --help` lists what there is")
-    print_json({"error": told.to_dict()})
+    reported = WaterclockError("E906", what, where=path, fix=f"`{path} --help` lists what there is")
+    print_json({"error": reported.to_dict()})
     return int(error.exit_code)
 
 

@@ -49,31 +49,31 @@ def impact_on(folder: Path, env: str | None, which: str) -> ColumnImpact:
     return column_impact(project, name, column)
 
 
-def print_impact(told: ColumnImpact) -> None:
+def print_impact(impact: ColumnImpact) -> None:
     """Print a block for each table: its name, kind and owner, its uses of the column, and the tables in between."""
     to = console()
-    if not told.found:
-        to.print(Text.assemble((told.column, "name"), "  nothing depends on it"))
+    if not impact.found:
+        to.print(Text.assemble((impact.column, "name"), "  nothing depends on it"))
         return
-    unsure = sum(not each.is_sure for each in told.found)
-    line = Text.assemble((told.column, "name"), (f"  {_format_dependents(told)}", "head"))
+    unsure = sum(not each.is_sure for each in impact.found)
+    line = Text.assemble((impact.column, "name"), (f"  {_format_dependents(impact)}", "head"))
     if unsure:
         line.append(f", {unsure} of which may read it", style="quiet")
     to.print(line)
-    for each in told.found:
+    for each in impact.found:
         to.print()
-        _print_one(told, each)
+        _print_one(impact, each)
 
 
-def _format_dependents(told: ColumnImpact) -> str:
-    publishes = sum(told.flow.tables[each.table].kind is Kind.PUBLISH for each in told.found)
-    words = [count_words(len(told.found) - publishes, "table")] if len(told.found) > publishes else []
+def _format_dependents(impact: ColumnImpact) -> str:
+    publishes = sum(impact.flow.tables[each.table].kind is Kind.PUBLISH for each in impact.found)
+    words = [count_words(len(impact.found) - publishes, "table")] if len(impact.found) > publishes else []
     words += [f"{publishes} publish" + ("es" if publishes > 1 else "")] if publishes else []
-    return f"{' and '.join(words)} depend on it" if len(told.found) > 1 else f"{words[0]} depends on it"
+    return f"{' and '.join(words)} depend on it" if len(impact.found) > 1 else f"{words[0]} depends on it"
 
 
-def _print_one(told: ColumnImpact, each: Impact) -> None:
-    to, table = console(), told.flow.tables[each.table]
+def _print_one(impact: ColumnImpact, each: Impact) -> None:
+    to, table = console(), impact.flow.tables[each.table]
     line = Text.assemble((each.table, "name"), (f"  {_kind(table)}", "quiet"))
     if table.about.owner:
         line.append(f"  owner {table.about.owner}")
@@ -85,7 +85,7 @@ def _print_one(told: ColumnImpact, each: Impact) -> None:
     for use in (word for word in _USES if word in each.uses):
         why = f": {'; '.join(sorted(each.why))}" if use == "may read" and each.why else ""
         to.print(Text(f"  {_USES[use]}{why}"))
-    came = sorted(each.through - {told.column.rpartition(".")[0]})
+    came = sorted(each.through - {impact.column.rpartition(".")[0]})
     if came:
         to.print(Text(f"  through {', '.join(came)}", style="quiet"))
 

@@ -118,9 +118,9 @@ class Progress:
                 self._left = max(0, self._left - len(report.group.batches))
             if report.is_repeat:
                 return
-            told = [self._earlier_line(report.earlier)] if report.earlier else []
-            told += [self._warning_line(warning) for warning in report.warnings]
-            self._say(self._finished_line(report), *told)
+            lines = [self._earlier_line(report.earlier)] if report.earlier else []
+            lines += [self._warning_line(warning) for warning in report.warnings]
+            self._say(self._finished_line(report), *lines)
 
     def on_message(self, message: str) -> None:
         """Print a message for the user."""

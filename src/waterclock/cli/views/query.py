@@ -26,17 +26,17 @@ def text_of(sql: str) -> str:
     return sys.stdin.read() if sql == "-" else sql
 
 
-def print_answer(told: AnsweredQuestion, to: Console | None = None) -> None:
+def print_answer(answered: AnsweredQuestion, to: Console | None = None) -> None:
     """Print rows as a table with numbers aligned right. Print one block per row if the table is too wide."""
     to = to or console()
-    answer = told.answer
+    answer = answered.answer
     if _fits(answer, to.width):
         to.print(answer_table(answer))
     else:
         print_records(answer, to)
     to.print(Text(count_line(answer), style="quiet"))
     if answer.moment is not None:
-        for line in moment_lines(answer.moment, told.zone, can_make=told.can_make):
+        for line in moment_lines(answer.moment, answered.zone, can_make=answered.can_make):
             to.print(Text(line, style="quiet"), soft_wrap=True)
 
 

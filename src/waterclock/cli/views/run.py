@@ -75,7 +75,7 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
     from waterclock.answers.runs import RunAnswer
 
     plan = outcome.plan
-    told = {} if plan is None else plan.to_dict()
+    fields = {} if plan is None else plan.to_dict()
     return RunAnswer.build(
         now=now,
         until=until,
@@ -96,8 +96,8 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
         unsettled=outcome.unsettled,
         away=outcome.away,
         left={} if plan is None else Counter(batch.status.value for batch in plan.batches),
-        paused=told.get("paused"),
-        paused_all=told.get("paused_all"),
+        paused=fields.get("paused"),
+        paused_all=fields.get("paused_all"),
         held_by_source=[
             {
                 "table": held.table,
@@ -118,8 +118,8 @@ def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, Waterc
     for report in failed:
         error = report.error
         if error is not None:
-            told = tuple(part and likeness(part) for part in (error.what, error.why))
-            found.setdefault((report.group.table, error.code, *told), []).append((report, error))
+            likenesses = tuple(part and likeness(part) for part in (error.what, error.why))
+            found.setdefault((report.group.table, error.code, *likenesses), []).append((report, error))
     return list(found.values())
 
 

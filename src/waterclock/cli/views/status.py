@@ -108,13 +108,13 @@ def status_answer(seen: StatusInput) -> StatusAnswer:
     counts: dict[str, int] = {}
     for batch in seen.plan.batches:
         counts[batch.status.value] = counts.get(batch.status.value, 0) + 1
-    told = seen.plan.to_dict()
+    fields = seen.plan.to_dict()
     return StatusAnswer.build(
         env=seen.env,
         now=seen.now,
         next_due=seen.plan.next_due,
         due=counts,
-        **{key: told[key] for key in ("behind", "paused", "paused_all", "partial", "refused")},
+        **{key: fields[key] for key in ("behind", "paused", "paused_all", "partial", "refused")},
         looked=looks_json(seen.looks),
         received=seen.received,
         kept_at_sources=seen.held,

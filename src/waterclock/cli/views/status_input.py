@@ -119,9 +119,9 @@ def _collect_span(
 def _collect_status(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, is_asked: bool) -> StatusInput:
     names = [table.name for table in tables]
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names))
-    told = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
+    waits = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
     looks, quiet = last_looks(at, names), silent(at, names)
     offline, came = offline_stands(at, names), find_waiting_files(at, names)
     clock = None if at.ledger is None else at.ledger.reads.clock_back()
-    seen = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *told, silent=quiet, clock=clock)
+    seen = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *waits, silent=quiet, clock=clock)
     return replace(seen, offline=offline, received=came, held=list_held_logs(at, names), waits=source_waits(at, plan))

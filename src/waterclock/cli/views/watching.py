@@ -23,16 +23,16 @@ _VERBS = {Stand.MISSED: "missed the deadline", Stand.NEAR: "near the deadline", 
 _MOST = 10
 
 
-def print_deadlines(to: Console, told: Deadlines, indent: str = "") -> None:
+def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None:
     """Print a line for the windows of each table in the same situation, or nothing if there are none."""
-    groups = group_due_windows(told.found)
+    groups = group_due_windows(deadlines.found)
     for alike in groups[:_MOST]:
         stand = alike[0].stand
-        said = stand_words(alike, told.flow, left_words(alike[0]))
+        said = stand_words(alike, deadlines.flow, left_words(alike[0]))
         to.print(
             Text.assemble(
                 (f"{indent}{sign(_LOOK[stand], to)} ", LOOKS[_LOOK[stand]].style),
-                (where_words(alike, told.flow), "name"),
+                (where_words(alike, deadlines.flow), "name"),
                 f" {_VERBS[stand]}: {said}",
             ),
             soft_wrap=True,
@@ -53,20 +53,20 @@ def print_offline(to: Console, stands: Sequence[OfflineStand]) -> None:
             to.print(Text(said, style="quiet"), soft_wrap=True)
 
 
-def print_silences(to: Console, told: Silent) -> None:
+def print_silences(to: Console, silences: Silent) -> None:
     """Print a line for each collect whose source has delivered nothing for unusually long."""
-    for silence in told.found[:_MOST]:
+    for silence in silences.found[:_MOST]:
         to.print(
             Text.assemble(
                 (f"{sign(State.WARNED, to)} ", LOOKS[State.WARNED].style),
                 (silence.table, "name"),
-                f": {silence_words(silence, told.flow)}",
+                f": {silence_words(silence, silences.flow)}",
             ),
             soft_wrap=True,
         )
-    if (rest := len(told.found) - _MOST) > 0:
+    if (rest := len(silences.found) - _MOST) > 0:
         to.print(Text(f"  and {rest} more: waterclock status --json", style="quiet"))
-    if told.found:
+    if silences.found:
         to.print()
 
 

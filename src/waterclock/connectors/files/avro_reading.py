@@ -263,19 +263,19 @@ def _maker(schema: Any, named: _Names, within: tuple[str, ...]) -> tuple[Callabl
 
     from waterclock.connectors.values import arrow_type
 
-    told = _type_of(schema, _Names(count(), named), within)
+    type_text = _type_of(schema, _Names(count(), named), within)
     named.count_type()
     branches = _branches(schema)
-    if told == "STRING" and branches == ["string"]:
+    if type_text == "STRING" and branches == ["string"]:
         return _as_is, pa.string()
-    if told == "STRING":
+    if type_text == "STRING":
         return _text, pa.string()
     known = _resolve_schema(branches[0], named)
     kind = _kind(known)
-    if told.startswith("ARRAY<"):
+    if type_text.startswith("ARRAY<"):
         each, item = _maker(known["items"], named, within)
         return (lambda value: [None if one is None else each(one) for one in value]), pa.list_(item)
-    if told.startswith("MAP<"):
+    if type_text.startswith("MAP<"):
         each, item = _maker(known["values"], named, within)
         pairs = lambda value: [(key, None if one is None else each(one)) for key, one in value.items()]  # noqa: E731
         return pairs, pa.map_(pa.string(), item)
@@ -286,7 +286,7 @@ def _maker(schema: Any, named: _Names, within: tuple[str, ...]) -> tuple[Callabl
             return {name: None if value[name] is None else make(value[name]) for name, (make, _) in inner.items()}
 
         return struct, pa.struct([pa.field(name, kind_of) for name, (_, kind_of) in inner.items()])
-    return _as_is, arrow_type(told)
+    return _as_is, arrow_type(type_text)
 
 
 def _text(value: Any) -> str:

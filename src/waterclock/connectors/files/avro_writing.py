@@ -41,8 +41,8 @@ def write_avro(file: IO[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBa
             rows += batch.num_rows
             yield from batch.to_pylist(maps_as_pydicts="lossy")
 
-    told = {"type": "record", "name": "row", "namespace": "waterclock", "fields": fields}
-    fastavro.writer(file, fastavro.parse_schema(told), records(), codec=codec)
+    avro_schema = {"type": "record", "name": "row", "namespace": "waterclock", "fields": fields}
+    fastavro.writer(file, fastavro.parse_schema(avro_schema), records(), codec=codec)
     return rows
 
 
@@ -72,7 +72,7 @@ def _type(kind: pa.DataType, numbers: Iterator[int]) -> Any:
         return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     if types.is_timestamp(kind):
         return {"type": "long", "logicalType": "timestamp-micros" if kind.tz else "local-timestamp-micros"}
-    for is_kind, told in (
+    for is_kind, avro_type in (
         (types.is_boolean, "boolean"),
         (types.is_int64, "long"),
         (types.is_integer, "int"),
@@ -85,7 +85,7 @@ def _type(kind: pa.DataType, numbers: Iterator[int]) -> Any:
         (types.is_date, {"type": "int", "logicalType": "date"}),
     ):
         if is_kind(kind):
-            return told
+            return avro_type
     raise WaterclockError(
         "E889",
         f"Avro has no type for {kind}",

@@ -252,8 +252,8 @@ class FilesDeliverer:
         """Return the parts in a folder with a name prefix, by claim, as paths below the connection's folder."""
         found: dict[int, list[Path]] = {}
         for name in names_in(self.folder / str(folder), begin):
-            if told := _PART.search(name):
-                found.setdefault(int(told[1]), []).append(folder / name)
+            if match := _PART.search(name):
+                found.setdefault(int(match[1]), []).append(folder / name)
         return found
 
     def _remove_unnamed(self, records: Path, claim: int, parts: Iterable[Path]) -> None:
@@ -360,8 +360,8 @@ def _claims_in(records: Path) -> list[int]:
 
 def _told_places(records: Path) -> frozenset[str]:
     """Return the places of all delivered copies. Cost: each record is read."""
-    told = (_read(records / f"{claim}.json") for claim in _claims_in(records))
-    entries = (entry for record in told if record for entry in _entries(record))
+    documents = (_read(records / f"{claim}.json") for claim in _claims_in(records))
+    entries = (entry for record in documents if record for entry in _entries(record))
     return frozenset(copy.target for entry in entries for copy in entry.copies)
 
 

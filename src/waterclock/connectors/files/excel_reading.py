@@ -146,8 +146,8 @@ def _sheet(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> Sh
         inner = Cells(cells.top + 1, cells.left, cells.bottom, cells.right)
         return Sheet(tuple(text or _make_column_name(at) for at, text in enumerate(names)), inner, rows)
     width = max(found.end[1], right) - cells.left + 1 if cells.right is None else cells.right - cells.left + 1
-    told = [*declared[:width], *(_make_column_name(at) for at in range(len(declared[:width]), width))]
-    return Sheet(tuple(told), cells, rows)
+    column_names = [*declared[:width], *(_make_column_name(at) for at in range(len(declared[:width]), width))]
+    return Sheet(tuple(column_names), cells, rows)
 
 
 def _shown_first(book: Any, library: Any) -> list[str]:

@@ -46,15 +46,15 @@ def write_workbook(
     sheet = book.create_sheet("data")
 
     def cell(value: Any) -> Any:
-        told = _to_cell_value(value)
-        if not isinstance(told, str):
-            return told
-        if len(told) > _MOST_SIGNS:
-            raise _beyond(f"a text has {len(told)} signs, and a cell holds {_MOST_SIGNS}")
+        converted = _to_cell_value(value)
+        if not isinstance(converted, str):
+            return converted
+        if len(converted) > _MOST_SIGNS:
+            raise _beyond(f"a text has {len(converted)} signs, and a cell holds {_MOST_SIGNS}")
         try:
-            made = WriteOnlyCell(sheet, value=told)
+            made = WriteOnlyCell(sheet, value=converted)
         except IllegalCharacterError as error:
-            raise _beyond(f"{told[:40]!r} has a control character") from error
+            raise _beyond(f"{converted[:40]!r} has a control character") from error
         made.data_type = "s"
         return made
 
@@ -83,8 +83,8 @@ def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - a return a type
     if isinstance(value, Decimal):
         return value if len(value.as_tuple().digits) <= _EXACT else str(value)
     if isinstance(value, datetime):
-        told = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
-        return told if told.year >= _FIRST_YEAR else told.isoformat(sep=" ")
+        local = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        return local if local.year >= _FIRST_YEAR else local.isoformat(sep=" ")
     if isinstance(value, date):
         return value if value.year >= _FIRST_YEAR else value.isoformat()
     return base64_text(value) if isinstance(value, bytes) else json.dumps(value, default=str, ensure_ascii=False)

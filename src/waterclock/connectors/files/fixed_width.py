@@ -22,10 +22,10 @@ def fields(lines: DataFrame, reading: ReadOptions) -> DataFrame:
     """
     others = [name for name in lines.columns if name != LINE]
     text = LINE if reading.is_utf8 else f"decode(CAST({LINE} AS BINARY), {sql_text(reading.encoding)})"
-    told = lines.selectExpr(*others, f"{text} AS {LINE}").where(f"trim({LINE}) != ''")
+    rows = lines.selectExpr(*others, f"{text} AS {LINE}").where(f"trim({LINE}) != ''")
     if width := width_of(reading):
         beyond = build_raise_sql(PATH, f"the line behind character {width}", f"trim(substring({LINE}, {width + 1}))")
-        told = told.selectExpr(
+        rows = rows.selectExpr(
             *others, f"CASE WHEN trim(substring({LINE}, {width + 1})) = '' THEN {LINE} ELSE {beyond} END AS {LINE}"
         )
     values = []
@@ -34,7 +34,7 @@ def fields(lines: DataFrame, reading: ReadOptions) -> DataFrame:
         field = f"trim(substring({LINE}, {position.first}{count}))"
         value = f"nullif({field}, '')"
         values.append((f"nullif({value}, {sql_text(reading.null)})" if reading.null else value) + f" AS c{at}")
-    return told.selectExpr(*others, *values)
+    return rows.selectExpr(*others, *values)
 
 
 def width_of(reading: ReadOptions) -> int | None:

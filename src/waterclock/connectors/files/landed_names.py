@@ -313,8 +313,8 @@ def _parse_matching_name(
 
 
 def _endings() -> str:
-    told = ", .".join(ending for ending, kind in FORMATS.items() if kind != "fixed")
-    return f"expected one of .{told}, with .{', .'.join(COMPRESSIONS)} after it or not"
+    endings = ", .".join(ending for ending, kind in FORMATS.items() if kind != "fixed")
+    return f"expected one of .{endings}, with .{', .'.join(COMPRESSIONS)} after it or not"
 
 
 def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:

@@ -72,10 +72,10 @@ def add_line_columns(
     text = spark.read.text(list(paths)).selectExpr("value", *beside_rows())
     parts = _parts(text)
     skipped = _find_blank_lines(text, parts) if skips else {}
-    told = [
+    counts = [
         (part.path, part.block, values) for part, values in _describe_splits(parts, skipped, skips=skips, header=header)
     ]
-    known = spark.createDataFrame(told, f"{PATH} STRING, {_BLOCK} BIGINT, {_COUNTED} {_FIELDS}")
+    known = spark.createDataFrame(counts, f"{PATH} STRING, {_BLOCK} BIGINT, {_COUNTED} {_FIELDS}")
     joined = rows.join(known.hint("broadcast"), [PATH, _BLOCK], "left")
     return joined.selectExpr(*map(quote_name, rows.columns), _COUNTED)
 

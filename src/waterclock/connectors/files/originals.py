@@ -63,8 +63,8 @@ def rows_of_files(
     wanted = {column.name.lower(): column.name for column in own.named}
     left_out = () if own.is_open else tuple(name for name in TYPES if name not in wanted)
     names = [f"{quote_name(name)} AS {quote_name(wanted.get(name, name))}" for name in TYPES if name not in left_out]
-    told = {"file": "name", "row": f"CAST(NULL AS {TOLD['row']})"}
-    names += [f"{told[each]} AS {IN_ROWS[each]}" for each in sorted(tells)]
+    sql_of = {"file": "name", "row": f"CAST(NULL AS {TOLD['row']})"}
+    names += [f"{sql_of[each]} AS {IN_ROWS[each]}" for each in sorted(tells)]
     names += [] if None in items else [TIMELABEL]
     return Collected(frame.selectExpr(*names), left_out=left_out, is_empty=not rows, seen=dict(TYPES))
 

@@ -153,19 +153,19 @@ def _csv_by_record(asked: ReadRequest, names: Mapping[str, str], types: Mapping[
     options = _options("csv", reading, asked.zone, shape.delimiter) | {"multiLine": True}
     read = _from_text("csv", f"CASE WHEN NOT {IS_OPEN} THEN {TEXT} END", _ddl_of_lines(names, types, reading), options)
     wrong = f"{IS_OPEN} OR {_READ}.{UNREAD} IS NOT NULL"
-    told = build_raise_sql(PATH, "a row", TEXT)
+    misfit = build_raise_sql(PATH, "a row", TEXT)
     unread = "CAST(NULL AS STRING)"
     if asked.reading.keeps_unread:
         text = ", ".join(f"{quote_name(name)} STRING" for name in (*names.values(), UNREAD))
         is_text = f"{_from_text('csv', TEXT, text, options)}.{UNREAD} IS NULL"
-        told = f"CASE WHEN NOT {IS_OPEN} AND {is_text} THEN {build_raise_sql(PATH, 'a value of a row', TEXT)} END"
+        misfit = f"CASE WHEN NOT {IS_OPEN} AND {is_text} THEN {build_raise_sql(PATH, 'a value of a row', TEXT)} END"
         unread = f"CASE WHEN {wrong} THEN {TEXT} END"
     rows = frame.selectExpr("*", f"{read} AS {_READ}").selectExpr(
         TEXT,
         IS_OPEN,
         NUMBER,
         PATH,
-        f"CASE WHEN {wrong} THEN {told} ELSE {_READ} END AS {_READ}",
+        f"CASE WHEN {wrong} THEN {misfit} ELSE {_READ} END AS {_READ}",
         f"{unread} AS {UNREAD}",
     )
     return RawRows(rows, names, types, asked.column_types, path=PATH, row=NUMBER, within=_READ, unread=UNREAD)
@@ -185,10 +185,10 @@ def _json(asked: ReadRequest) -> RawRows:
 
     if asked.reading.rows:
         types = {name: _nested_type(asked.by_source.get(name)) for name in names}
-        told = records(
+        frame = records(
             documents, asked.reading, types, {name: _with_variants(asked, name, types[name]) for name in names}
         )
-        return RawRows(told, names, types, asked.column_types, path=PATH, within=RECORD)
+        return RawRows(frame, names, types, asked.column_types, path=PATH, within=RECORD)
     types = {name: _type_to_read(asked.by_source.get(name)) for name in names}
     read_as = types if asked.reading.is_utf8 else {name: _with_variants(asked, name, types[name]) for name in names}
     read, file = show_metadata(documents(_ddl_of_lines(names, read_as, asked.reading)), names)

@@ -218,8 +218,8 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str
     within = read_within(taken.type)
     if found == within or (found.lower() != "string" and within != taken.type):
         text = value if found == within else f"CAST({value} AS {within})"
-        told = build_raise_sql(raw.path, taken.source, f"to_json({value})")
-        return f"coalesce({narrow_value(text, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {told} END)"
+        misfit = build_raise_sql(raw.path, taken.source, f"to_json({value})")
+        return f"coalesce({narrow_value(text, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {misfit} END)"
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
     return f"coalesce({value_of_text(value, taken.type, zone, reading)}, {wrong})"

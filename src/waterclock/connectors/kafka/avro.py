@@ -96,8 +96,8 @@ class Decoder:
         if number not in self.known:
             import fastavro
 
-            told = _request_registry(self.registry, f"/schemas/ids/{number}", self.where)
-            self.known[number] = fastavro.parse_schema(json.loads(told["schema"]))
+            answer = _request_registry(self.registry, f"/schemas/ids/{number}", self.where)
+            self.known[number] = fastavro.parse_schema(json.loads(answer["schema"]))
         return self.known[number], io.BytesIO(value[_PREFIX.size :])
 
 
@@ -114,8 +114,8 @@ def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path |
         return Decoder(topic, where, _require_schema(text, where, str(file)), registry)
     if not registry:
         raise _no_schema(where, "neither the connection names a registry nor the collect a schema")
-    told = _request_registry(registry, f"/subjects/{quote(topic, safe='')}-value/versions/latest", where)
-    text = _require_schema(told.get("schema"), where, registry["registry"])
+    answer = _request_registry(registry, f"/subjects/{quote(topic, safe='')}-value/versions/latest", where)
+    text = _require_schema(answer.get("schema"), where, registry["registry"])
     return Decoder(topic, where, text, registry)
 
 
@@ -157,8 +157,8 @@ def _request_registry(registry: Mapping[str, str], path: str, where: str) -> Map
             content = answer.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise _no_schema(where, f"{address}: it answers with more than {_MOST_BYTES >> 20} MiB")
-        told: Mapping[str, Any] = json.loads(content)
-        return told
+        document: Mapping[str, Any] = json.loads(content)
+        return document
     except urllib.error.HTTPError as error:
         error.close()
         is_passing = error.code >= 500 or error.code == 429

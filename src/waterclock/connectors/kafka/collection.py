@@ -47,8 +47,8 @@ def collect_records(
 
 def find_worker_error(error: BaseException, where: str, topic: str) -> WaterclockError | None:
     """Return the error of a worker or of an unreadable record that is contained in an error of Spark; else None."""
-    if told := worker_errors.decode_error(error):
-        return told
+    if decoded := worker_errors.decode_error(error):
+        return decoded
     said = str(error)
     if found := re.search(re.escape(_RECORD) + r"(\d+)/(\d+)/([^\n\]]*?)(?:\s+SQLSTATE|$|\n)", said):
         return unreadable(where, topic, found[1], found[2], found[3])

@@ -57,9 +57,9 @@ def look_back(cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequen
     gone = 0
     for batch in batches(KafkaExtract(cluster, unit.path, where, parts)):
         for headers, value in zip(batch["headers"].to_pylist(), batch["value"].to_pylist(), strict=True):
-            told = {one["key"]: one["value"] for one in headers or ()}
-            label = (told.get(LABEL) or b"").decode(errors="replace")
-            if told.get(CLAIM) == str(claim).encode() and (not labels or label in labels):
+            values = {one["key"]: one["value"] for one in headers or ()}
+            label = (values.get(LABEL) or b"").decode(errors="replace")
+            if values.get(CLAIM) == str(claim).encode() and (not labels or label in labels):
                 known[label] += 1
                 gone += value is None
     if not known:

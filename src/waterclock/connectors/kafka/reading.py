@@ -162,7 +162,7 @@ def _side_by_side(
 
     places = {part.span.partition: _Place(part, part.span.low) for part in parts}
     _assign(consumer, extract, places)
-    came, last, told = _Came(), time.monotonic(), ""
+    came, last, last_error = _Came(), time.monotonic(), ""
     while places:
         # no more than may remain: the client would wait for more, at the end of each range
         messages = consumer.consume(min(_AT_ONCE, sum(place.most for place in places.values())), _WAIT)
@@ -171,7 +171,7 @@ def _side_by_side(
         for message in messages:
             place = places.get(-1 if (partition := message.partition()) is None else partition)
             if (error := message.error()) is not None and not _is_end(error):
-                told = _unless_final(error, extract, None if place is None else place.remaining_span, told)
+                last_error = _unless_final(error, extract, None if place is None else place.remaining_span, last_error)
                 is_lost = is_lost or error.code() in _LOST_PLACE
                 continue
             last = time.monotonic()
@@ -186,7 +186,7 @@ def _side_by_side(
             yield came.records
             came, last = _Came(), time.monotonic()  # the caller may take long with them
         if time.monotonic() - last > extract.cluster.timeout:
-            raise _stalled_read_error(extract, [place.remaining_span for place in places.values()], heard, told)
+            raise _stalled_read_error(extract, [place.remaining_span for place in places.values()], heard, last_error)
     consumer.unassign()
 
 
@@ -213,7 +213,7 @@ def _is_end(error: KafkaError) -> bool:
     return error.name() == "_PARTITION_EOF"
 
 
-def _unless_final(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | None, told: str) -> str:
+def _unless_final(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | None, last_error: str) -> str:
     """Raise an error that a retry cannot fix; else return the message for an error if it persists."""
     if error.code() in _LOST_PLACE and span is not None:
         log = extract.cluster.log_of(extract.topic, extract.where)
@@ -224,21 +224,22 @@ def _unless_final(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | N
     said = extract.cluster.translate_error(error, extract.where, extract.topic)
     if not said.transient:
         raise said
-    return told or error.str()
+    return last_error or error.str()
 
 
 def _stalled_read_error(
-    extract: KafkaExtract, left: Sequence[OffsetSpan], heard: ErrorListener, told: str
+    extract: KafkaExtract, left: Sequence[OffsetSpan], heard: ErrorListener, last_error: str
 ) -> WaterclockError:
     if heard.refusal is not None:
         return extract.cluster.translate_error(heard.refusal, extract.where, extract.topic)
-    told = told or (heard.last.str() if heard.last else "")
+    last_error = last_error or (heard.last.str() if heard.last else "")
     named = ", ".join(map(str, left[:_MOST_NAMED])) + (", …" if len(left) > _MOST_NAMED else "")
     return WaterclockError(
         "E854",
         "Kafka does not answer",
         where=extract.where,
-        why=f"{extract.cluster.servers}: offsets {named} of {extract.topic} did not come whole{told and f': {told}'}",
+        why=f"{extract.cluster.servers}: offsets {named} of {extract.topic} did not come whole"
+        f"{last_error and f': {last_error}'}",
         fix="it is tried again, and reads the same offsets; see that the brokers of the partition run",
         transient=True,
     )

@@ -327,9 +327,9 @@ def let_go(database: PostgresDatabase, unit: Unit, names: Sequence[str]) -> tupl
 
 def _add_change_columns(frame: DataFrame, position: int, at: datetime) -> DataFrame:
     """Add the columns of a change to each row of a snapshot."""
-    told = {OP: f"'{Op.SNAPSHOT.value}'", LSN: f"{position}L", XID: "CAST(NULL AS BIGINT)", SEQ: "0L"}
-    told |= {AT: f"TIMESTAMP '{at.isoformat()}'", MISSING: "CAST(array() AS ARRAY<STRING>)"}
-    return frame.selectExpr("*", *(f"{value} AS {name}" for name, value in told.items()))
+    columns = {OP: f"'{Op.SNAPSHOT.value}'", LSN: f"{position}L", XID: "CAST(NULL AS BIGINT)", SEQ: "0L"}
+    columns |= {AT: f"TIMESTAMP '{at.isoformat()}'", MISSING: "CAST(array() AS ARRAY<STRING>)"}
+    return frame.selectExpr("*", *(f"{value} AS {name}" for name, value in columns.items()))
 
 
 def _read_log_range(

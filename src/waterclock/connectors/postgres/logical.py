@@ -250,7 +250,7 @@ def _batch(rows: Sequence[LogRow], extract: PostgresExtract) -> pa.RecordBatch:
     texts = [[_text(row.values.get(name), kind) for name, kind in wanted] for row in rows]
     columns: list[Any] = list(texts_parsed(texts, extract).columns) if wanted else []
     targets = {one.taken.source: one.taken.name for one in extract.wanted}
-    told = [
+    change_values = [
         [row.op.value for row in rows],
         [row.begin.committed_at for row in rows],
         [row.begin.xid for row in rows],
@@ -260,7 +260,7 @@ def _batch(rows: Sequence[LogRow], extract: PostgresExtract) -> pa.RecordBatch:
     ]
     schema = log_schema(extract)
     kinds = schema.types[len(columns) :]
-    columns += [pa.array(values, kind) for values, kind in zip(told, kinds, strict=True)]
+    columns += [pa.array(values, kind) for values, kind in zip(change_values, kinds, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -276,7 +276,7 @@ def log_schema(extract: PostgresExtract) -> pa.Schema:
     """Return the schema of log rows: the wanted columns and the columns of a change."""
     import pyarrow as pa
 
-    told = [
+    change_fields = [
         (OP, pa.string()),
         (LSN, pa.int64()),
         (XID, pa.int64()),
@@ -284,7 +284,7 @@ def log_schema(extract: PostgresExtract) -> pa.Schema:
         (AT, pa.timestamp("us", tz="UTC")),
         (MISSING, pa.list_(pa.string())),
     ]
-    return pa.schema([*schema_of(replace(extract, by_window=None)), *(pa.field(*each) for each in told)])
+    return pa.schema([*schema_of(replace(extract, by_window=None)), *(pa.field(*each) for each in change_fields)])
 
 
 def carried_state(noted: Mapping[str, Any]) -> tuple[int, datetime]:

@@ -123,10 +123,10 @@ class ReceiverCollector:
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return an error that names the file, the line and the key that Spark failed to read."""
-        told = self._files().explain(_build_landed_unit(unit), columns, error)
-        if told is None or told.code != "E806":
-            return told
-        return WaterclockError(told.code, told.what, where=told.where, why=told.why, fix=_MENDING)
+        explained = self._files().explain(_build_landed_unit(unit), columns, error)
+        if explained is None or explained.code != "E806":
+            return explained
+        return WaterclockError(explained.code, explained.what, where=explained.where, why=explained.why, fix=_MENDING)
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
         """List all files of events, new and archived, oldest first; report damaged segments."""

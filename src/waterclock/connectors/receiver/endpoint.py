@@ -171,8 +171,8 @@ class Endpoint:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         with suppress(_GoneError):
             status, body, head = await self.answer(scope["method"], scope["path"], headers, _read_asgi_body(receive))
-            told = [(name.encode(), value.encode()) for name, value in head]
-            await send({"type": "http.response.start", "status": status, "headers": told})
+            encoded = [(name.encode(), value.encode()) for name, value in head]
+            await send({"type": "http.response.start", "status": status, "headers": encoded})
             await send({"type": "http.response.body", "body": body})
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:

@@ -121,10 +121,10 @@ def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
     """
     first, *events = body.split(b"\n")
     said = json.loads(first)
-    told: dict[str, Any] = {RECEIVED: at.isoformat().replace("+00:00", "Z"), REQUEST: said["request"] or place}
+    fields: dict[str, Any] = {RECEIVED: at.isoformat().replace("+00:00", "Z"), REQUEST: said["request"] or place}
     if said["headers"] is not None:
-        told[HEADERS] = json.dumps(said["headers"], separators=(",", ":"))
-    head = json.dumps(told, separators=(",", ":"))[:-1].encode()
+        fields[HEADERS] = json.dumps(said["headers"], separators=(",", ":"))
+    head = json.dumps(fields, separators=(",", ":"))[:-1].encode()
     for number, event in enumerate(events, 1):
         raw = b',"%s":%s' % (RAW.encode(), json.dumps(event.decode()).encode()) if said["raw"] else b""
         own = event[1:].lstrip(b" \t")

@@ -364,9 +364,9 @@ class Api:
             why, fix = "it sends us elsewhere, and credentials go nowhere else", "say the address it means as url"
         else:
             why, fix = "", "see that path, parameters and method are what the API documents"
-        told = f"{request.display_name} is answered {self._describe_answer(answer)}"
+        what = f"{request.display_name} is answered {self._describe_answer(answer)}"
         return WaterclockError(
-            "E845", f"{self.name} refuses a request", where=where, why=f"{told}; {why}" if why else told, fix=fix
+            "E845", f"{self.name} refuses a request", where=where, why=f"{what}; {why}" if why else what, fix=fix
         )
 
     def _no_token(self, why: str, where: str) -> WaterclockError:

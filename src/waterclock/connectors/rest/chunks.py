@@ -61,8 +61,8 @@ def rows_of(
         batches = _sort_batches(batches, [name for name in order_by if name in names])
     for batch in batches:
         for values in batch.to_pylist(maps_as_pydicts="lossy"):
-            told = values if timelabel is None else {**values, "timelabel": timelabel}
-            text = plain_text(told)
+            row = values if timelabel is None else {**values, "timelabel": timelabel}
+            text = plain_text(row)
             entity = plain_text([values.get(name) for name in per]) if per else ""
             yield ChunkRow(
                 text,

@@ -188,10 +188,10 @@ def _collect(reading: RestSource, series: Series, window: Window | None) -> Iter
     kept = series.pages()
     while place is not None:
         where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number + 1}"
-        told = json.dumps(place, sort_keys=True)
-        if told in places:
+        key = json.dumps(place, sort_keys=True)
+        if key in places:
             raise endless(reading, "it names a page as the next one that was read before", where)
-        places.add(told)
+        places.add(key)
         page = next(kept, None)
         if page is not None:
             series.require_whole(page, where)

@@ -119,9 +119,9 @@ class RestDeliverer:
         del unit
         journal = self._journal(project, publish)
         for claim in journal.claims_done():
-            told = journal.read_completion(claim)
-            if told:
-                return replace(_parse_delivered(told["newest"]), is_repeat=True)
+            completion = journal.read_completion(claim)
+            if completion:
+                return replace(_parse_delivered(completion["newest"]), is_repeat=True)
         return None
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
@@ -151,18 +151,18 @@ class RestDeliverer:
         sending = Sending(**record["sending"])
         sender = _Sender(self.api, journal, claim, sending, unit)
         labels = [each["label"] for each in record["deliveries"]]
-        told = []
+        delivered = []
         for each in record["deliveries"]:
             sender.send(each, record)
-            told.append(Delivered(claim, DeliveryOutcome.DELIVERED, each["label"], each["rows"], 0, each["note"]))
+            delivered.append(Delivered(claim, DeliveryOutcome.DELIVERED, each["label"], each["rows"], 0, each["note"]))
         if sender.refusals.first is not None:
             why = sender.build_refusal_error()
             journal.refuse(claim, labels, {"why": why.render()})
             raise why
         newest = self.last(unit, record["project"], record["publish"])
-        tops = sorted([*([newest] if newest else []), *told], key=lambda one: (one.label_text, one.claim))
-        journal.finish(claim, labels, {"deliveries": [_parts(one) for one in told], "newest": _parts(tops[-1])})
-        return tuple(replace(one, is_repeat=is_repeat) for one in told)
+        tops = sorted([*([newest] if newest else []), *delivered], key=lambda one: (one.label_text, one.claim))
+        journal.finish(claim, labels, {"deliveries": [_parts(one) for one in delivered], "newest": _parts(tops[-1])})
+        return tuple(replace(one, is_repeat=is_repeat) for one in delivered)
 
 
 class _Sender:
@@ -395,10 +395,10 @@ def _readable(delivery: Delivery) -> int:
 
 
 def _record(journal: Journal, deliveries: Sequence[Delivery], sending: Sending, rows: Sequence[int]) -> dict[str, Any]:
-    told = []
+    entries = []
     for delivery, count in zip(deliveries, rows, strict=True):
         generation, refused = journal.generation(delivery.label_text)
-        told.append(
+        entries.append(
             {
                 "publish": delivery.publish,
                 "label": delivery.label_text,
@@ -419,7 +419,7 @@ def _record(journal: Journal, deliveries: Sequence[Delivery], sending: Sending, 
         "project": one.project,
         "publish": one.publish,
         "sending": asdict(sending),
-        "deliveries": told,
+        "deliveries": entries,
     }
 
 

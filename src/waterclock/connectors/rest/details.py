@@ -165,8 +165,8 @@ def _open_keys(
 ) -> Iterator[tuple[str, StoredResponse | None]]:
     """Yield the keys that the window's series does not answer, with the cached response of an earlier label or None."""
     if known:
-        told = _lines_in(spark, [series.path_of(page) for page in known], KEY)
-        keys = keys.join(told.select(KEY).distinct(), KEY, "left_anti")
+        stored = _lines_in(spark, [series.path_of(page) for page in known], KEY)
+        keys = keys.join(stored.select(KEY).distinct(), KEY, "left_anti")
     cache = None if asking.request.is_anew else asking.details.cache
     earliest = None if cache is None else cache.before(now, "UTC")
     files = [] if earliest is None else asking.answers.since(earliest, now, series)
@@ -275,11 +275,11 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
     place: Place | None = first_place(resource.paging)
     number, before, places = 1, 0, set[str]()
     while place is not None:
-        told = json.dumps(place, sort_keys=True)
-        if told in places:
+        place_key = json.dumps(place, sort_keys=True)
+        if place_key in places:
             where = f"{reading.unit}@{window.label}, page {number}"
             raise endless(reading, "it names a page as the next one that was read before", where)
-        places.add(told)
+        places.add(place_key)
         # a 404 for a later page does not mean that the keys do not exist: their first page was found
         adapt = partial(_adapt_request, asking, values, may_lack=number == 1)
         body, place = ask_page(reading, place, window, number, before, adapt)

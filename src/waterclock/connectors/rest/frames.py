@@ -97,11 +97,11 @@ def no_rows(spark: SparkSession, types: Mapping[str, str], *, has_label: bool) -
 def explain(error: BaseException, where: str) -> WaterclockError | None:
     """Return an error that names the record that Spark failed to read; None if the error is not about a page."""
     text = str(error)
-    told = _TOLD.search(text)
-    if told:
-        path = _local(told[1])
-        why = f"{told[2]} is {told[3]!r}, which is not of its type"
-        return _record_error(path, _record_with(path, told[2], told[3]), why, where)
+    match = _TOLD.search(text)
+    if match:
+        path = _local(match[1])
+        why = f"{match[2]} is {match[3]!r}, which is not of its type"
+        return _record_error(path, _record_with(path, match[2], match[3]), why, where)
     file = _FILE.search(text)
     if file is None:
         return None
@@ -161,8 +161,8 @@ def _as_type(value: str, found: str, taken: Taken, zone: str, epoch: str, file: 
     else:
         made = narrow_value(value, taken.type) if is_nested else cast_text(value, taken.type)
     text = f"to_json({value})" if is_nested else value
-    told = f"concat_ws('|', '{_MISFIT}', {file}.file_path, {sql_text(taken.source)}, {text})"
-    return f"coalesce({made}, CASE WHEN {value} IS NOT NULL THEN raise_error({told}) END)"
+    misfit = f"concat_ws('|', '{_MISFIT}', {file}.file_path, {sql_text(taken.source)}, {text})"
+    return f"coalesce({made}, CASE WHEN {value} IS NOT NULL THEN raise_error({misfit}) END)"
 
 
 def _instant(value: str, found: str, zone: str, epoch: str) -> str:

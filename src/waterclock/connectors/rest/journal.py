@@ -95,9 +95,9 @@ class Journal:
                 label, chunk, digests = json.loads(line)
                 yield Accepted(label, chunk, tuple(digests[at : at + 16] for at in range(0, len(digests), 16)))
 
-    def finish(self, claim: int, labels: Iterable[str], told: Mapping[str, Any]) -> dict[str, Any]:
+    def finish(self, claim: int, labels: Iterable[str], record: Mapping[str, Any]) -> dict[str, Any]:
         """Record that all of a claim was accepted, and remove the list of accepted requests. Return the record."""
-        stands = self._end(claim, labels, told, _DONE)
+        stands = self._end(claim, labels, record, _DONE)
         path = self.folder / f"{claim}.accepted"
         if is_remote(self.folder):
             remove_folder(path)
@@ -105,9 +105,9 @@ class Journal:
             remove_file(path)
         return stands
 
-    def refuse(self, claim: int, labels: Iterable[str], told: Mapping[str, Any]) -> dict[str, Any]:
+    def refuse(self, claim: int, labels: Iterable[str], record: Mapping[str, Any]) -> dict[str, Any]:
         """Record that part of a claim is refused for good. Return the record."""
-        return self._end(claim, labels, told, _REFUSED)
+        return self._end(claim, labels, record, _REFUSED)
 
     def read_completion(self, claim: int) -> dict[str, Any] | None:
         """Return the final record of a claim that was accepted completely."""
@@ -139,13 +139,13 @@ class Journal:
                     counted.update(one.digests)
         return counted
 
-    def _end(self, claim: int, labels: Iterable[str], told: Mapping[str, Any], how: str) -> dict[str, Any]:
+    def _end(self, claim: int, labels: Iterable[str], record: Mapping[str, Any], how: str) -> dict[str, Any]:
         for label in labels:
             make_folder(self._label(label))
             put_if_absent(self._label(label) / f"{how}-{claim}", "{}", is_flushed=True)
         path = self.folder / f"{claim}.{how}.json"
-        put_if_absent(path, json.dumps(told), is_flushed=True)
-        return _read(path) or dict(told)
+        put_if_absent(path, json.dumps(record), is_flushed=True)
+        return _read(path) or dict(record)
 
     def _label(self, label: str) -> Path:
         return self.folder / "labels" / label

@@ -137,9 +137,9 @@ class ResponseWriter:
             if (kept.asked_at, kept.digest) == (page.asked_at, digest):
                 self._kept = {}
             else:
-                told = {json.loads(line)[KEY] for line in lines_of(self.series.folder / kept.file)}
-                self._of_others |= told
-                self._kept = {key: answer for key, answer in self._kept.items() if key not in told}
+                known = {json.loads(line)[KEY] for line in lines_of(self.series.folder / kept.file)}
+                self._of_others |= known
+                self._kept = {key: answer for key, answer in self._kept.items() if key not in known}
         self._bytes, self._last = 0, time.monotonic()
 
 

@@ -199,5 +199,5 @@ def _can_continue(series: Series, resume: float, now: datetime, *, goes_on_whole
     return is_young and (goes_on_whole or last[0].next is not None)
 
 
-def _page(told: dict[str, Any]) -> Page:
-    return Page(**{**told, "columns": tuple(told["columns"])})
+def _page(fields: dict[str, Any]) -> Page:
+    return Page(**{**fields, "columns": tuple(fields["columns"])})

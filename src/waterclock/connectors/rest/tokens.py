@@ -47,15 +47,15 @@ class Tokens:
 
 def _token_in(content: bytes) -> tuple[str, float]:
     try:
-        told: Any = json.loads(content)
+        answer: Any = json.loads(content)
     except (ValueError, RecursionError):
         raise ValueError("the answer is no JSON") from None  # it may hold a token
-    if not isinstance(told, Mapping) or not isinstance(told.get("access_token"), str) or not told["access_token"]:
+    if not isinstance(answer, Mapping) or not isinstance(answer.get("access_token"), str) or not answer["access_token"]:
         raise ValueError("the answer has no access_token")
-    token: str = told["access_token"]
+    token: str = answer["access_token"]
     if not token.isascii() or not token.isprintable():
         raise ValueError("the access_token has signs that no header may have")
-    return token, _seconds_of(told.get("expires_in"))
+    return token, _seconds_of(answer.get("expires_in"))
 
 
 def _seconds_of(said: Any) -> float:

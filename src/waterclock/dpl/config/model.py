@@ -374,12 +374,12 @@ def _all_invalid(config: Config, problems: Sequence[Any]) -> list[WaterclockErro
     """Build the errors for invalid values. A value that may be a secret is reported once, not per possible type."""
     paths = [_nearest_place(config, tuple(str(part) for part in problem["loc"])) for problem in problems]
     secretive = {path for path, each in zip(paths, problems, strict=True) if SecretSaid.__name__ in each["loc"]}
-    errors, told = [], set[tuple[str, ...]]()
+    errors, seen = [], set[tuple[str, ...]]()
     for path, problem in zip(paths, problems, strict=True):
         if path not in secretive:
             errors.append(_invalid(config, problem))
-        elif path not in told:
-            told.add(path)
+        elif path not in seen:
+            seen.add(path)
             errors.append(
                 config.place(path).refuse(
                     "E242", f"{'.'.join(path)} is neither a value nor a secret",

@@ -192,8 +192,8 @@ class ColumnLineage:
             return {**traced.made, **until}
         found = {name: made for name, made in {**traced.made, **until}.items() if name.lower() in said}
         if "*" in traced.made:  # declared, but the query alone does not show its origin
-            told = {name.lower() for name in found}
-            found |= {name: traced.made["*"] for lower, name in said.items() if lower not in told}
+            lower_names = {name.lower() for name in found}
+            found |= {name: traced.made["*"] for lower, name in said.items() if lower not in lower_names}
         return found
 
     def _trace_published_column(self, source: str, column: Column) -> TracedColumn:

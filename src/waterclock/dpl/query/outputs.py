@@ -80,13 +80,13 @@ def _names(output: Output, query: Span) -> Iterator[WaterclockError]:
 
 def _twice(output: Output, query: Span) -> Iterator[WaterclockError]:
     first: dict[str, Entry] = {}
-    told: set[int] = set()
+    seen: set[int] = set()
     for entry in output.entries:
         lower = entry.name.lower()
         before = first.setdefault(lower, entry)
-        if before is entry or lower == TIMELABEL or id(entry.node) in told:
+        if before is entry or lower == TIMELABEL or id(entry.node) in seen:
             continue
-        told.add(id(entry.node))
+        seen.add(id(entry.node))
         others = _of_one_star(output.entries, entry, first)
         names = ", ".join(dict.fromkeys(others))
         # without a table's name Spark does not know which of the two is meant

@@ -91,8 +91,8 @@ def _look_at(work: Workplace, books: Books, pairs: Sequence[Pair]) -> None:
     if closes is None:
         raise AssertionError(f"{books.table.name} closes no books")
     answers = _evaluate_condition(work, books, closes, pairs) if closes.is_asked else {}
-    told = books.collect_closings(pairs, {pair: holds for pair, (holds, _) in answers.items()})
-    kept = [(window.start, _with_behind(closing, answers, pairs, window.start)) for window, closing in told]
+    closings = books.collect_closings(pairs, {pair: holds for pair, (holds, _) in answers.items()})
+    kept = [(window.start, _with_behind(closing, answers, pairs, window.start)) for window, closing in closings]
     others = late_tables(work.flow, books.table.name)
     work.ledger.decisions.close_books(books.table.name, kept, late_tables=others, who=work.settings.who)
 
@@ -182,8 +182,8 @@ def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[Pair]) -> str:
     joined = "".join(f" LEFT JOIN wc_of_{mark.name} USING ({_PAIR})" for mark in closes.marks)
     names = "".join(f", {mark.name}" for mark in closes.marks)
     behind = ", ".join(f"CASE WHEN {mark.name} < {END} THEN {mark.name}_of END" for mark in closes.marks if mark.parts)
-    told = f"coalesce({behind}, '')" if behind else "''"
-    parts.append(f"wc_windows AS (SELECT {_PAIR}, {START}, {END}{names}, {told} AS {_BEHIND} FROM wc_pairs{joined})")
+    part = f"coalesce({behind}, '')" if behind else "''"
+    parts.append(f"wc_windows AS (SELECT {_PAIR}, {START}, {END}{names}, {part} AS {_BEHIND} FROM wc_pairs{joined})")
     if not closes.asks_rows:
         return f"WITH {', '.join(parts)} SELECT {_PAIR}, ({closes.expression}) AS {_HOLDS}, {_BEHIND} FROM wc_windows"
     grouped = (

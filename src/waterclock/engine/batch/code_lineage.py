@@ -91,5 +91,5 @@ def _flat(flat: Flat, columns: Mapping[str, Sequence[str]]) -> Callable[[str], I
     found = flat_columns(flat, columns.get)
     if found is None:
         return None
-    told = {each.name.lower(): (each.table, each.column) for each in found}
-    return lambda column: told.get(column.lower(), (flat.read.table, column))
+    by_name = {each.name.lower(): (each.table, each.column) for each in found}
+    return lambda column: by_name.get(column.lower(), (flat.read.table, column))

@@ -55,8 +55,8 @@ def held_results(
     """Return the result of the batch that `verdict` holds, with the reasons of the hold as warnings."""
     own = tuple(it for it in sealed.manifests if it.label == attempt.group.batches[0].label)
     of_own = replace(sealed, written=replace(sealed.written, manifests=own))
-    told = RuleVerdict((*verdict.warnings, *verdict.holds))
-    return group_results(attempt, bound, of_own, replace(audited, verdicts={it.label: told for it in own}))
+    verdict_of_own = RuleVerdict((*verdict.warnings, *verdict.holds))
+    return group_results(attempt, bound, of_own, replace(audited, verdicts={it.label: verdict_of_own for it in own}))
 
 
 def describe_release(attempt: GroupAttempt) -> Mapping[str, Any]:

@@ -227,8 +227,8 @@ def _read_at_once(
     if rows is None or (not is_alike and WINDOW in map(str.lower, rows.columns[:-1])):
         return None
     labels = f"array({', '.join(sql_text(label_of(label)) for label in read)})"
-    told = f"explode({labels})" if is_alike else f"element_at({labels}, {WINDOW} + 1)"
-    return rows.selectExpr(*map(quote_name, rows.columns[: None if is_alike else -1]), f"{told} AS {READ_BY}")
+    own_labels = f"explode({labels})" if is_alike else f"element_at({labels}, {WINDOW} + 1)"
+    return rows.selectExpr(*map(quote_name, rows.columns[: None if is_alike else -1]), f"{own_labels} AS {READ_BY}")
 
 
 def _each_by_itself(

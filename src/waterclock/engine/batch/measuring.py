@@ -211,7 +211,7 @@ def evaluate_comparisons(
     asked: list[tuple[Rule, str]] = []
     passed: list[str] = []
     bound: dict[str, str | None] = {}
-    told: dict[str, str] = {}
+    found_of: dict[str, str] = {}
     for rule in list_comparison_rules(history.table):
         if rule.comparison is None:
             continue
@@ -224,7 +224,9 @@ def evaluate_comparisons(
             name = f"v{len(bound)}"
             bound[name] = found.value
             texts[value] = f"CAST(:{name} AS {found.type})"
-            told[rule.name] = "; ".join(filter(None, (told.get(rule.name), f"{value} is {_format_value(found)}")))
+            found_of[rule.name] = "; ".join(
+                filter(None, (found_of.get(rule.name), f"{value} is {_format_value(found)}"))
+            )
         if lacks:
             passed.append(lacks)
         else:
@@ -233,7 +235,7 @@ def evaluate_comparisons(
         return [], passed
     answers = _answers(spark, asked, bound)
     broken = [
-        (rule.action, f"{rule.name}: the batch is not ({rule.expression}), where {told[rule.name]}")
+        (rule.action, f"{rule.name}: the batch is not ({rule.expression}), where {found_of[rule.name]}")
         for (rule, _), answer in zip(asked, answers, strict=True)
         if answer is not True
     ]

@@ -179,11 +179,11 @@ def _states_frame(
 ) -> DataFrame:
     import pyarrow as pa
 
-    told = [(label_of(low), states) for low, of in of_span.items() for states in of]
-    columns = {_SPAN: pa.array([low for low, _ in told], pa.string())}
+    rows = [(label_of(low), states) for low, of in of_span.items() for states in of]
+    columns = {_SPAN: pa.array([low for low, _ in rows], pa.string())}
     for at, count in alike.items():
         for number in range(len(count.columns)):
-            texts = [states[count.name][1 + number] for _, states in told]
+            texts = [states[count.name][1 + number] for _, states in rows]
             columns[f"s{at}_{number}"] = pa.array(texts, pa.string())
     return spark.createDataFrame(pa.table(columns))
 

@@ -147,10 +147,10 @@ class _Follower:
         return children[-1]
 
     def visit_cte_reference(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
-        output, told = _output(node), self.ctes.get(node.fields.get("cteId", -1), ())
-        if len(output) != len(told):
+        output, columns = _output(node), self.ctes.get(node.fields.get("cteId", -1), ())
+        if len(output) != len(columns):
             return self.unknown(node, children)
-        return tuple(replace(each, origin=one.origin) for each, one in zip(output, told, strict=True))
+        return tuple(replace(each, origin=one.origin) for each, one in zip(output, columns, strict=True))
 
     def _use(self, how: str, expressions: Iterable[Parts]) -> None:
         for each in expressions:

@@ -135,8 +135,8 @@ def collect_past_again(work: Workplace, table: Table, held: HeldBatch) -> None:
 
 def note_released(work: Workplace, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:
     """Record in the audit trail that a held batch is released, and by whom."""
-    told = {"why": said["why"], "claim": claim.number}
-    work.ledger.past.add_event("released", who=said["by"], table=group.table, label=group.batches[0].label, data=told)
+    data = {"why": said["why"], "claim": claim.number}
+    work.ledger.past.add_event("released", who=said["by"], table=group.table, label=group.batches[0].label, data=data)
 
 
 def _read(inputs: Sequence[Input]) -> list[tuple[object, ...]]:

@@ -155,8 +155,8 @@ def _note_releases(work: Workplace, table: Table, claim: Claim, results: Sequenc
     """Record who released a held batch, and why, as the releasing runner would have done."""
     for result in results:
         if said := result.measures.get("released"):
-            told = {"why": said["why"], "claim": claim.number}
-            work.ledger.past.add_event("released", who=said["by"], table=table.name, label=result.label, data=told)
+            release = {"why": said["why"], "claim": claim.number}
+            work.ledger.past.add_event("released", who=said["by"], table=table.name, label=result.label, data=release)
 
 
 def parse_snapshot_start(manifest: Manifest) -> datetime | None:

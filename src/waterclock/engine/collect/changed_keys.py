@@ -42,7 +42,7 @@ def with_moved(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], name
     fields = [by_name[LSN], by_name[SEQ], *(StructField(f"{_MOVED}{at}", by_name[name.lower()].dataType)
               for at, name in enumerate(names))]  # fmt: skip
     values = spark.createDataFrame(
-        [(*place, *(told.get(name) for name in names)) for place, told in found.items()], StructType(fields)
+        [(*place, *(carried.get(name) for name in names)) for place, carried in found.items()], StructType(fields)
     ).withColumn(_MOVED, F.expr("true"))
     joined = rows.join(F.broadcast(values), [LSN, SEQ], "left")
     made = {
@@ -60,9 +60,9 @@ def _own_values(
     if own is None:
         return {}
     there = {name.lower(): name for name in own.columns}
-    told = [name for name in names if name.lower() in there]
-    rows = own.join(known, list(keys), "left_semi").select(*map(quote_name, [*keys, *told])).collect()
-    return {_key(row, keys): {name: row[there[name.lower()]] for name in told} for row in rows}
+    present = [name for name in names if name.lower() in there]
+    rows = own.join(known, list(keys), "left_semi").select(*map(quote_name, [*keys, *present])).collect()
+    return {_key(row, keys): {name: row[there[name.lower()]] for name in present} for row in rows}
 
 
 def _values(
@@ -83,8 +83,8 @@ def _values(
         if row is None or row[OP] in {"delete", "truncate"}:
             continue
         lacks = set(row[MISSING])
-        told = {name: row[name] for name in names if name not in lacks}
-        held[_key(row, keys)] = {**held.get(_key(row, keys), {}), **told, **found.get(place, {})}
+        own = {name: row[name] for name in names if name not in lacks}
+        held[_key(row, keys)] = {**held.get(_key(row, keys), {}), **own, **found.get(place, {})}
     return found
 
 

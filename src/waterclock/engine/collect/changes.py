@@ -193,15 +193,15 @@ def _with_truncated(rows: DataFrame, own: DataFrame | None, keys: Sequence[str])
     """Replace each truncate by deletes of every key. A delete of a missing key does no harm."""
     names = [quote_name(key) for key in keys]
     truncates = rows.where(f"{OP} = 'truncate'").select(*IN_ROWS.values(), SEQ)
-    told = rows.where(f"{OP} <> 'truncate'")
-    known = told.select(*names)
+    changed = rows.where(f"{OP} <> 'truncate'")
+    known = changed.select(*names)
     if own is not None:
         known = known.unionByName(own.select(*names))
     deletes = known.distinct().crossJoin(F.broadcast(truncates))
     others = [name for name in rows.columns if name.lower() not in {key.lower() for key in keys}]
     absent = [name for name in others if name not in deletes.columns and name != MISSING]
     lists = f"array({', '.join(sql_text(name) for name in absent)})" if absent else "CAST(array() AS ARRAY<STRING>)"
-    return told.unionByName(deletes.withColumn(MISSING, F.expr(lists)), allowMissingColumns=True)
+    return changed.unionByName(deletes.withColumn(MISSING, F.expr(lists)), allowMissingColumns=True)
 
 
 def _fill_missing(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], missing: Sequence[str]) -> DataFrame:
@@ -220,22 +220,22 @@ def _fill_missing(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], m
         ).over(before)
         for at, name in enumerate(missing)
     }
-    told = rows.withColumns(carried) if carried else rows
+    filled = rows.withColumns(carried) if carried else rows
     there = {} if own is None else {name.lower(): name for name in own.columns}
     looked_up = {name: f"{_OWN}{at}" for at, name in enumerate(missing) if name.lower() in there}
     if own is not None and looked_up:
         lacks = [f"({marks[name]} AND {_CARRIED}{missing.index(name)} IS NULL)" for name in looked_up]
-        asked = told.where(" OR ".join(lacks)).select(*names).distinct()
+        asked = filled.where(" OR ".join(lacks)).select(*names).distinct()
         values = [F.col(quote_name(there[name.lower()])).alias(alias) for name, alias in looked_up.items()]
         known = own.join(F.broadcast(asked), list(keys), "left_semi").select(*names, *values)
-        told = told.join(known, list(keys), "left")
+        filled = filled.join(known, list(keys), "left")
     made = {
         name: f"CASE WHEN NOT {marks[name]} THEN {quote_name(name)} "
         f"WHEN {_CARRIED}{at} IS NOT NULL THEN {_CARRIED}{at}.v "
         f"ELSE {looked_up.get(name, 'NULL')} END AS {quote_name(name)}"
         for at, name in enumerate(missing)
     }
-    return told.selectExpr(*(made.get(name, quote_name(name)) for name in rows.columns))
+    return filled.selectExpr(*(made.get(name, quote_name(name)) for name in rows.columns))
 
 
 def _last_of(rows: DataFrame, group: Sequence[str]) -> DataFrame:

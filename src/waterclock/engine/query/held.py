@@ -47,8 +47,8 @@ def held_frame(work: Workplace, spark: SparkSession, table: Table) -> DataFrame:
     frames = [_rows(spark, folder, alike) for alike in _of_one_schema(found)]
     aside = [manifest for manifest in found if manifest.aside]
     if aside:
-        told = rows_set_aside(spark, folder, aside)
-        frames.append(told.selectExpr(TIMELABEL, "claim AS _claim", f"`{ROW}` AS _row", "broken AS _broken"))
+        rows = rows_set_aside(spark, folder, aside)
+        frames.append(rows.selectExpr(TIMELABEL, "claim AS _claim", f"`{ROW}` AS _row", "broken AS _broken"))
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), _of_one_type(frames))
 
 

@@ -24,9 +24,11 @@ def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
     Their times are those of the ledger's clock. Cost: some 10 µs for each slice that was ever committed.
     """
     rows, recuts = ledger.reads.committed_slices(table), ledger.keeping.recuts_of(table)
-    told = {row.version for row in rows}
+    versions = {row.version for row in rows}
     # a recut after which no rows remain
-    records = [CommitRecord(version, at, {}, begins_anew=True) for version, at in recuts.items() if version not in told]
+    records = [
+        CommitRecord(version, at, {}, begins_anew=True) for version, at in recuts.items() if version not in versions
+    ]
     for (version, stands_from), of_version in groupby(rows, key=lambda row: (row.version, row.stands_from)):
         members = list(of_version)
         slices, since = {row.label: row.slice_path for row in members}, members[0].recorded_at

@@ -36,5 +36,5 @@ def without(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def _type(column: Column) -> str:
-    told = {**OF_SOURCES, **{format_change_mark(what): kind for what, kind in OF_CHANGES.items()}}
-    return column.type or told.get(column.tells or "", "STRING")
+    types = {**OF_SOURCES, **{format_change_mark(what): kind for what, kind in OF_CHANGES.items()}}
+    return column.type or types.get(column.tells or "", "STRING")

@@ -57,8 +57,8 @@ def literal_of(value: Any) -> str:  # noqa: PLR0911 - one kind after the other
     if isinstance(value, float):
         return f"CAST('{value!r}' AS DOUBLE)" if not math.isfinite(value) else f"({value!r}D)"
     if isinstance(value, datetime):
-        told = (value if value.tzinfo is None else value.astimezone(UTC)).replace(tzinfo=None)
-        return f"TIMESTAMP'{told.isoformat(sep=' ')}Z'"
+        local = (value if value.tzinfo is None else value.astimezone(UTC)).replace(tzinfo=None)
+        return f"TIMESTAMP'{local.isoformat(sep=' ')}Z'"
     if isinstance(value, date):
         return f"DATE'{value.isoformat()}'"
     if value is None:

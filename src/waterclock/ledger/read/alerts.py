@@ -102,8 +102,8 @@ def alert_of_row(row: AnyRow) -> Alert:
         resolved=row.resolved_at,
         acknowledged=None if known is None else Acknowledged(known, row.acknowledged_by, row.acknowledged_why),
         told={
-            target: Notification(from_micros(told["first"]), from_micros(told["last"]), told["times"], told["of_end"])
-            for target, told in row.told.items()
+            target: Notification(from_micros(sent["first"]), from_micros(sent["last"]), sent["times"], sent["of_end"])
+            for target, sent in row.told.items()
         },
         is_finished=bool(row.is_finished),
     )

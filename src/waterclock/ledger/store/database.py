@@ -125,7 +125,7 @@ class LedgerDatabase:
         self.said: Mapping[str, str] = {}  # stored names that are displayed under other names
         self.said_since: datetime | None = None
         self._now: sa.Select[int] = sa.select(sa.literal_column(self.backend.NOW))
-        told: tuple[Any, ...] = (
+        returned: tuple[Any, ...] = (
             schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim,
             # in stored form: the first statement's result bypasses SQLAlchemy
             sa.type_coerce(schema.ledger.c.paused_at, sa.BigInteger).label("paused_micros"),
@@ -134,9 +134,9 @@ class LedgerDatabase:
             sa.literal_column(self.backend.NOW).label("now"),
             sa.literal_column(self.backend.TRANSACTION).label("transaction"),
         )  # fmt: skip
-        self._raise = _RAISE.where(_IS_HERE).returning(*told)
-        self._raise_claim = _RAISE_CLAIM.where(_IS_HERE).returning(*told)
-        self._raise_moved = _RAISE.returning(*told)
+        self._raise = _RAISE.where(_IS_HERE).returning(*returned)
+        self._raise_claim = _RAISE_CLAIM.where(_IS_HERE).returning(*returned)
+        self._raise_moved = _RAISE.returning(*returned)
 
     def say_names(self, names: Mapping[str, str], since: datetime | None = None) -> None:
         """Translate stored names in all later reads and writes (`names.say`), or end that if `names` is empty.

@@ -196,10 +196,10 @@ def _line(value: Any) -> str:
 
 
 def _load_one(connection: sa.Connection, lines: Iterable[str], wanted: set[str], seen: dict[str, set[Any]]) -> None:
-    told = iter(lines)
-    Head.of_line(next(told, ""))
+    rest = iter(lines)
+    Head.of_line(next(rest, ""))
     name, columns, rows, count, end = "", [""], list[dict[str, Any]](), 0, None
-    for line in told:
+    for line in rest:
         value = _value(line)
         if isinstance(value, list):
             count += 1

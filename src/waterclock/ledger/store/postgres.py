@@ -159,9 +159,11 @@ def schemas_of(engine: sa.Engine, project: str) -> list[str]:
     whose = "SELECT 1 FROM {}.ledger WHERE to_jsonb(ledger)->>'moved_to' IS NULL AND project = :project"
     with engine.connect() as connection:
         names = connection.execute(sa.text(asked)).scalars().all()
-        told = {"project": project}
+        parameters = {"project": project}
         return [
-            name for name in names if connection.execute(sa.text(whose.format(_quote_identifier(name))), told).first()
+            name
+            for name in names
+            if connection.execute(sa.text(whose.format(_quote_identifier(name))), parameters).first()
         ]
 
 

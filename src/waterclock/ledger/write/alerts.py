@@ -158,12 +158,12 @@ def _row(alert: Alert) -> Mapping[str, Any]:
         "trouble": alert.trouble.to_dict(),
         "told": {
             target: {
-                "first": to_micros(told.first),
-                "last": to_micros(told.last),
-                "times": told.times,
-                "of_end": told.of_end,
+                "first": to_micros(sent.first),
+                "last": to_micros(sent.last),
+                "times": sent.times,
+                "of_end": sent.of_end,
             }
-            for target, told in alert.told.items()
+            for target, sent in alert.told.items()
         },
         "is_finished": alert.is_finished,
     }

@@ -92,8 +92,8 @@ def apply(
             newest = write.execute(_NEWEST_FLOW).first()
             number = 1 if newest is None else newest.number + 1
             write.execute(_APPLY, {"project_": flow.project, "flow_": flow.fingerprint})
-            told = {"number": number, "fingerprint": flow.fingerprint, "now": now, "who": who, "runner": runner}
-            write.execute(_ADD_FLOW, told | {"applied_at": write.at})
+            values = {"number": number, "fingerprint": flow.fingerprint, "now": now, "who": who, "runner": runner}
+            write.execute(_ADD_FLOW, values | {"applied_at": write.at})
             for name, text in statements().items():
                 says = {"code": flow.tables[name].fingerprint, "statement": text}
                 if declared.get(name) != says:

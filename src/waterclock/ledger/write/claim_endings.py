@@ -94,10 +94,10 @@ def record_failed(
     """
     with database.write() as write:
         close(write, held.number, status.value, why=error, is_transient=is_transient)
-        told = {"number_": held.number, "of": held.request.table, "as_": status.value, "why": error}
-        told |= {"transient": is_transient, "again": due_again}
+        values = {"number_": held.number, "of": held.request.table, "as_": status.value, "why": error}
+        values |= {"transient": is_transient, "again": due_again}
         failed = [label for label in held.request.labels if own is None or label in own]
-        write.execute(_FAIL_BATCHES, [told | {"at": label} for label in failed])
+        write.execute(_FAIL_BATCHES, [values | {"at": label} for label in failed])
         put_back(write, held.number, {*held.request.labels} - {*failed})
         _log(write, status.value, held, {"error": error, "is_transient": is_transient})
 

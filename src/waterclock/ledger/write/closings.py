@@ -240,8 +240,8 @@ def add_closings(
 
 def add_told(write: Write, table: str, results: Iterable[BatchResult], *, who: str) -> None:
     """Record the closing ticks that batches carry in their source, unless the ledger has them already."""
-    told = ((each.label, each.source["closing"]) for each in results if "closing" in each.source)
-    for label, said in sorted(told, key=lambda it: it[0]):
+    closings = ((each.label, each.source["closing"]) for each in results if "closing" in each.source)
+    for label, said in sorted(closings, key=lambda it: it[0]):
         add_closings(write, table, [(label, Closing.of_dict(said))], who=who)
 
 

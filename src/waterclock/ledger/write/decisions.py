@@ -169,8 +169,8 @@ def request_again(
     # a slice of late rows must be determined again in any case; for a closed window the stored inputs decide
     told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
     verbs |= dict.fromkeys(set(told_anew) - read_to_their_ends(write, table, told_anew).keys(), REOPEN)
-    told = {"of": table, "sequence": write.sequence}
-    _each(write, _REQUEST, [told | {"at": row.label, "verb": verbs[row.label]} for row in asked])
+    values = {"of": table, "sequence": write.sequence}
+    _each(write, _REQUEST, [values | {"at": row.label, "verb": verbs[row.label]} for row in asked])
     _log_each(write, f"{said or verb} requested", table, asked, who, why)
     return tuple(row.label for row in asked)
 
@@ -187,8 +187,8 @@ def request_backfill(
         known = _read_batches(write, table, labels)
         old = [row.label for row in known.values() if (row.status, row.current_claim, row.requested) == (None,) * 3]
         new = sorted({*labels} - known.keys())
-        told = {"of": table, "sequence": write.sequence, "verb": BACKFILL}
-        _each(write, _REQUEST, [told | {"at": label} for label in old])
+        values = {"of": table, "sequence": write.sequence, "verb": BACKFILL}
+        _each(write, _REQUEST, [values | {"at": label} for label in old])
         added = [{"table_name": table, "label": label, "requested_sequence": write.sequence} for label in new]
         _each(write, _ADD_REQUESTED, added)
         asked = tuple(sorted([*old, *new]))
@@ -210,8 +210,10 @@ def request_release(
             if label not in known or known[label].status != BatchStatus.HELD:
                 raise refusals.impossible(table, label, "cannot be released", why="it is not held")
         rows = [known[label] for label in sorted(labels)]
-        told = {"of": table, "sequence": write.sequence}
-        _each(write, _REQUEST, [told | {"at": row.label, "verb": build_release_request(row.requested)} for row in rows])
+        values = {"of": table, "sequence": write.sequence}
+        _each(
+            write, _REQUEST, [values | {"at": row.label, "verb": build_release_request(row.requested)} for row in rows]
+        )
         _log_each(write, f"{RELEASE} requested", table, rows, who, why)
         return tuple(row.label for row in rows)
 
@@ -230,8 +232,8 @@ def refuse_release(database: LedgerDatabase, table: str, label: datetime, *, who
 def _end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRow]:
     """Restore the requests that batches had before their release request. Return the batches with such a request."""
     asked = [row for row in rows if is_release(row.requested)]
-    told = {"of": table, "sequence": write.sequence}
-    _each(write, _REQUEST, [told | {"at": row.label, "verb": _find_earlier_request(row)} for row in asked])
+    values = {"of": table, "sequence": write.sequence}
+    _each(write, _REQUEST, [values | {"at": row.label, "verb": _find_earlier_request(row)} for row in asked])
     return asked
 
 
@@ -289,8 +291,8 @@ def end_following(database: LedgerDatabase, table: str, labels: Collection[datet
     """Remove the request to follow from those of `labels` that have it, since none of their inputs has changed."""
     with database.write() as write:
         asked = [row for row in _read_batches(write, table, labels).values() if row.requested == FOLLOW]
-        told = {"of": table, "verb": None, "sequence": None}
-        _each(write, _REQUEST, [told | {"at": row.label} for row in asked])
+        values = {"of": table, "verb": None, "sequence": None}
+        _each(write, _REQUEST, [values | {"at": row.label} for row in asked])
         _log_each(write, "needs not follow", table, asked, who)
 
 

@@ -317,9 +317,9 @@ def _say_within(write: Write, names: Mapping[str, str]) -> None:
     for column, where in ((alerts.c.trouble, ~alerts.c.is_finished), (code_lineage.c.lineage, sa.true())):
         keys = list(column.table.primary_key)
         for row in write.execute(sa.select(*keys, column).where(where)).all():
-            if (told := _replace_names(row[-1], names)) != row[-1]:
+            if (replaced := _replace_names(row[-1], names)) != row[-1]:
                 same = sa.and_(*(key == value for key, value in zip(keys, row, strict=False)))
-                write.execute(sa.update(column.table).where(same).values({column: told}))
+                write.execute(sa.update(column.table).where(same).values({column: replaced}))
 
 
 def _each(write: Write, statement: sa.Executable, values: list[dict[str, Any]]) -> None:

@@ -42,8 +42,8 @@ def register(database: LedgerDatabase, runner: str, *, who: str, command: str, f
     with database.beside() as (connection, at):
         connection.execute(_FORGET, {"before": at - _FORGOTTEN_AFTER})
         connection.execute(_LEAVE, {"name": runner})
-        told = {"runner": runner, "who": who, "command": command, "flow": flow, "lease_seconds": lease_seconds}
-        connection.execute(_ADD, told | {"started_at": at, "seen_at": at})
+        values = {"runner": runner, "who": who, "command": command, "flow": flow, "lease_seconds": lease_seconds}
+        connection.execute(_ADD, values | {"started_at": at, "seen_at": at})
 
 
 def see(database: LedgerDatabase, runner: str, *, flow: str) -> None:

@@ -24,8 +24,8 @@ def begin_run(database: LedgerDatabase, *, who: str, command: str, now: datetime
     """Record the start of a run, for the logical `now`. Return the name that its claims carry."""
     name = uuid4().hex[:12]
     with database.write() as write:
-        told = {"run": name, "who": who, "command": command, "now": now, "started_at": write.at}
-        write.execute(_ADD, told)
+        values = {"run": name, "who": who, "command": command, "now": now, "started_at": write.at}
+        write.execute(_ADD, values)
         write.log("run began", who=who, run=name, data={"command": command, "now": now.isoformat()})
     return name
 

@@ -113,8 +113,8 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str) -> N
         record(write, Claim(moved.claim, request, BEGINNING), moved.found.results)
         add_told(write, moved.name, moved.found.results, who=who)
     write.execute(_HEAD, {"of": moved.name, "version": moved.version})
-    told = {"version": moved.version, "claim": moved.claim, "is_recut": moved.is_recut, "all": True}
-    write.log("rebuilt", who=who, table=moved.name, data=told)
+    fields = {"version": moved.version, "claim": moved.claim, "is_recut": moved.is_recut, "all": True}
+    write.log("rebuilt", who=who, table=moved.name, data=fields)
 
 
 def _inputs(found: CommitRecord, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:

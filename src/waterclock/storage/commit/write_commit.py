@@ -155,12 +155,12 @@ def path_in_log(path: str) -> str:
 
 def _info(change: Change, identity: Identity, table: OpenTable) -> Action:
     mode = "Overwrite" if change.is_overwrite else "Append"
-    told = {"mode": mode, "partitionBy": json.dumps(table.partition_columns)}
+    parameters = {"mode": mode, "partitionBy": json.dumps(table.partition_columns)}
     return {
         "commitInfo": {
             "timestamp": _now(),
             "operation": "WRITE",
-            "operationParameters": told,
+            "operationParameters": parameters,
             "engineInfo": "waterclock",
             "userMetadata": identity.to_json(),
         }

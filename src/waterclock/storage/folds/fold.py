@@ -233,7 +233,7 @@ def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: 
     counting = single.withColumn("_highest", F.max(_ORDER).over(before))
     counting = counting.where(F.isnull("_highest") | (F.col(_ORDER) >= F.col("_highest")))
     last_delete = F.max(F.expr(f"if({DELETED}, {_SLICE}, NULL)")).over(Window.partitionBy(*keys))
-    told = counting.withColumn("_gone", last_delete)
+    marked = counting.withColumn("_gone", last_delete)
     values = [
         F.expr(
             f"max_by(struct({quote_name(name)} AS v), if((_gone IS NULL OR {_SLICE} > _gone) "
@@ -242,7 +242,7 @@ def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: 
         for name, groups in lacking.items()
         if name not in merge.keys
     ]
-    grouped = told.groupBy(*_keys(merge.keys)).agg(*values, F.expr(f"max_by({DELETED}, {_SLICE})").alias(DELETED))
+    grouped = marked.groupBy(*_keys(merge.keys)).agg(*values, F.expr(f"max_by({DELETED}, {_SLICE})").alias(DELETED))
     names = {key: f"_key{index}" for index, key in enumerate(merge.keys)}
     return grouped.select(*(F.col(names.get(name, quote_name(name))).alias(name) for name in lacking), F.col(DELETED))
 

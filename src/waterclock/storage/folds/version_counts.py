@@ -87,6 +87,6 @@ def _counts_by_spark(spark: SparkSession, folder: str, version: int, keys: Seque
     micros = f"unix_micros({EFFECTIVE})"
     by_key = frame_of_version(spark, folder, version).groupBy(*map(quote_name, keys))
     counted = by_key.agg(F.expr("count(*) AS n"), F.expr(f"min({micros}) AS low"), F.expr(f"max({micros}) AS high"))
-    told = counted.selectExpr("sum(n)", "count(*)", "max(n)", f"count_if(n > {LONG_KEY})", "min(low)", "max(high)")
-    row = told.first() or (0, 0, 0, 0, None, None)
+    numbers = counted.selectExpr("sum(n)", "count(*)", "max(n)", f"count_if(n > {LONG_KEY})", "min(low)", "max(high)")
+    row = numbers.first() or (0, 0, 0, 0, None, None)
     return Numbers(*(int(value or 0) for value in row[:4]), *row[4:])

@@ -171,10 +171,10 @@ def _places(met: DataFrame, *, is_counted: bool) -> _Places:
     Without `is_counted` only the files are found, without positions, which would be too many for the driver.
     """
     places = f"collect_list(if({_WINS}, {PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
-    told = met.groupBy(FILE).agg(
+    places_of = met.groupBy(FILE).agg(
         F.expr(places).alias(PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")
     )
-    found = told.toArrow()
+    found = places_of.toArrow()
     uris, wins = found[FILE].to_pylist(), found[_WINS].to_pylist()
     by_uri = {uri: found[PLACE][at].values for at, uri in enumerate(uris) if wins[at]}
     return _Places(by_uri, all(found["_all"].to_pylist()))

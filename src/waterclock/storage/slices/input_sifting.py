@@ -140,9 +140,9 @@ def set_aside_of_input(
     )
     marked = rows.selectExpr("*", f"{marks_text(of_input.sieve)} AS {BROKEN}").where(f"{BROKEN} != 0")
     fated = marked.selectExpr("*", f"{fate_text(of_input.sieve)} AS {FATE}")
-    told = fated.selectExpr(quote_name(READ_BY), BROKEN, FATE, row)
-    told = told.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
-    told.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(at(folder, place)))
+    unfit = fated.selectExpr(quote_name(READ_BY), BROKEN, FATE, row)
+    unfit = unfit.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
+    unfit.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(at(folder, place)))
     found = {}
     for label in labels:
         own = f"{place}/{_FOLDER_COLUMN}={label_of(label)}"

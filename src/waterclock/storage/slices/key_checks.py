@@ -76,12 +76,12 @@ def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manife
     )
     if found is not None:
         key = ", ".join(f"{name} = {found[name]}" for name in merge.keys)
-        told = f"one {' and '.join(merge.order_by)}" if merge.order_by else "nothing that orders them"
+        what_orders = f"one {' and '.join(merge.order_by)}" if merge.order_by else "nothing that orders them"
         raise WaterclockError(
             "E620",
             f"two different rows of one key in {manifest.table}: {key}",
             where=manifest.slice_path,
-            why=f"the batch has both, with {told}, so neither is the last",
+            why=f"the batch has both, with {what_orders}, so neither is the last",
             fix="order them with MERGE ORDER BY a column that differs, or leave one of them out",
         )
 

@@ -71,13 +71,13 @@ def sift(frame: DataFrame, through: Through) -> DataFrame:
     fated = marked.selectExpr(*map(quote_name, needed), BROKEN, f"{fate_text(sieve)} AS {FATE}")
     as_it_came = quote_name(through.row) if through.row else row_json(through.raw)
     row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {as_it_came} END"
-    told = fated.selectExpr(*map(quote_name, [*shown, *origins.values()]), BROKEN, FATE, f"{row} AS {ROW_TEXT}")
+    unfit = fated.selectExpr(*map(quote_name, [*shown, *origins.values()]), BROKEN, FATE, f"{row} AS {ROW_TEXT}")
     where = "".join(f", '{field}', {quote_name(name)}" for field, name in origins.items())
     aside = (
         f"CASE WHEN {BROKEN} != 0 THEN named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {BROKEN}, "
         f"'{HASH}', CASE WHEN {FATE} = {SET_ASIDE} THEN xxhash64({ROW_TEXT}, {BROKEN}) END{where}) END AS {ASIDE}"
     )
-    return told.selectExpr(*(_column_sql(name, sieve) for name in shown), FATE, aside)
+    return unfit.selectExpr(*(_column_sql(name, sieve) for name in shown), FATE, aside)
 
 
 ROW_TEXT = f"{HIDDEN}row"

@@ -368,10 +368,10 @@ def _convert_cast_errors(table: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as raised:
-        told = row_error(raised, table=table)
-        if told is None:
+        error = row_error(raised, table=table)
+        if error is None:
             raise
-        raise told from raised
+        raise error from raised
 
 
 def _observe_digests(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -> DataFrame:

@@ -9,12 +9,12 @@ from waterclock.flow.alerts import Severity
 from waterclock.operations.opening import OpenedProject, nothing_ran
 from waterclock.operations.reasons import need_reason_of_acknowledging
 from waterclock.operations.words import page_time
-from waterclock.ui.page_query import PageQuery, Told
+from waterclock.ui.page_query import Content, PageQuery
 
 _LOOKS = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}
 
 
-def open_alerts(at: OpenedProject) -> list[Told]:
+def open_alerts(at: OpenedProject) -> list[Content]:
     """Return the open alerts, the most severe first, acknowledged ones last. Cost: one query of the ledger."""
     if at.ledger is None:
         return []
@@ -40,7 +40,7 @@ def acknowledge_alert(at: OpenedProject, asked: PageQuery, who: str) -> None:
     at.ledger.alerts.acknowledge(int(number), who=name, why=why)
 
 
-def _alert(at: OpenedProject, words: Words, alert: Alert) -> Told:
+def _alert(at: OpenedProject, words: Words, alert: Alert) -> Content:
     known = alert.acknowledged
     return {
         "number": alert.number,
@@ -50,7 +50,7 @@ def _alert(at: OpenedProject, words: Words, alert: Alert) -> Told:
         "since": page_time(alert.opened, at.zone),
         "blocks": words.blocks(alert.trouble),
         "fix": alert.trouble.fix,
-        "told": [f"{name}, {told.times}×" for name, told in alert.told.items()],
+        "told": [f"{name}, {sent.times}×" for name, sent in alert.told.items()],
         "acknowledged": None
         if known is None
         else {"by": known.who, "why": known.why, "at": page_time(known.at, at.zone)},

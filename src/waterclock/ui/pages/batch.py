@@ -30,7 +30,7 @@ from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Status
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import PageQuery, Told, batch_address
+from waterclock.ui.page_query import Content, PageQuery, batch_address
 from waterclock.ui.pages.batch_actions import CAN_BE_RETRIED, actions_of_batch, count_blocked_batches
 from waterclock.ui.pages.batches import several, states_of
 from waterclock.ui.pages.quality import note_told
@@ -48,7 +48,7 @@ _NEWEST_ATTEMPT = {
 }
 
 
-def batch(at: OpenedProject, asked: PageQuery) -> Told:
+def batch(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the details of the labels in the address.
 
     Raises  E511 for an unknown table, E513 where no label is selected, E514 for labels that cannot be read
@@ -57,16 +57,16 @@ def batch(at: OpenedProject, asked: PageQuery) -> Told:
     table, text = at.flow.tables[name], asked.values["labels"]
     labels = parse_labels(text)
     span = labels_known(at, table, labels)
-    told: Told = {"table": name, "name": name.rpartition(".")[2], "labels": text}
+    content: Content = {"table": name, "name": name.rpartition(".")[2], "labels": text}
     if table.cadence.count(*span) == 1:
         found = states_of(at, [table], {name: labels})[name]
         if not found:  # older than START, and not stored
             labels.within(table, at.planner.starts(at.snapshot, at.now)[name], table.cadence.last_due(at.now))
-        return told | _one(at, table, found[0])
-    return several(at, [table], {name: labels}, text) | told
+        return content | _one(at, table, found[0])
+    return several(at, [table], {name: labels}, text) | content
 
 
-def _one(at: OpenedProject, table: Table, one: LabelState) -> Told:
+def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
     plan = at.planner.plan(at.snapshot, at.now)  # of a long backlog only the oldest batches: a page must not plan all
     audit = at.ledger.past.audit(table.name, one.label) if one.stored is not None and at.ledger is not None else None
     window = table.cadence.window_of(one.label)
@@ -96,13 +96,13 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Told:
     }
 
 
-def _way(at: OpenedProject, way: Sequence[WhyStep]) -> list[Told]:
+def _way(at: OpenedProject, way: Sequence[WhyStep]) -> list[Content]:
     """Return each step to the cause in words, with a link to the next batch."""
-    told = []
+    steps = []
     for index, step in enumerate(way):
         following = way[index + 1] if index + 1 < len(way) else None
         who = "which" if index else "this"
-        told.append(
+        steps.append(
             {
                 "table": step.table,
                 "label": label_of(step.label),
@@ -114,10 +114,10 @@ def _way(at: OpenedProject, way: Sequence[WhyStep]) -> list[Told]:
                 "next": None if following is None else _link(at, following),
             }
         )
-    return told
+    return steps
 
 
-def _link(at: OpenedProject, step: WhyStep) -> Told:
+def _link(at: OpenedProject, step: WhyStep) -> Content:
     return {
         "table": step.table,
         "words": short_label(step.label, at.flow.tables[step.table].cadence, at.now),
@@ -125,7 +125,7 @@ def _link(at: OpenedProject, step: WhyStep) -> Told:
     }
 
 
-def _error_of_root(at: OpenedProject, way: Sequence[WhyStep]) -> Told | None:
+def _error_of_root(at: OpenedProject, way: Sequence[WhyStep]) -> Content | None:
     """Return the error of the batch at the end of the way."""
     if at.ledger is None or len(way) < 2 or way[-1].status not in CAN_BE_RETRIED:
         return None
@@ -135,7 +135,7 @@ def _error_of_root(at: OpenedProject, way: Sequence[WhyStep]) -> Told | None:
         return None
 
 
-def _error(audit: Audit | None) -> Told | None:
+def _error(audit: Audit | None) -> Content | None:
     """Return the error of the newest attempt, split into its parts."""
     if audit is None:
         return None
@@ -146,8 +146,8 @@ def _error(audit: Audit | None) -> Told | None:
     return rendered_parts(text) | {"attempts": len(audit.attempts)}
 
 
-def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Told]:
-    facts: list[Told] = []
+def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content]:
+    facts: list[Content] = []
     current = None if audit is None else audit.current
     made = current.revision if current else None
     usual = at.snapshot.of(table.name).seconds_per_batch
@@ -187,7 +187,7 @@ def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Told]:
     return facts
 
 
-def _books(at: OpenedProject, table: Table, label: datetime) -> list[Told]:
+def _books(at: OpenedProject, table: Table, label: datetime) -> list[Content]:
     """Describe when and why a window's books closed, or how far it was checked."""
     closing = read_closing(at, table, label)
     return [] if closing is None else [{"name": "Books", "text": books_words(closing, table.cadence.zone)}]
@@ -201,11 +201,11 @@ def _of_older(audit: Audit | None) -> str:
     return f", of an older revision: {said}" if said else ""
 
 
-def _inputs(at: OpenedProject, audit: Audit | None) -> list[Told]:
+def _inputs(at: OpenedProject, audit: Audit | None) -> list[Content]:
     current = None if audit is None else audit.current
     if current is None:
         return []
-    told = []
+    rows = []
     for each in current.inputs:
         table = at.flow.tables.get(each.table)
         words = label_of(each.low)
@@ -220,13 +220,13 @@ def _inputs(at: OpenedProject, audit: Audit | None) -> list[Told]:
             address = batch_address(
                 each.table, label_of(last) if is_state or first >= last else f"{label_of(first)}..{label_of(last)}"
             )
-        told.append(
+        rows.append(
             {"table": each.table, "read": each.read, "words": words, "version": each.version, "address": address}
         )
-    return told
+    return rows
 
 
-def _list_decisions(audit: Audit | None, zone: str) -> list[Told]:
+def _list_decisions(audit: Audit | None, zone: str) -> list[Content]:
     """Return the decisions of users about the batch, newest first."""
     events = () if audit is None else audit.events
     return [
@@ -241,7 +241,7 @@ def _list_decisions(audit: Audit | None, zone: str) -> list[Told]:
     ][:_MOST_DECISIONS]
 
 
-def _notes(at: OpenedProject, table: Table, audit: Audit | None) -> list[Told]:
+def _notes(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content]:
     """Return the notes on the rules that the batch breaks."""
     broken = () if audit is None else rules_broken(table, audit)
     if at.ledger is None or not broken:

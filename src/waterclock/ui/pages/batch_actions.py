@@ -21,7 +21,7 @@ from waterclock.operations.words import (
 from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Plan, Status
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import Told
+from waterclock.ui.page_query import Content
 from waterclock.ui.pages.batches import has_failed, is_asked_for, is_begun, is_done
 from waterclock.ui.pages.pauses import build_resume_action
 
@@ -30,22 +30,24 @@ CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
 
 def actions_of_batch(
     at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]
-) -> list[Told]:
+) -> list[Content]:
     """Return the actions that a batch offers to a user. `way` leads from it to its cause."""
     return [*_offer_resume(at, way), *_offer_actions(at, plan, table, one, way), *_withdrawn(table, one)]
 
 
-def _offer_actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Told]:
+def _offer_actions(
+    at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]
+) -> list[Content]:
     if one.label >= at.planner.starts(at.snapshot, at.now)[table.name]:
         return _actions(at, plan, table, one, way)
     # older than START: it is not made any more
     return [_action(Verb.RETRY, "Retry…", table.name, one.label)] if has_failed(one) else []
 
 
-def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Told]:
+def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Content]:
     """Return the possible actions, the most helpful first. Each leads to a plan, and changes nothing by itself."""
     root = way[-1] if way and way[-1].is_root and way[-1].status in CAN_BE_RETRIED else None
-    actions: list[Told] = []
+    actions: list[Content] = []
     if root is not None:
         actions += _actions_of_root(at, plan, root)
     elif has_failed(one) and not is_done(one):  # it failed, and is no longer needed
@@ -62,9 +64,9 @@ def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: 
     return actions
 
 
-def _actions_of_root(at: OpenedProject, plan: Plan, root: WhyStep) -> list[Told]:
+def _actions_of_root(at: OpenedProject, plan: Plan, root: WhyStep) -> list[Content]:
     """Return the actions for a failed or held batch: the page's own, or the one that it waits for."""
-    actions: list[Told] = []
+    actions: list[Content] = []
     if can_be_released(at, root.table, root.label):
         actions.append(_action(Verb.RELEASE, f"Release {root.table.rpartition('.')[2]}…", root.table, root.label))
     held = count_blocked_batches(plan, root.table, root.label)
@@ -76,9 +78,9 @@ def _actions_of_root(at: OpenedProject, plan: Plan, root: WhyStep) -> list[Told]
     return actions
 
 
-def _actions_of_done(at: OpenedProject, table: Table, one: LabelState) -> list[Told]:
+def _actions_of_done(at: OpenedProject, table: Table, one: LabelState) -> list[Content]:
     """Return the actions that make a done batch again."""
-    actions: list[Told] = []
+    actions: list[Content] = []
     if _can_be_replayed(at, table, one.label):
         actions.append(_action(Verb.REPLAY, "Replay…", table.name, one.label))
     actions.append(_action(Verb.RECOMPUTE, "Recompute…", table.name, one.label))
@@ -106,18 +108,18 @@ def _is_stood_for(at: OpenedProject, table: Table, one: LabelState) -> bool:
     return newest is not None and one.label < newest.label
 
 
-def _offer_resume(at: OpenedProject, way: Sequence[WhyStep]) -> list[Told]:
+def _offer_resume(at: OpenedProject, way: Sequence[WhyStep]) -> list[Content]:
     """Return the action that resumes the paused batch at the root."""
     root = way[-1] if way and way[-1].is_root and way[-1].status is Status.PAUSED else None
     pause = None if root is None else at.snapshot.pause_of(root.table)
     return [] if root is None or pause is None else [build_resume_action(pause, root.table)]
 
 
-def _withdrawn(table: Table, one: LabelState) -> list[Told]:
+def _withdrawn(table: Table, one: LabelState) -> list[Content]:
     return [_action(Verb.WITHDRAW, "Withdraw…", table.name, one.label)] if is_asked_for(one) else []
 
 
-def _action(verb: Verb, words: str, table: str, label: datetime) -> Told:
+def _action(verb: Verb, words: str, table: str, label: datetime) -> Content:
     return {"verb": verb.value, "words": words, "t": f"`{table}`", "l": label_of(label)}
 
 

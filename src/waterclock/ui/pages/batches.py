@@ -21,14 +21,14 @@ from waterclock.planner.label_states import LabelState, StatesIn, count_states, 
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import PageQuery, Told, batch_address
+from waterclock.ui.page_query import Content, PageQuery, batch_address
 
 _MOST_LISTED = 60
 _MOST_COUNTED = 1_000_000  # labels: some 0.7 s
 States = Mapping[str, Sequence[LabelState]]
 
 
-def batches(at: OpenedProject, asked: PageQuery) -> Told:
+def batches(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the states of the labels that the address selects by `t` and `l`.
 
     Raises  E512 without labels; E510, E511, E512 and E514 as `selection.select`; E525 as `several`
@@ -39,7 +39,7 @@ def batches(at: OpenedProject, asked: PageQuery) -> Told:
     return several(at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, asked.labels)
 
 
-def several(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Told:
+def several(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Content:
     """Return the counts of due labels by state, and the labels that are not quiet, newest first.
 
     If all are quiet and there are only a few, all are listed.
@@ -163,7 +163,7 @@ def states_of(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, L
     }
 
 
-def _describe_label(at: OpenedProject, name: str, one: LabelState, look: State, *, is_alone: bool) -> Told:
+def _describe_label(at: OpenedProject, name: str, one: LabelState, look: State, *, is_alone: bool) -> Content:
     words = local_label(one.label, at.flow.tables[name].cadence)
     return {
         "table": name,
@@ -176,7 +176,7 @@ def _describe_label(at: OpenedProject, name: str, one: LabelState, look: State, 
     }
 
 
-def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Told]:
+def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Content]:
     """Return the possible actions, each for the tables that have matching batches."""
     offered: list[tuple[Verb, str, Mapping[str, int]]] = [
         (Verb.RETRY, "Retry", {name: sum(map(has_failed, one.listed_labels)) for name, one in block.items()}),
@@ -201,8 +201,8 @@ _NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # 
 def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:
     """Count the labels with these statuses that have no rows, and that no runner has started or failed."""
     meant = (each for each in one.states.told if each.status in statuses and each.label not in one.made)
-    told = sum(1 for each in meant if not is_begun(each) and not has_failed(each))
-    return told + sum(count for status, count in one.states.counts.items() if status in statuses)
+    listed = sum(1 for each in meant if not is_begun(each) and not has_failed(each))
+    return listed + sum(count for status, count in one.states.counts.items() if status in statuses)
 
 
 def has_failed(one: LabelState) -> bool:

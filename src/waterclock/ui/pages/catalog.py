@@ -10,14 +10,14 @@ from waterclock.operations.due import plan_of_due
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.ribbons import Ribbon, ribbons
-from waterclock.ui.page_query import PageQuery, Told, table_address
+from waterclock.ui.page_query import Content, PageQuery, table_address
 from waterclock.ui.pages.grid import axis_of, fresh_words, piece_told
 
 _STRIP = 30  # labels in the strip next to each name
 _FACETS = ("layer", "owner", "tag", "kind", "state")
 
 
-def catalog(at: OpenedProject, asked: PageQuery) -> Told:
+def catalog(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the selected tables, with counts for each filter value. Cost: as the grid's."""
     tables, _ = asked.tables(at)
     names = [table.name for table in tables]
@@ -56,7 +56,7 @@ def _counts(tables: Iterable[Table], found: dict[str, Freshness], facet: str) ->
     return dict(counts.most_common())
 
 
-def _row(at: OpenedProject, table: Table, fresh: Freshness, strip: Ribbon | None) -> Told:
+def _row(at: OpenedProject, table: Table, fresh: Freshness, strip: Ribbon | None) -> Content:
     return {
         "table": table.name,
         "layer": table.name.rpartition(".")[0],

@@ -9,7 +9,7 @@ from waterclock.operations.lineage import column_trees, columns_known
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.words import count_words
 from waterclock.ui.layout import Sizes, lay_out
-from waterclock.ui.page_query import PageQuery, Told, lineage_address, table_address
+from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
 from waterclock.ui.pages.lineage_drawing import corner
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SIZES = Sizes(width=196, height=56)
 
 
-def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Told:
+def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Content:
     """Return the drawing of a column's lineage, and both directions as lists. Cost: a parse of each query on the way.
 
     Raises  E517 for a column that the table does not have
@@ -96,7 +96,7 @@ def _expression(branch: Branch) -> str:
     return "" if is_bare else made.expression
 
 
-def _node(branch: Branch, asked: PageQuery, *, is_here: bool = False) -> Told:
+def _node(branch: Branch, asked: PageQuery, *, is_here: bool = False) -> Content:
     expression = _expression(branch)
     table, column = branch.column.table, branch.column.column
     return {
@@ -116,7 +116,7 @@ def _node(branch: Branch, asked: PageQuery, *, is_here: bool = False) -> Told:
     }
 
 
-def _rows(branch: Branch, asked: PageQuery, indent: int) -> Iterator[Told]:
+def _rows(branch: Branch, asked: PageQuery, indent: int) -> Iterator[Content]:
     yield _node(branch, asked, is_here=indent == 0) | {"indent": indent, "is_seen": branch.is_seen}
     for each in branch.beyond:
         yield from _rows(each, asked, indent + 1)

@@ -25,7 +25,7 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import nominal_zone
-from waterclock.ui.page_query import PageQuery, Told
+from waterclock.ui.page_query import Content, PageQuery
 
 NEWEST = 60  # columns shown without a label selection
 _MOST = 400  # columns of any grid
@@ -37,7 +37,7 @@ _IN_HOURS = timedelta(hours=25)  # a span of at most a day gets columns as short
 _CLOSED_FROM = 300  # tables, from which on layers are collapsed
 
 
-def grid(at: OpenedProject, asked: PageQuery) -> Told:
+def grid(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the content of the grid. Cost: two plans, and four queries of the ledger."""
     tables, labels = asked.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
@@ -96,7 +96,7 @@ def _labels_within(tables: Iterable[Table], low: datetime, high: datetime) -> in
     return sum(count * cadence.count(cadence.ceil(low), cadence.ceil(high)) for cadence, count in cadences.items())
 
 
-def _took(at: OpenedProject, tables: Sequence[Table], axis: Axis) -> list[Told]:
+def _took(at: OpenedProject, tables: Sequence[Table], axis: Axis) -> list[Content]:
     """Return a bar for each column with a duration, in proportion. Empty if there are too many labels."""
     if at.ledger is None or not axis.columns or _labels_within(tables, *axis.span) > _MOST_TIMED:
         return []
@@ -140,7 +140,7 @@ def _cell(axis: Axis) -> int:
     return next((width for most, width in _CELLS if len(axis.columns) <= most), 2)
 
 
-def _columns(axis: Axis) -> Iterator[Told]:
+def _columns(axis: Axis) -> Iterator[Content]:
     """Yield each column: its labels, and the heading above it at the start of a period."""
     zone = nominal_zone(axis.by.zone)
     unit = axis.by.period.unit
@@ -196,7 +196,9 @@ def _by_schema(drawn: Iterable[Ribbon]) -> Iterator[tuple[str, list[Ribbon]]]:
         yield schema, list(of_schema)
 
 
-def _layer(at: OpenedProject, schema: str, rows: Sequence[Ribbon], found: Mapping[str, Freshness], plan: Plan) -> Told:
+def _layer(
+    at: OpenedProject, schema: str, rows: Sequence[Ribbon], found: Mapping[str, Freshness], plan: Plan
+) -> Content:
     names = [row.table for row in rows]
     roots = {cause[0] for cause in causes_of(plan.batches).values()}
     return {
@@ -208,7 +210,7 @@ def _layer(at: OpenedProject, schema: str, rows: Sequence[Ribbon], found: Mappin
     }
 
 
-def _row(at: OpenedProject, row: Ribbon, fresh: Freshness, *, is_root: bool) -> Told:
+def _row(at: OpenedProject, row: Ribbon, fresh: Freshness, *, is_root: bool) -> Content:
     table = at.flow.tables[row.table]
     return {
         "table": row.table,
@@ -247,23 +249,23 @@ def cadence_words(cadence: Cadence) -> str:
     return unit if period.count == 1 else f"{period.count} {unit}s"
 
 
-def piece_told(table: Table, piece: RibbonPiece, now: datetime) -> Told:
+def piece_told(table: Table, piece: RibbonPiece, now: datetime) -> Content:
     """Return one piece of a ribbon for the page."""
     last = table.cadence.previous(piece.high) if piece.high > piece.low else piece.low
     first = table.cadence.ceil(piece.low)
-    told: Told = {"column": piece.column, "columns": piece.columns, "state": str(piece.state), "of": piece.of}
+    content: Content = {"column": piece.column, "columns": piece.columns, "state": str(piece.state), "of": piece.of}
     if piece.count != piece.of:
-        told["count"] = piece.count
+        content["count"] = piece.count
     if piece.part < 1:
-        told["part"] = round(piece.part, 2)
+        content["part"] = round(piece.part, 2)
     if piece.cause is not None:
-        told["cause"] = f"{piece.cause[0]}@{label_of(piece.cause[1])}"
+        content["cause"] = f"{piece.cause[0]}@{label_of(piece.cause[1])}"
     if first < last:
-        told["labels"] = f"{label_of(first)}..{label_of(last)}"
+        content["labels"] = f"{label_of(first)}..{label_of(last)}"
     else:
-        told["labels"] = label_of(first)
-    told["words"] = short_label(first, table.cadence, now)
-    return told
+        content["labels"] = label_of(first)
+    content["words"] = short_label(first, table.cadence, now)
+    return content
 
 
 def _counts(drawn: Iterable[Ribbon]) -> dict[str, int]:
@@ -275,6 +277,6 @@ def _counts(drawn: Iterable[Ribbon]) -> dict[str, int]:
     return {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__) if state not in QUIET}
 
 
-def part_told(part: VerdictPart) -> Told:
+def part_told(part: VerdictPart) -> Content:
     """Return a part of a sentence for the page, with its state."""
     return {"text": part.text, "mark": None if part.mark is None else str(part.mark)}

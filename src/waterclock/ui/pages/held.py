@@ -17,12 +17,14 @@ from waterclock.operations.words import count_words, local_label
 from waterclock.planner.label_states import LabelState
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import PageQuery, Told, query_address
+from waterclock.ui.page_query import Content, PageQuery, query_address
 
 _LONGEST = 120  # letters of a value that are shown
 
 
-def describe_label_rows(at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]) -> Told | None:
+def describe_label_rows(
+    at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]
+) -> Content | None:
     """Return the rows of the label that the address names in `at`, or of the newest label that was made.
 
     `known` and `against` are claims to compare. `beside` is another label to compare with, as known now. `differing`
@@ -37,19 +39,19 @@ def describe_label_rows(at: OpenedProject, table: Table, asked: PageQuery, state
     if not revisions:
         return None
     known = _claim(asked, "known", label) or audit.cell.current_claim or revisions[0].claim
-    told = _describe_revisions(table, audit, revisions, known) | {
+    content = _describe_revisions(table, audit, revisions, known) | {
         "against": _claim(asked, "against", label),
         "beside": "",
     }
     try:
         against = _against(at, at.ledger, table, asked, audit)
-        told["beside"] = (
+        content["beside"] = (
             local_label(against[0].cell.label, table.cadence) if against and against[0] is not audit else ""
         )
         found = revision_rows(at, table, audit, known, against, only_differing="differing" in asked.values)
     except WaterclockError as error:
-        return told | {"error": error.to_dict()}
-    return told | {"error": None} | _describe_rows(found, is_compared=against is not None)
+        return content | {"error": error.to_dict()}
+    return content | {"error": None} | _describe_rows(found, is_compared=against is not None)
 
 
 def _against(
@@ -82,7 +84,7 @@ def _claim(asked: PageQuery, name: str, label: datetime) -> int | None:
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 18 else None
 
 
-def _describe_revisions(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int) -> Told:
+def _describe_revisions(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int) -> Content:
     """Return the available and the chosen revisions."""
     last = len(revisions)
     return {
@@ -106,7 +108,7 @@ def _revision_words(attempt: Attempt, number: int, *, is_now: bool) -> str:
     return f"now, revision {number} ({made})" if is_now else f"revision {number} ({made})"
 
 
-def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Told:
+def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Content:
     said = count_words(found.rows, "row")
     if found.differing is not None:
         said = count_words(found.compared, "row")
@@ -133,7 +135,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _row(row: ComparedRow) -> Told:
+def _row(row: ComparedRow) -> Content:
     was = row.was or (None,) * len(row.values)
     return {
         "kind": row.kind,

@@ -9,27 +9,27 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.words import local_range, page_time
-from waterclock.ui.page_query import Told
+from waterclock.ui.page_query import Content
 
 _MOST = 50
 _MOST_LINES = 2_000  # of a statement that is compared with another: a tenth of a second
 _KINDS = {"+": "added", "-": "gone", "@": "soft"}
 
 
-def history(at: OpenedProject, declared: Table) -> list[Told]:
+def history(at: OpenedProject, declared: Table) -> list[Content]:
     """Return the newest codes of a table, newest first, each with the changes of its statement from the previous one.
 
     Cost: as `ledger.past.codes`
     """
     found = [] if at.ledger is None else at.ledger.past.codes(declared.name, _MOST + 1)
     before = [*found[1:], None]
-    told = [_code(declared, each, earlier) for each, earlier in zip(found, before, strict=True)][:_MOST]
-    for index, each in enumerate(told):
+    codes = [_code(declared, each, earlier) for each, earlier in zip(found, before, strict=True)][:_MOST]
+    for index, each in enumerate(codes):
         each["is_current"] = not index and found[0].code == declared.fingerprint
-    return told
+    return codes
 
 
-def _code(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Told:
+def _code(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Content:
     zone = declared.cadence.zone
     labels = "" if each.first is None or each.last is None else local_range(each.first, each.last, declared.cadence)
     return {
@@ -45,7 +45,7 @@ def _code(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Tol
     }
 
 
-def _changes(before: str | None, after: str | None) -> list[Told]:
+def _changes(before: str | None, after: str | None) -> list[Content]:
     """Return the lines of a unified diff without its header. Empty if a text is unknown or too long."""
     if before is None or after is None:
         return []

@@ -21,7 +21,7 @@ from waterclock.operations.silence import Silence, silence_words, silent
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words, page_time, short_label, span_words
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import PageQuery, Told, batch_address, table_address
+from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
 from waterclock.ui.pages.quality import tabs
 
 _MOST = 100
@@ -31,14 +31,14 @@ _VERBS = {Stand.MISSED: "missed its deadline", Stand.NEAR: "is near its deadline
 _NONE = "–"
 
 
-def lag(at: OpenedProject, asked: PageQuery) -> Told:
+def lag(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the lateness of the selected tables. Cost: as `in_time`."""
     tables, _ = asked.tables(at)
     found = in_time(at, tables)
     return {"title": title_of(found), "tabs": tabs("Lag", asked), **found}
 
 
-def in_time(at: OpenedProject, tables: Sequence[Table]) -> Told:
+def in_time(at: OpenedProject, tables: Sequence[Table]) -> Content:
     """Return missed and near deadlines, slow batches, silent collects, and how far each table is behind.
 
     Cost: two plans of these tables (and of their inputs), and up to six queries of the ledger. Each reads a fixed
@@ -57,7 +57,7 @@ def in_time(at: OpenedProject, tables: Sequence[Table]) -> Told:
     }
 
 
-def title_of(found: Told, *, is_empty_where_well: bool = False) -> list[Told]:
+def title_of(found: Content, *, is_empty_where_well: bool = False) -> list[Content]:
     """Summarize the late tables, missed windows first. The page of a single table leaves out how far it is behind."""
     of, silent = found["counts"], len(found["silent"])
     behind = 0 if is_empty_where_well else sum(1 for each in found["lags"] if each["is_behind"])
@@ -68,7 +68,7 @@ def title_of(found: Told, *, is_empty_where_well: bool = False) -> list[Told]:
         (silent, "source is silent", "sources are silent", State.WARNED),
         (behind, "table is behind", "tables are behind", State.WARNED),
     ]
-    parts: list[Told] = []
+    parts: list[Content] = []
     for count, one, many, state in said:
         if count:
             between = [{"text": ", ", "mark": None}] if parts else []
@@ -81,7 +81,7 @@ def title_of(found: Told, *, is_empty_where_well: bool = False) -> list[Told]:
     return [*parts, {"text": ".", "mark": None}]
 
 
-def _deadline(at: OpenedProject, alike: Sequence[Due]) -> Told:
+def _deadline(at: OpenedProject, alike: Sequence[Due]) -> Content:
     first, last = alike[0], alike[-1]
     cadence = at.flow.tables[first.table].cadence
     label, newest = first.window.label, last.window.label
@@ -114,7 +114,7 @@ def _deadline(at: OpenedProject, alike: Sequence[Due]) -> Told:
     }
 
 
-def _silence(at: OpenedProject, each: Silence) -> Told:
+def _silence(at: OpenedProject, each: Silence) -> Content:
     first, last = label_of(each.since), label_of(each.last)
     return {
         **each.to_json(),
@@ -123,7 +123,7 @@ def _silence(at: OpenedProject, each: Silence) -> Told:
     }
 
 
-def _lag(at: OpenedProject, each: Lag) -> Told:
+def _lag(at: OpenedProject, each: Lag) -> Content:
     """Return how far a table is behind, as values and in words, with a dash for unknown values."""
     delays = each.delays
     spans = (None, None, None) if delays is None else (delays.p50, delays.p95, delays.most)

@@ -8,14 +8,14 @@ from waterclock.operations.opening import OpenedProject, one_table
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words
 from waterclock.selection import select
-from waterclock.ui.page_query import PageQuery, Told, lineage_address
+from waterclock.ui.page_query import Content, PageQuery, lineage_address
 from waterclock.ui.pages.column_lineage import column_lineage
 from waterclock.ui.pages.grid import fresh_words
 from waterclock.ui.pages.lineage_drawing import LOUD, describe_drawing
 from waterclock.ui.pages.lineage_scene import Scene
 
 
-def lineage(at: OpenedProject, asked: PageQuery) -> Told:
+def lineage(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the drawing and the list of the selected tables. Cost: a plan, the layout, and as the catalog.
 
     Raises  E510 and E511 for unknown tables, E517 for an unknown column, E910 for an invalid depth
@@ -32,7 +32,7 @@ def lineage(at: OpenedProject, asked: PageQuery) -> Told:
     return _around(at, asked, name)
 
 
-def _around(at: OpenedProject, asked: PageQuery, name: str) -> Told:
+def _around(at: OpenedProject, asked: PageQuery, name: str) -> Content:
     up, depth = map_inputs(at.flow), _depth(asked)
     down = reverse_arrows(up)
     names = within(up, [name], depth) | within(down, [name], depth)
@@ -52,7 +52,7 @@ def _around(at: OpenedProject, asked: PageQuery, name: str) -> Told:
     }
 
 
-def _between(at: OpenedProject, asked: PageQuery, name: str) -> Told:
+def _between(at: OpenedProject, asked: PageQuery, name: str) -> Content:
     other, _ = one_table(at.flow, asked.values["to"])
     found = between(map_inputs(at.flow), name, other)
     scene = Scene.of(at, asked, found or {name, other}, here=name, has_stubs=False)
@@ -85,11 +85,11 @@ def _depth(asked: PageQuery) -> int:
     return int(said[:4])
 
 
-def _part(text: str, mark: State | None = None) -> Told:
+def _part(text: str, mark: State | None = None) -> Content:
     return {"text": text, "mark": None if mark is None else str(mark)}
 
 
-def _describe_freshness(scene: Scene, name: str) -> list[Told]:
+def _describe_freshness(scene: Scene, name: str) -> list[Content]:
     """Describe the freshness of a table, and what it waits for."""
     fresh = scene.found[name]
     words = fresh_words(scene.at.flow.tables[name], fresh, scene.at.now)

@@ -14,7 +14,7 @@ from waterclock.operations.states import LOUDNESS, State
 from waterclock.operations.verdict import verdict
 from waterclock.operations.words import count_words, number_words, short_label
 from waterclock.ui.layout import Box, Sizes, lay_out
-from waterclock.ui.page_query import PageQuery, Told, lineage_address, table_address
+from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
 from waterclock.ui.pages.grid import axis_of, fresh_words, part_told
 from waterclock.ui.pages.lineage_scene import Scene
 
@@ -29,7 +29,7 @@ _QUIET = frozenset({State.STOOD_FOR, State.NOT_NEEDED})
 _FORGOTTEN = {"depth": "", "open": "", "to": "", "column": "", "t": "", "all": ""}  # dropped in links to another table
 
 
-def describe_drawing(scene: Scene, asked: PageQuery) -> Told:
+def describe_drawing(scene: Scene, asked: PageQuery) -> Content:
     """Return the drawing and the list, with the links around them."""
     said = verdict(scene.at.flow, scene.found, scene.plan)
     layers = {name.rpartition(".")[0] for name in scene.names}
@@ -62,7 +62,7 @@ def describe_drawing(scene: Scene, asked: PageQuery) -> Told:
     }
 
 
-def _tables(scene: Scene, asked: PageQuery) -> Told:
+def _tables(scene: Scene, asked: PageQuery) -> Content:
     """Draw each table as a box, and hidden neighbours as smaller boxes."""
     sizes = _FAR if scene.is_far else _NEAR
     edges = scene.edges()
@@ -100,12 +100,12 @@ def _tables(scene: Scene, asked: PageQuery) -> Told:
     }
 
 
-def corner(box: Box) -> Told:
+def corner(box: Box) -> Content:
     """Return the position of a box."""
     return asdict(box)
 
 
-def _node(scene: Scene, name: str, asked: PageQuery, strip: list[Told]) -> Told:
+def _node(scene: Scene, name: str, asked: PageQuery, strip: list[Content]) -> Content:
     table, fresh = scene.at.flow.tables[name], scene.found[name]
     words = fresh_words(table, fresh, scene.at.now)
     return {
@@ -124,7 +124,7 @@ def _node(scene: Scene, name: str, asked: PageQuery, strip: list[Told]) -> Told:
     }
 
 
-def _stubs(scene: Scene, asked: PageQuery) -> Iterable[Told]:
+def _stubs(scene: Scene, asked: PageQuery) -> Iterable[Content]:
     """Yield a link for the hidden neighbours of each shown table, which opens them in place."""
     shown = set(scene.names)
     for is_up, arrows in ((True, scene.reads), (False, reverse_arrows(scene.reads))):
@@ -145,7 +145,7 @@ def _stubs(scene: Scene, asked: PageQuery) -> Iterable[Told]:
                 }
 
 
-def _strips(scene: Scene, sizes: Sizes) -> tuple[dict[str, list[Told]], str]:
+def _strips(scene: Scene, sizes: Sizes) -> tuple[dict[str, list[Content]], str]:
     """Return the newest labels of each table as rectangles, and the span of the labels."""
     tables = [scene.at.flow.tables[name] for name in scene.names]
     axis = axis_of(scene.at, tables, scene.labels.values(), _STRIP)
@@ -157,7 +157,7 @@ def _strips(scene: Scene, sizes: Sizes) -> tuple[dict[str, list[Told]], str]:
     return {row.table: [_rectangle(piece, unit) for piece in row.pieces] for row in drawn}, " to ".join(ends)
 
 
-def _rectangle(piece: RibbonPiece, unit: float) -> Told:
+def _rectangle(piece: RibbonPiece, unit: float) -> Content:
     """Return a piece of a strip. Severe states are higher than others, and always wide enough to be visible."""
     is_loud = piece.state in LOUD
     width = max(4.0 if is_loud else 1.0, piece.columns * unit * piece.part)
@@ -165,12 +165,12 @@ def _rectangle(piece: RibbonPiece, unit: float) -> Told:
     return _bar(_PAD + left, width, piece.state)
 
 
-def _bar(x: float, width: float, state: State) -> Told:
+def _bar(x: float, width: float, state: State) -> Content:
     height = 11 if state in LOUD else 2 if state in _QUIET else 6
     return {"x": round(x, 1), "width": round(width, 1), "height": height, "state": str(state)}
 
 
-def _rows(scene: Scene, asked: PageQuery, edges: Sequence[tuple[str, str]]) -> list[Told]:
+def _rows(scene: Scene, asked: PageQuery, edges: Sequence[tuple[str, str]]) -> list[Content]:
     """List the same tables, each once, indented below the table that blocks it, or else below its last input."""
     rank = {name: number for number, name in enumerate(scene.names)}
     by_weight = sorted(edges, key=lambda edge: (scene.is_bad(*edge), rank[edge[0]]))
@@ -178,7 +178,7 @@ def _rows(scene: Scene, asked: PageQuery, edges: Sequence[tuple[str, str]]) -> l
     below: dict[str, list[str]] = {}
     for target, source in above.items():
         below.setdefault(source, []).append(target)
-    rows: list[Told] = []
+    rows: list[Content] = []
     reads: dict[str, list[str]] = {}
     for source, target in edges:
         reads.setdefault(target, []).append(source)
@@ -190,7 +190,7 @@ def _rows(scene: Scene, asked: PageQuery, edges: Sequence[tuple[str, str]]) -> l
     return rows
 
 
-def _schemas(scene: Scene, asked: PageQuery) -> Told:
+def _schemas(scene: Scene, asked: PageQuery) -> Content:
     """Draw each schema as one box, with the share of its tables in each state instead of the worst for all."""
     of_schema = {schema: list(names) for schema, names in groupby(sorted(scene.names, key=_schema), key=_schema)}
     order = list(dict.fromkeys(map(_schema, scene.names)))
@@ -226,10 +226,10 @@ def _schema(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _group(scene: Scene, schema: str, names: Sequence[str], asked: PageQuery) -> Told:
+def _group(scene: Scene, schema: str, names: Sequence[str], asked: PageQuery) -> Content:
     counts = Counter(scene.found[name].state for name in names)
     unit, left = (_NEAR.width - 2 * _PAD) / len(names), float(_PAD)
-    strip: list[Told] = []
+    strip: list[Content] = []
     for state in sorted(counts, key=LOUDNESS.__getitem__):
         width = counts[state] * unit
         strip.append(_bar(left, width, state))

@@ -7,12 +7,12 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.words import page_time
-from waterclock.ui.page_query import Told
+from waterclock.ui.page_query import Content
 
 _MOST = 50
 
 
-def describe_pause(at: OpenedProject, name: str | None) -> Told:
+def describe_pause(at: OpenedProject, name: str | None) -> Content:
     """Return the current pause of a table, or of all tables if no name is given, and the possible actions."""
     own = at.snapshot.paused if name is None else at.snapshot.of(name).paused
     found = own if name is None else at.snapshot.pause_of(name)
@@ -25,12 +25,12 @@ def describe_pause(at: OpenedProject, name: str | None) -> Told:
     return {"paused": None if found is None else pause_told(found, at.zone), "can_pause": actions}
 
 
-def pause_told(pause: Pause, zone: str) -> Told:
+def pause_told(pause: Pause, zone: str) -> Content:
     """Return a pause for the pages."""
     return {**pause.to_dict(), "all": pause.is_of_all, "says": pause.words(zone)}
 
 
-def paused_by_name(at: OpenedProject) -> list[Told]:
+def paused_by_name(at: OpenedProject) -> list[Content]:
     """Return the tables that are paused by name, each with the action that resumes it."""
     return [
         {"table": name, **pause_told(pause, at.zone), "action": _build_action(Verb.RESUME, "Resume…", f"`{name}`")}
@@ -39,7 +39,7 @@ def paused_by_name(at: OpenedProject) -> list[Told]:
     ]
 
 
-def pauses_told(at: OpenedProject, name: str) -> list[Told]:
+def pauses_told(at: OpenedProject, name: str) -> list[Content]:
     """Return when a table was paused and resumed, newest first."""
     found = () if at.ledger is None else at.ledger.past.pauses(name)
     return [
@@ -54,11 +54,11 @@ def pauses_told(at: OpenedProject, name: str) -> list[Told]:
     ][:_MOST]
 
 
-def build_resume_action(pause: Pause, name: str) -> Told:
+def build_resume_action(pause: Pause, name: str) -> Content:
     """Return the action that ends the pause of a table."""
     said, words = ("", "Resume all…") if pause.is_of_all else (f"`{name}`", f"Resume {name.rpartition('.')[2]}…")
     return _build_action(Verb.RESUME, words, said)
 
 
-def _build_action(verb: Verb, words: str, selection: str) -> Told:
+def _build_action(verb: Verb, words: str, selection: str) -> Content:
     return {"verb": verb.value, "words": words, "t": selection, "l": ""}

@@ -12,14 +12,14 @@ from waterclock.operations.proposals import Proposal, Verb, decide, leaves_the_h
 from waterclock.operations.runners import alive
 from waterclock.operations.words import count_words, number_words, seconds_words, short_label
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import PageQuery, Told
+from waterclock.ui.page_query import Content, PageQuery
 
 _WORDS = {verb: verb.capitalize() for verb in Verb} | {Verb.BACKFILL: "Make"}
 _MOST = 10_000  # batches, the maximum for a plan computed interactively
 _MOST_LABELS = 200  # of a table, that are listed singly
 
 
-def plan(at: OpenedProject, asked: PageQuery) -> Told:
+def plan(at: OpenedProject, asked: PageQuery) -> Content:
     """Return a plan for the address' `verb`, `t` and `l`. Nothing is changed.
 
     Raises  as `proposals.propose`
@@ -27,26 +27,26 @@ def plan(at: OpenedProject, asked: PageQuery) -> Told:
     return _describe_plan(at, asked, _propose_plan(at, asked))
 
 
-def carry_out_plan(at: OpenedProject, asked: PageQuery, who: str) -> tuple[Told, bool]:
+def carry_out_plan(at: OpenedProject, asked: PageQuery, who: str) -> tuple[Content, bool]:
     """Carry out the plan that was shown, and return it. If the plan has changed, return the new one and change nothing.
 
     Raises  as `proposals.propose` and `proposals.decide`
     """
     proposal = _propose_plan(at, asked)
-    told = _describe_plan(at, asked, proposal)
+    content = _describe_plan(at, asked, proposal)
     if not proposal.is_possible or asked.values.get("digest") != proposal.digest:
-        return told | {"has_changed": True}, False
+        return content | {"has_changed": True}, False
     name = " ".join(asked.values.get("who", "").split())[:80] or who
     why = asked.values.get("why", "").strip()[:2000]
     decide(at, proposal, who=name, why=why)
-    return told | {"is_done": True, "why": why, "who": name}, True
+    return content | {"is_done": True, "why": why, "who": name}, True
 
 
 def _propose_plan(at: OpenedProject, asked: PageQuery) -> Proposal:
     return propose(at, asked.values.get("verb", ""), asked.selection, asked.labels or None, _MOST)
 
 
-def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> Told:
+def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> Content:
     out = leaves_the_house(at.flow, proposal)
     everything = proposal.all
     total = sum(map(len, everything.values()))
@@ -97,7 +97,7 @@ def _why_option(verb: Verb) -> str:
     return f" {'--because' if verb is Verb.RELEASE else '--why'} {shlex.quote('…')}"
 
 
-def _of_tables(at: OpenedProject, proposal: Proposal, of: OfTables) -> Told:
+def _of_tables(at: OpenedProject, proposal: Proposal, of: OfTables) -> Content:
     """Return the paused or resumed tables, how many batches of them run, and the other pauses."""
     names = at.flow.tables if of.is_of_all else of.names
     running = sum(len(claim.labels) for name in names for claim in at.snapshot.of(name).open_claims)

@@ -11,12 +11,12 @@ from waterclock.operations.states import State
 from waterclock.operations.suggested_rules import has_rules, suggested_rules
 from waterclock.operations.words import page_time, short_label
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import PageQuery, Told, batch_address, table_address
+from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
 
 NEWEST = 60
 
 
-def quality(at: OpenedProject, asked: PageQuery) -> Told:
+def quality(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the rules of the selected tables, broken ones first, and suggestions for tables that declare none.
 
     Cost: two queries of the ledger per table with rules, one for each of up to twenty without, and one.
@@ -37,7 +37,7 @@ def quality(at: OpenedProject, asked: PageQuery) -> Told:
     }
 
 
-def tabs(here: str, asked: PageQuery) -> list[Told]:
+def tabs(here: str, asked: PageQuery) -> list[Content]:
     """Return the tabs of the quality pages."""
     every = (("Rules", "/quality"), ("Lag", "/lag"))
     return [
@@ -56,16 +56,16 @@ def store_note(at: OpenedProject, asked: PageQuery, who: str) -> None:
     note_rule(at, table, rule, text[:2000], name)
 
 
-def note_told(note: RuleNote, zone: str) -> Told:
+def note_told(note: RuleNote, zone: str) -> Content:
     """Return a note on a rule, with its author and time."""
     return {"rule": note.rule, "text": note.text, "who": note.who, "at": page_time(note.at, zone)}
 
 
-def _name(rule: RuleKept) -> Told:
+def _name(rule: RuleKept) -> Content:
     return {"table": rule.table, "rule": rule.rule, "address": table_address(rule.table, "quality")}
 
 
-def rule_told(at: OpenedProject, rule: RuleKept) -> Told:
+def rule_told(at: OpenedProject, rule: RuleKept) -> Content:
     """Return a rule over its newest batches for the page, with its counts of results."""
     states = [answer.state for answer in rule.answers]
     cadence = at.flow.tables[rule.table].cadence
@@ -91,12 +91,12 @@ def rule_told(at: OpenedProject, rule: RuleKept) -> Told:
     }
 
 
-def _pieces(answers: tuple[RuleHistory, ...]) -> list[Told]:
+def _pieces(answers: tuple[RuleHistory, ...]) -> list[Content]:
     """Join adjacent batches with equal results."""
-    told: list[Told] = []
+    pieces: list[Content] = []
     for column, answer in enumerate(answers, NEWEST - len(answers)):
-        if told and told[-1]["state"] == str(answer.state):
-            told[-1]["columns"] += 1
+        if pieces and pieces[-1]["state"] == str(answer.state):
+            pieces[-1]["columns"] += 1
         else:
-            told.append({"column": column, "columns": 1, "state": str(answer.state)})
-    return told
+            pieces.append({"column": column, "columns": 1, "state": str(answer.state)})
+    return pieces

@@ -19,7 +19,7 @@ from waterclock.operations.answers import (
 )
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.words import number_words
-from waterclock.ui.page_query import PageQuery, Told
+from waterclock.ui.page_query import Content, PageQuery
 from waterclock.ui.query_queue import Asker
 
 LIMIT = 200  # rows shown on a page
@@ -28,24 +28,24 @@ _MOST_BARS = 60
 _LONGEST = 10_000  # letters of a query
 
 
-def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Told:
+def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
     """Return the rows of the address' `q`, as of `as-of` if it is given. Without `q` no query runs.
 
     The first query starts Spark, which takes some ten seconds. Errors of the query are part of the content, and no
     error of the page.
     """
     sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
-    told: Told = {"sql": sql, "as_of": tick, "example": _example(at), "errors": [], "answer": None}
+    content: Content = {"sql": sql, "as_of": tick, "example": _example(at), "errors": [], "answer": None}
     if not sql:
-        return told
+        return content
     try:
         _refuse_long(sql)
         found = asker.ask(at.project, sql, LIMIT, as_of=tick or None, reader=given.reader)
     except WaterclockError as error:
         every = error.errors if isinstance(error, ProjectErrors) else (error,)
-        return told | {"errors": [one.to_dict() for one in every]}
+        return content | {"errors": [one.to_dict() for one in every]}
     moment = found.answer.moment
-    return told | {
+    return content | {
         "answer": found.to_json(),
         "says": count_line(found.answer, "CSV"),
         "lines": [] if moment is None else moment_lines(moment, found.zone),
@@ -107,7 +107,7 @@ def _text(value: Any) -> str:
     return "NULL" if value is None else value_words(value)
 
 
-def _plot(found: AnsweredQuestion) -> Told | None:
+def _plot(found: AnsweredQuestion) -> Content | None:
     """Return bars of the first numeric column by the first other column, or None if that is no useful plot."""
     answer = found.answer
     numbers = [index for index, (_, kind) in enumerate(answer.columns) if is_number_type(kind)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from waterclock.batches.audit_trail import RunClaim, RunRecord
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.words import seconds_words
-from waterclock.ui.page_query import Told
+from waterclock.ui.page_query import Content
 
 _EARLIER = 100  # runs to search for the previous one
 _TRIED = 5  # of these, until one made a batch
@@ -32,7 +32,7 @@ def run_before(ledger: Ledger, run: RunRecord, most: int) -> tuple[RunRecord, li
     return None
 
 
-def side_by_side(claims: Iterable[RunClaim], before: Iterable[RunClaim]) -> list[Told]:
+def side_by_side(claims: Iterable[RunClaim], before: Iterable[RunClaim]) -> list[Content]:
     """Return a row for each table with batches in either run. Tables with a notable change of speed come first."""
     now, then = _by_table(claims), _by_table(before)
     rows = [
@@ -85,7 +85,7 @@ def _work(claims: Sequence[RunClaim]) -> _PageWork:
     )
 
 
-def _describe_work(work: _PageWork | None) -> Told | None:
+def _describe_work(work: _PageWork | None) -> Content | None:
     if work is None:
         return None
     return {

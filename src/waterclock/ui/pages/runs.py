@@ -17,7 +17,7 @@ from waterclock.operations.states import State
 from waterclock.operations.words import page_time, seconds_words, short_label
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import PageQuery, Told, batch_address
+from waterclock.ui.page_query import Content, PageQuery, batch_address
 from waterclock.ui.pages.pauses import describe_pause, paused_by_name
 from waterclock.ui.pages.run_against import run_before, side_by_side
 
@@ -34,7 +34,7 @@ _STATES = {
 }
 
 
-def runs(at: OpenedProject, _: PageQuery) -> Told:
+def runs(at: OpenedProject, _: PageQuery) -> Content:
     """Return the newest runs, and the runners. Cost: three queries of the ledger."""
     if at.ledger is None:
         return {"runs": [], "runners": [], "alive": 0, "paused": None, "can_pause": [], "paused_tables": []}
@@ -49,7 +49,7 @@ def runs(at: OpenedProject, _: PageQuery) -> Told:
     }
 
 
-def runner_told(at: OpenedProject, runner: RunnerSeen, now: datetime) -> Told:
+def runner_told(at: OpenedProject, runner: RunnerSeen, now: datetime) -> Content:
     """Return one runner for the page: whether it is alive, and its claims."""
     return {
         "runner": runner.runner,
@@ -71,7 +71,7 @@ def runner_told(at: OpenedProject, runner: RunnerSeen, now: datetime) -> Told:
     }
 
 
-def run(at: OpenedProject, asked: PageQuery) -> Told:
+def run(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the batches of a run, when it made them, which are still running, and a comparison with another run.
 
     The other run is the one that `against` names, or else the previous one of the same command.
@@ -111,7 +111,7 @@ def _unknown(name: str) -> WaterclockError:
 
 def _against(
     at: OpenedProject, ledger: Ledger, asked: PageQuery, found: RunRecord, claims: Sequence[RunClaim]
-) -> Told | None:
+) -> Content | None:
     """Return the comparison with another run, or None if there is none."""
     named = asked.values.get("against", "").strip()
     if named:
@@ -130,7 +130,7 @@ def _page_of_spark(ledger: Ledger, found: RunRecord) -> str | None:
     return address if address and urlsplit(address).scheme in {"http", "https"} else None
 
 
-def _waits(at: OpenedProject) -> list[Told]:
+def _waits(at: OpenedProject) -> list[Content]:
     """Return the due batches that wait, each with its reason. Only for a run in progress."""
     plan = at.planner.plan(at.snapshot, at.now)
     waiting = [batch for batch in plan.batches if batch.causes or batch.status is Status.PAUSED][:_MOST_WAITING]
@@ -145,7 +145,7 @@ def _waits(at: OpenedProject) -> list[Told]:
     ]
 
 
-def _claim(at: OpenedProject, claim: RunClaim, end: datetime) -> Told:
+def _claim(at: OpenedProject, claim: RunClaim, end: datetime) -> Content:
     table = at.flow.tables.get(claim.table)
     labels = label_of(claim.first) if claim.count == 1 else f"{label_of(claim.first)}..{label_of(claim.last)}"
     words = labels.replace("..", " to ")
@@ -172,7 +172,7 @@ def _claim(at: OpenedProject, claim: RunClaim, end: datetime) -> Told:
     }
 
 
-def _steps(claims: Sequence[RunClaim]) -> list[Told]:
+def _steps(claims: Sequence[RunClaim]) -> list[Content]:
     """Return the total time of each step, longest first."""
     total: Counter[str] = Counter()
     for claim in claims:
@@ -182,7 +182,7 @@ def _steps(claims: Sequence[RunClaim]) -> list[Told]:
     ]
 
 
-def _chart(claims: Sequence[RunClaim], end: datetime) -> Told:
+def _chart(claims: Sequence[RunClaim], end: datetime) -> Content:
     """Return a bar for each claim over the time of the run. Overlapping bars are in separate lanes."""
     if not claims:
         return {"lanes": 0, "bars": [], "seconds": 0.0}
@@ -208,7 +208,7 @@ def _chart(claims: Sequence[RunClaim], end: datetime) -> Told:
     return {"lanes": len(free), "bars": bars, "width": _WIDTH, "seconds": span, "took": seconds_words(span)}
 
 
-def _run(at: OpenedProject, run: RunRecord) -> Told:
+def _run(at: OpenedProject, run: RunRecord) -> Content:
     took = None if run.ended_at is None else max((run.ended_at - run.started_at).total_seconds(), 0.0)
     return {
         "run": run.run,

@@ -25,7 +25,7 @@ from waterclock.operations.words import (
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import PageQuery, Told, batch_address, table_address
+from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
 from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
 from waterclock.ui.pages.held import describe_label_rows
 from waterclock.ui.pages.history import history
@@ -38,7 +38,7 @@ _BARS = 60
 _LISTED = 200
 
 
-def table(at: OpenedProject, asked: PageQuery) -> Told:
+def table(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the content of a tab of a table's page.
 
     Cost: a plan of all tables, and four queries of the ledger; for the quality tab as `table_quality`
@@ -52,32 +52,36 @@ def table(at: OpenedProject, asked: PageQuery) -> Told:
     declared = at.flow.tables[name]
     plan = at.planner.plan(at.snapshot, at.now)
     found = freshness(at.flow, at.flow.tables, at.snapshot, plan)
-    told = (
+    content = (
         _head(declared, found[name])
         | describe_pause(at, name)
         | {"tab": tab, "tabs": [_tab(name, each) for each in TABS]}
     )
     if tab == "code":
-        return told | {
+        return content | {
             "code": statement_texts(at.flow, at.project.sources)[name],
             "place": str(declared.place),
             "fingerprint": declared.fingerprint,
         }
     if tab == "quality":
-        return told | {"quality": table_quality(at, declared)}
+        return content | {"quality": table_quality(at, declared)}
     if tab == "history":
-        return told | {"codes": history(at, declared), "pauses": pauses_told(at, name), **versions_told(at, declared)}
+        return content | {
+            "codes": history(at, declared),
+            "pauses": pauses_told(at, name),
+            **versions_told(at, declared),
+        }
     states, cells = _states(at, declared, _LISTED if tab == "batches" else _BARS)
     if tab == "batches":
-        return told | {"batches": [_describe_label(declared, one) for one in reversed(states)]}
+        return content | {"batches": [_describe_label(declared, one) for one in reversed(states)]}
     return (
-        told
+        content
         | _overview(at, declared, found, states, cells)
         | {"held": describe_label_rows(at, declared, asked, states)}
     )
 
 
-def _head(declared: Table, fresh: Freshness) -> Told:
+def _head(declared: Table, fresh: Freshness) -> Content:
     name = declared.name
     return {
         "table": name,
@@ -92,7 +96,7 @@ def _head(declared: Table, fresh: Freshness) -> Told:
     }
 
 
-def _tab(name: str, tab: str) -> Told:
+def _tab(name: str, tab: str) -> Content:
     return {"name": tab, "address": table_address(name, "" if tab == TABS[0] else tab)}
 
 
@@ -107,7 +111,7 @@ def _states(at: OpenedProject, declared: Table, newest: int) -> tuple[Sequence[L
 
 def _overview(
     at: OpenedProject, declared: Table, found: dict[str, Freshness], states: Sequence[LabelState], cells: Sequence[Cell]
-) -> Told:
+) -> Content:
     usual = at.snapshot.of(declared.name).seconds_per_batch
     rows = [cell.rows for cell in cells if cell.rows is not None]
     return {
@@ -141,7 +145,7 @@ def _readers(flow: Flow, name: str) -> dict[str, None]:
     return dict.fromkeys(each.name for each in flow.tables.values() if any(read.table == name for read in each.reads))
 
 
-def _neighbours(found: dict[str, Freshness], names: dict[str, None]) -> list[Told]:
+def _neighbours(found: dict[str, Freshness], names: dict[str, None]) -> list[Content]:
     return [
         {"table": name, "state": str(found[name].state), "address": table_address(name)}
         for name in names
@@ -157,13 +161,13 @@ def _next(at: OpenedProject, declared: Table) -> str:
     return f"{short_label(window.start, cadence, at.now)}, due {page_time(cadence.due_at(window), cadence.zone)}"
 
 
-def _sentence(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> list[Told]:
+def _sentence(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> list[Content]:
     """Describe the most severe states of the table first, then how many labels are fresh."""
     loud = {State.FAILED, State.HELD, State.BLOCKED, State.EXPIRED, State.STALE, State.PAUSED, State.RUNNING}
     by_state: dict[State, list[LabelState]] = {}
     for one in states:
         by_state.setdefault(state_of(one.status), []).append(one)
-    told: list[Told] = []
+    sentences: list[Content] = []
     for state in sorted(by_state, key=LOUDNESS.__getitem__):
         of_state = by_state[state]
         if state not in loud:
@@ -173,26 +177,26 @@ def _sentence(at: OpenedProject, declared: Table, states: Sequence[LabelState]) 
         what = what if len(of_state) == 1 else count_words(len(of_state), "batch", "batches")
         said = str(state) if state is State.FAILED else f"{'is' if len(of_state) == 1 else 'are'} {state}"
         reason = _short(newest.reason) if state in {State.FAILED, State.HELD, State.BLOCKED} else ""
-        told.append({"text": f"{what} {said}", "mark": str(state), "reason": reason})
+        sentences.append({"text": f"{what} {said}", "mark": str(state), "reason": reason})
     well = len(by_state.get(State.OK, ())) + len(by_state.get(State.WARNED, ()))
     due = len(by_state.get(State.DUE, ()))
     if due:
-        told.append({"text": f"{count_words(due, 'batch is', 'batches are')} due", "mark": None, "reason": ""})
+        sentences.append({"text": f"{count_words(due, 'batch is', 'batches are')} due", "mark": None, "reason": ""})
     if well:
-        others = "The other " if told else "The newest "
-        told.append(
+        others = "The other " if sentences else "The newest "
+        sentences.append(
             {"text": f"{others}{number_words(well)} {'is' if well == 1 else 'are'} fresh", "mark": None, "reason": ""}
         )
-    if not told:
-        told.append({"text": "Nothing was made yet", "mark": None, "reason": ""})
-    return told
+    if not sentences:
+        sentences.append({"text": "Nothing was made yet", "mark": None, "reason": ""})
+    return sentences
 
 
 def _short(reason: str) -> str:
     return reason if len(reason) <= 160 else f"{reason[:159]}…"
 
 
-def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> Told:
+def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> Content:
     """Return a bar for each label, as high as it has rows; of one without rows the usual height in outline.
 
     A held batch that readers do not see has the height of its sealed rows, in outline too. Cost: a small file for each
@@ -221,7 +225,7 @@ def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> T
     return {"most": most, "each": bars}
 
 
-def _describe_label(declared: Table, one: LabelState) -> Told:
+def _describe_label(declared: Table, one: LabelState) -> Content:
     stored = one.stored
     return {
         "label": label_of(one.label),

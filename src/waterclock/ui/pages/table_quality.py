@@ -25,7 +25,7 @@ from waterclock.operations.rules_kept import RuleKept, filter_evaluated_batches,
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, number_words, short_label
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import Told, batch_address, quarantine_address
+from waterclock.ui.page_query import Content, batch_address, quarantine_address
 from waterclock.ui.pages.lag import in_time, title_of
 from waterclock.ui.pages.quality import NEWEST, rule_told
 
@@ -36,7 +36,7 @@ _HEIGHT = 70
 _MARGIN = 6
 
 
-def table_quality(at: OpenedProject, table: Table) -> Told:
+def table_quality(at: OpenedProject, table: Table) -> Content:
     """Return a table's rules and measures over its newest batches, the quarantined rows, and its lateness.
 
     Cost: three queries of the ledger about its newest batches, and those of `in_time`. If rules use the usual value,
@@ -65,12 +65,12 @@ def table_quality(at: OpenedProject, table: Table) -> Told:
         "more_measures": max(0, len(series) - _MOST_MEASURES),
         "profile": [_describe_profile(each) for each in profile[:_MOST_COLUMNS]],
         "more_columns": max(0, len(profile) - _MOST_COLUMNS),
-        "aside": [told for each in reversed(shown) for told in _went(table, each, words[each.label])],
+        "aside": [row for each in reversed(shown) for row in _went(table, each, words[each.label])],
         "in_time": late,
     }
 
 
-def _sentence(rules: Sequence[RuleKept], batches: int) -> list[Told]:
+def _sentence(rules: Sequence[RuleKept], batches: int) -> list[Content]:
     """Describe how many rules fail, or that all pass."""
     if not rules:
         return [{"text": "No rule is declared. ", "mark": None}]
@@ -88,14 +88,14 @@ def _sentence(rules: Sequence[RuleKept], batches: int) -> list[Told]:
     ]
 
 
-def _rule(at: OpenedProject, table: Table, rule: RuleKept, shown: Iterable[Counted]) -> Told:
+def _rule(at: OpenedProject, table: Table, rule: RuleKept, shown: Iterable[Counted]) -> Content:
     """Return a rule for the page with the rows that broke it. Only rules that remove rows count them by rule."""
     check = next(
         (each for each in (*input_checks(table.input_rules), *checks_of(table)) if each.name == rule.rule), None
     )
     of = next((each.of for each in table.input_rules if each.name == rule.rule), "")
-    told = [each.measures.get(INPUTS_FOUND, {}).get(of, {}) if of else each.measures for each in shown]
-    sifted = [measures for measures in told if "broken" in measures]
+    measured = [each.measures.get(INPUTS_FOUND, {}).get(of, {}) if of else each.measures for each in shown]
+    sifted = [measures for measures in measured if "broken" in measures]
     takes = None if check is None else check.row_action
     return rule_told(at, rule) | {
         "rows": sum(int(each["broken"].get(rule.rule, 0)) for each in sifted) if check and sifted else None,
@@ -114,7 +114,7 @@ def _aside_address(table: Table, check: Check | None) -> str | None:
     return quarantine_address(table.name, check.name)
 
 
-def _went(table: Table, each: Counted, words: str) -> Iterator[Told]:
+def _went(table: Table, each: Counted, words: str) -> Iterator[Content]:
     """Yield the removed rows of a batch: by input table before its query, then of its own rows."""
     for name, counts in each.measures.get(INPUTS_FOUND, {}).items():
         if counts[QUARANTINED] or counts["dropped"]:
@@ -124,7 +124,7 @@ def _went(table: Table, each: Counted, words: str) -> Iterator[Told]:
         yield _aside(table, each.label, words, each.measures, each.rows)
 
 
-def _aside(table: Table, label: datetime, words: str, counts: Mapping[str, Any], rows: int) -> Told:
+def _aside(table: Table, label: datetime, words: str, counts: Mapping[str, Any], rows: int) -> Content:
     came = counts.get("in")
     return {
         "label": label_of(label),
@@ -138,7 +138,7 @@ def _aside(table: Table, label: datetime, words: str, counts: Mapping[str, Any],
     }
 
 
-def _describe_profile(each: ColumnProfile) -> Told:
+def _describe_profile(each: ColumnProfile) -> Content:
     newest = {name: None if value is None else value[:_LONGEST] for name, value in each.newest.items()}
     return {
         "column": each.column,
@@ -156,7 +156,7 @@ def _measure(
     rules: Iterable[RuleKept],
     states: Mapping[datetime, str],
     words: Mapping[datetime, str],
-) -> Told:
+) -> Content:
     broken = _list_broken_batches(table, [rule for rule in rules if rule.rule in series.rules], states, words)
     marks = {each["label"]: each["state"] for each in broken}
     newest = series.newest
@@ -176,7 +176,7 @@ def _measure(
 
 def _list_broken_batches(
     table: Table, rules: Sequence[RuleKept], states: Mapping[datetime, str], words: Mapping[datetime, str]
-) -> list[Told]:
+) -> list[Content]:
     """Return the batches in which rules failed, newest first, with the messages of the rules."""
     said: dict[datetime, list[str]] = {}
     for rule in rules:
@@ -195,7 +195,7 @@ def _list_broken_batches(
     ]
 
 
-def _point(point: MeasurePoint, words: str) -> Told:
+def _point(point: MeasurePoint, words: str) -> Content:
     return {
         "label": label_of(point.label),
         "words": words,
@@ -234,7 +234,7 @@ def _describe_series(series: MeasureSeries, words: Mapping[datetime, str], broke
     return f"{series.name} of {count_words(len(series.points), 'batch', 'batches')}, {spans}{now}{marks}"
 
 
-def _build_drawing(points: Sequence[MeasurePoint], marks: Mapping[str, str]) -> Told | None:
+def _build_drawing(points: Sequence[MeasurePoint], marks: Mapping[str, str]) -> Content | None:
     """Return the coordinates of a drawing's parts, ten units wide per label, or None without any number.
 
     Bounds are drawn at most one range of the values away from them. A failed or held batch is marked over the whole

@@ -13,14 +13,14 @@ from waterclock.operations.verdict import verdict
 from waterclock.operations.words import likeness, short_label
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import PageQuery, Told, batch_address
+from waterclock.ui.page_query import Content, PageQuery, batch_address
 from waterclock.ui.pages.alerts import open_alerts
 from waterclock.ui.pages.grid import fresh_words, part_told
 
 _MOST = 50
 
 
-def today(at: OpenedProject, asked: PageQuery) -> Told:
+def today(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the problems that need a user, the late tables and the running batches.
 
     Cost: one or two plans, and one query of the ledger.
@@ -48,7 +48,7 @@ def today(at: OpenedProject, asked: PageQuery) -> Told:
     }
 
 
-def errors(at: OpenedProject, asked: PageQuery) -> Told:
+def errors(at: OpenedProject, asked: PageQuery) -> Content:
     """Return all batches that failed, are held or can never be made, grouped by cause. Cost: a plan."""
     tables, _ = asked.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
@@ -60,7 +60,7 @@ def errors(at: OpenedProject, asked: PageQuery) -> Told:
     }
 
 
-def troubles(at: OpenedProject, plan: Plan) -> list[Told]:
+def troubles(at: OpenedProject, plan: Plan) -> list[Content]:
     """Return the problems that need a user, grouped by table and cause. Those that block the most come first."""
     blocks = {(table, label): count for table, label, _, count in blockers(plan.batches)}
     alike: dict[tuple[str, ...], list[Batch]] = {}
@@ -68,14 +68,14 @@ def troubles(at: OpenedProject, plan: Plan) -> list[Told]:
         if batch.status in NEEDS_SOMEBODY:
             alike.setdefault((batch.table, batch.status.value, likeness(batch.reason)), []).append(batch)
     failed = [batch for batch in plan.batches if batch.status in {Status.FAILED, Status.HELD}]
-    told = [
+    found_troubles = [
         _trouble(at, batches, failed, sum(blocks.get((each.table, each.label), 0) for each in batches))
         for batches in alike.values()
     ]
-    return sorted(told, key=lambda each: (-each["blocks"], -each["count"]))
+    return sorted(found_troubles, key=lambda each: (-each["blocks"], -each["count"]))
 
 
-def _trouble(at: OpenedProject, batches: list[Batch], failed: Iterable[Batch], blocks: int) -> Told:
+def _trouble(at: OpenedProject, batches: list[Batch], failed: Iterable[Batch], blocks: int) -> Content:
     first, last = batches[0], batches[-1]
     within = [each for each in failed if each.table == first.table and first.label <= each.label <= last.label]
     return {
@@ -96,7 +96,7 @@ def _some(batches: Iterable[Batch]) -> list[Batch]:
     return list(batches)[-6:]
 
 
-def _batch(at: OpenedProject, batch: Batch) -> Told:
+def _batch(at: OpenedProject, batch: Batch) -> Content:
     return {
         "table": batch.table,
         "label": label_of(batch.label),

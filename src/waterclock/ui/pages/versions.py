@@ -8,12 +8,12 @@ from waterclock.operations.opening import OpenedProject
 from waterclock.operations.schema_versions import OF_SIDE, change_words, list_schema_changes, versions_json
 from waterclock.operations.words import local_label, page_time
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import Told, batch_address
+from waterclock.ui.page_query import Content, batch_address
 
 _MOST = 50
 
 
-def versions_told(at: OpenedProject, table: Table) -> Told:
+def versions_told(at: OpenedProject, table: Table) -> Content:
     """Return the newest versions of each side, newest first. Cost: one query, for at most 51 versions of each side."""
     found = () if at.ledger is None else at.ledger.past.newest_schemas(table.name, _MOST + 1)
     said = {
