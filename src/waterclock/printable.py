@@ -14,7 +14,7 @@ def printable(text: str) -> str:
 
 
 def escape_logs() -> None:
-    """Escape what libraries log to the terminal where nobody configured logging: it may quote a text of a user."""
+    """Escape what libraries log to the terminal unless logging is configured: it may quote a user's text."""
     import logging  # takes 5 ms
 
     class Escaped(logging.Formatter):

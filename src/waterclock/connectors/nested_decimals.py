@@ -22,7 +22,7 @@ def read_within(type_text: str, text: str = "STRING") -> str:
     A VARIANT preserves digits where Spark converts numbers to text by way of a double; it is then cast to a STRING.
     Other types, and nested ones without a DECIMAL, stay as they are.
     """
-    kind = _nested_type(type_text)
+    kind = _parse(type_text)
     if kind is None:
         return type_text
     read = kind.transform(lambda each: exp.DataType.build(text, dialect="spark") if _is_decimal(each) else each)
@@ -34,12 +34,12 @@ def narrow_value(value: str, type_text: str) -> str:
 
     Cost: each number within is parsed twice; a value without a DECIMAL is returned as it is.
     """
-    kind = _nested_type(type_text)
+    kind = _parse(type_text)
     return value if kind is None else f"CASE WHEN NOT {_misfit(value, kind, 0)} THEN {_narrowed(value, kind, 0)} END"
 
 
 @lru_cache(maxsize=1000)
-def _nested_type(type_text: str) -> exp.DataType | None:
+def _parse(type_text: str) -> exp.DataType | None:
     """Parse a type; None if it is not nested, or has no DECIMAL within."""
     if "<" not in type_text:
         return None

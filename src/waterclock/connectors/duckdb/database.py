@@ -29,6 +29,8 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     # extensions are never downloaded implicitly
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
+    # a view in a stranger's file could read any file of this machine, /proc/self/environ among them
+    "enable_external_access": "false",
 }
 _PAUSE = 0.05
 _HELD = ("Could not set lock", "Conflicting lock", "different configuration", "already open")
@@ -151,6 +153,9 @@ def translate_error(error: duckdb.Error, path: str, where: str) -> WaterclockErr
         return locked(where, f"{path}: {text}", by="process")
     if isinstance(error, duckdb.IOException) and any(word in text for word in _DAMAGED):
         return damaged_file(path, where, text)
+    if "disabled by configuration" in text:
+        fix = "collect that file by a connection of TYPE files, or store its rows in a table of the database"
+        return refused_statement(where, f"{path}: a view or a query reads another file or database: {text}", fix)
     if isinstance(error, duckdb.IOException | duckdb.PermissionException | duckdb.OutOfMemoryException):
         fix = "free some space, or give the right to the file and its folder"
         return unwritable(where, f"{path}: {text}", "the database cannot be read or written", fix)

@@ -65,6 +65,23 @@ def test_each_type_becomes_its_counterpart(
     assert row.n.at == date(2024, 1, 1)
 
 
+@pytest.mark.parametrize(
+    "view",
+    ["SELECT content FROM read_text('{}')", "SELECT * FROM read_csv('{}')", "SELECT file FROM glob('/etc/*')",
+     "SELECT content FROM read_blob('/proc/self/environ')", "SELECT * FROM '{}'"],
+)  # fmt: skip
+def test_a_view_reads_no_other_file(
+    spark: SparkSession, database: DuckDatabase, collector: DuckdbCollector, tmp_path: Path, view: str
+) -> None:
+    """A view in a stranger's file would run as the user of the runner, who can read secrets."""
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    database.run(f"CREATE VIEW totals AS {view.format(tmp_path / 'secret.csv')}")
+    with pytest.raises(WaterclockError, match="reads another file or database") as refused:
+        collector.read_snapshot(spark, database.unit, OPEN, "UTC").frame.collect()
+    assert refused.value.code == "E813"
+    assert "TYPE files" in str(refused.value.fix)
+
+
 def test_what_has_no_counterpart_is_told_and_text_takes_it(
     spark: SparkSession, database: DuckDatabase, collector: DuckdbCollector
 ) -> None:
