@@ -84,7 +84,8 @@ def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns)
         where=f"{_place(path)}:{found.lines[0]}" if found.lines else _place(path),
         why=found.why or _what_spark_says(text),
         fix="fix the file, deliver it again, and `waterclock retry`; or say what becomes of such rows: of a line that "
-        "cannot be read EXPECT parsed() ELSE QUARANTINE, of a value of another type an ELSE behind the type",
+        "cannot be read EXPECT parsed() ELSE QUARANTINE, of a value of another type an ELSE behind the type; "
+        "a nested column has no ELSE: collect it as STRING",
     )
 
 
