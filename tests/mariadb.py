@@ -124,6 +124,7 @@ def server() -> Server:
             pytest.fail("no MariaDB server is installed; bin/_servers installs one")
         pytest.skip("no MariaDB server is installed: bin/_servers says what to install")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-mariadb-"))
+    (folder / "tmp").mkdir()
     subprocess.run(
         [
             "mariadb-install-db",
@@ -145,7 +146,9 @@ def server() -> Server:
 
 def _of(folder: Path) -> tuple[str, ...]:
     as_root = ("--user=root",) if os.geteuid() == 0 else ()  # which it refuses unless it is told
-    return (f"--datadir={folder / 'data'}", f"--pid-file={folder / 'pid'}", *as_root)
+    # a server that starts deletes the temporary tables of all servers that share its tmpdir
+    of_its_own = (f"--datadir={folder / 'data'}", f"--pid-file={folder / 'pid'}", f"--tmpdir={folder / 'tmp'}")
+    return (*of_its_own, *as_root)
 
 
 def _end(made: Server, pid: int) -> None:
