@@ -24,11 +24,19 @@ _NO_DATABASE = re.compile(r'database "[^"]*" does not exist|no such database')
 _LOGIN = re.compile(
     r"authentication failed|pg_hba\.conf|role \"[^\"]*\" does not exist|no such user|is not permitted to log in"
     r"|no password supplied|permission denied for database|not currently accepting connections"
-    r"|certificate|private key file|server does not support SSL"
+    r"|certificate|private key file|server does not support SSL|authentication method requirement"
 )
 _LOGIN_STATES = frozenset({"28000", "28P01"})
 _NO_DATABASE_STATES = frozenset({"3D000"})
 _SECONDS = 10
+_VERIFIED = frozenset({"verify-ca", "verify-full"})
+_REVEALING = "server requested a cleartext password"
+_NOT_REVEALED = (
+    "it asks for the password itself, and nothing shows that it is the right server; the password was not sent: have "
+    "the server verified (?sslmode=verify-full&sslrootcert=... in the url, or ca of a connection), or add "
+    "?require_auth=password to the url if nobody else can answer at this address"
+)
+_REQUIRES = 160000  # the libpq that knows require_auth
 _FROM_SERVER = re.compile(r"failed: \S+ ?:  ")  # libpq writes two blanks after the server's word for FATAL
 _TRACED_STATE = re.compile(rb'ErrorResponse\b.*? C "([0-9A-Z]{5})"', re.DOTALL)
 
@@ -60,17 +68,21 @@ def refusal_of(state: str | None, text: str) -> Refusal | None:
     for reason, pattern in ((Refused.DATABASE, _NO_DATABASE), (Refused.LOGIN, _LOGIN)):
         for line in lines:
             if pattern.search(line):
-                return Refusal(reason, line)
+                return Refusal(reason, _NOT_REVEALED if _REVEALING in line else line)
     return None
 
 
-def connect(conninfo: str = "", **settings: Any) -> psycopg.Connection[Any]:
+def connect(conninfo: str = "", *, is_trusted: bool = False, **settings: Any) -> psycopg.Connection[Any]:
     """Connect as psycopg does. If the server refused the connection, the error has its SQLSTATE where it is known.
+
+    A server that is neither verified nor `is_trusted` does not get the password itself, unless the address or the
+    environment sets `require_auth` (libpq 16 or later).
 
     Cost: a second attempt if the server's message is not recognized.
     """
     import psycopg
 
+    settings = settings if is_trusted else _keeping_password(conninfo, settings)
     try:
         return psycopg.connect(conninfo, **settings)
     except psycopg.OperationalError as error:
@@ -78,6 +90,20 @@ def connect(conninfo: str = "", **settings: Any) -> psycopg.Connection[Any]:
         if error.sqlstate is None and refusal_of(None, text) is None and _FROM_SERVER.search(text):
             error.sqlstate = _state_of_refusal(conninfo, settings)
         raise
+
+
+def _keeping_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings, with a refusal of servers that request the password itself and may be anyone's."""
+    from psycopg import pq
+    from psycopg.conninfo import conninfo_to_dict
+
+    of_environment = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
+    said = {**of_environment, **conninfo_to_dict(conninfo), **settings}
+    hosts = [str(said[name]) for name in ("host", "hostaddr") if said.get(name)]
+    is_socket = all(each.startswith(("/", "@")) for host in hosts for each in host.split(","))
+    if pq.version() < _REQUIRES or "require_auth" in said or is_socket or said.get("sslmode") in _VERIFIED:
+        return settings
+    return {**settings, "require_auth": "!password"}
 
 
 def _state_of_refusal(conninfo: str, settings: Mapping[str, Any]) -> str | None:

@@ -4,7 +4,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import psycopg
 import pytest
@@ -123,3 +123,49 @@ def test_a_server_that_does_not_answer_has_no_state() -> None:
         connect(f"postgresql://ann@127.0.0.1:{port}/shop")
     assert refused.value.sqlstate is None
     assert refusal_of(None, str(refused.value)) is None
+
+
+@pytest.fixture
+def asking() -> Iterator[tuple[str, bytearray]]:
+    """Start a server that asks for the password itself; gives its address, and the messages it got after it asked."""
+    heard = bytearray()
+
+    def serve(at: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = at.accept()
+                connection.settimeout(10)
+                with closing(connection):
+                    while _asked(connection) in _ENCRYPTION_REQUESTS:
+                        connection.sendall(b"N")
+                    connection.sendall(b"R" + struct.pack("!II", 8, 3))
+                    heard.extend(connection.recv(1000))
+
+    with socket.create_server(("127.0.0.1", 0)) as at:
+        threading.Thread(target=serve, args=(at,), daemon=True).start()
+        yield f"postgresql://ann:w0rd@127.0.0.1:{at.getsockname()[1]}/shop", heard
+
+
+def test_a_server_that_may_be_anyone_does_not_get_the_password_itself(asking: tuple[str, bytearray]) -> None:
+    url, heard = asking
+    with pytest.raises(psycopg.OperationalError) as refused:
+        connect(url, autocommit=True, connect_timeout=10)
+    found = refusal_of(refused.value.sqlstate, str(refused.value))
+    assert found is not None
+    assert found.reason is Refused.LOGIN
+    assert "the password was not sent" in found.text
+    assert b"w0rd" not in heard
+
+
+@pytest.mark.parametrize("how", ["by the url", "by the environment", "by a setting"])
+def test_who_trusts_a_server_says_so(asking: tuple[str, bytearray], monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    url, heard = asking
+    if how == "by the environment":
+        monkeypatch.setenv("PGREQUIREAUTH", "password")
+    with pytest.raises(psycopg.OperationalError):
+        connect(
+            f"{url}?require_auth=password" if how == "by the url" else url,
+            connect_timeout=10,
+            is_trusted=how == "by a setting",
+        )
+    assert b"w0rd" in heard

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NoReturn
 from xml.parsers import expat
@@ -20,9 +22,10 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
     """Read a document's prolog, up to its first element, in bounded memory. No other resource is ever opened.
 
     Entities can make a small document grow without bounds, and can read files of the machine.
-    Raises  E880 for one that declares entities or refers to an external definition, or whose prolog is too long
+    Raises  E880 for one that declares entities or refers to an external definition, or whose prolog is too long or in
+    an encoding that cannot be checked
     """
-    parser = expat.ParserCreate(None if encoding.upper() in ("UTF-8", "UTF8") else encoding)
+    parser = expat.ParserCreate(_declared(encoding))
 
     def entity(*_: object) -> NoReturn:
         raise _unsafe_xml_error(path, "it declares entities")
@@ -39,7 +42,7 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
     parser.StartElementHandler = root
     read = 0
     try:
-        while chunk := file.read(_CHUNK):
+        for chunk in _chunks(file, encoding):
             parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
             read += len(chunk)
             if read > _MOST_PROLOG:
@@ -48,6 +51,20 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
         return
     except expat.ExpatError:
         return  # Spark refuses it as well, and then the line is searched for
+    except (LookupError, ValueError) as error:
+        raise _unsafe_xml_error(path, f"its encoding cannot be read ({error})") from error
+
+
+def _declared(encoding: str) -> str | None:
+    """Return the encoding in which a parser gets `_chunks`; None if the document declares its own."""
+    return None if encoding.upper() in ("UTF-8", "UTF8") else "UTF-8"
+
+
+def _chunks(file: IO[bytes], encoding: str) -> Iterator[bytes]:
+    """Yield a file's bytes, from another encoding than UTF-8 in UTF-8: expat knows few encodings."""
+    decoder = None if _declared(encoding) is None else codecs.getincrementaldecoder(encoding)("replace")
+    while chunk := file.read(_CHUNK):
+        yield chunk if decoder is None else decoder.decode(chunk).encode("UTF-8", "replace")
 
 
 def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
@@ -56,14 +73,14 @@ def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
     Text after a syntax error is ignored. Cost: one pass, in bounded memory.
     """
     looked = _Rows(tag)
-    parser = expat.ParserCreate(None if encoding.upper() in ("UTF-8", "UTF8") else encoding)
+    parser = expat.ParserCreate(_declared(encoding))
     parser.StartElementHandler = looked.begin
     parser.EndElementHandler = looked.end
     parser.CharacterDataHandler = looked.text
     try:
-        while chunk := file.read(_CHUNK):
+        for chunk in _chunks(file, encoding):
             parser.Parse(chunk, False)  # noqa: FBT003
-    except expat.ExpatError:
+    except (expat.ExpatError, LookupError, ValueError):
         pass
     return looked.columns
 
@@ -105,20 +122,22 @@ class _Rows:
 
 def first_fault(file: IO[bytes], encoding: str) -> tuple[int, str] | None:
     """Return the line and the reason of the first XML syntax error, or None. Cost: one pass, in bounded memory."""
-    parser = expat.ParserCreate(None if encoding.upper() in ("UTF-8", "UTF8") else encoding)
+    parser = expat.ParserCreate(_declared(encoding))
     try:
-        while chunk := file.read(_CHUNK):
+        for chunk in _chunks(file, encoding):
             parser.Parse(chunk, False)  # noqa: FBT003
         parser.Parse(b"", True)  # noqa: FBT003
     except expat.ExpatError as error:
         return error.lineno, f"it is no XML: {expat.errors.messages[error.code]}, at column {error.offset + 1}"
+    except (LookupError, ValueError) as error:
+        return parser.CurrentLineNumber, f"its encoding cannot be read ({error})"
     return None
 
 
 def _unsafe_xml_error(path: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E880",
-        f"{Path(path).name} declares entities",
+        f"{Path(path).name} cannot be read safely",
         where=path,
         why=f"{why}; such documents can grow without bounds as they are read, or bring in files of this machine",
         fix="have the sender write plain XML, without a DOCTYPE; nothing was taken of it",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from waterclock.connectors.interface import Setting
@@ -55,17 +55,20 @@ _FIX_OF_RIGHTS = (
 )
 _FIX_OF_SPACE = "the database cannot be written", "free some space, or see that the server may be written"
 _NO_DATABASE = frozenset({1046, 1049})
-_IN_CLEAR, _NOT_IN_CLEAR = ("mysql_clear_password", "dialog"), 2059
 
 
 @dataclass(frozen=True, slots=True)
 class MysqlDatabase:
-    """The address and login of a database. `name` is its address without a password, `connection` the declared name."""
+    """The address and login of a database. `name` is its address without a password, `connection` the declared name.
+
+    A server that `is_trusted` gets the password though it is not verified.
+    """
 
     address: Mapping[str, Any]
     name: str
     connection: str
     timeout: float = 30.0
+    is_trusted: bool = False
     login: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @contextmanager
@@ -103,42 +106,22 @@ class MysqlDatabase:
                 raise
             raise login_error(self.connection, where, f"{self.name}: {error}") from error
 
-    @property
-    def _is_guarded(self) -> bool:
-        """Whether passwords cannot be intercepted: the server is verified, or is on this machine."""
-        return "ssl_ca" in self.login or "unix_socket" in self.address
-
     def connect(self) -> Connection:
         """Open a connection that the caller closes."""
-        import pymysql
+        from waterclock.connectors.mysql.client import connect
 
-        connection = pymysql.connect(
-            **self.address,
+        connection = connect(
+            self.address,
+            is_trusted=self.is_trusted or "ssl_ca" in self.login or "unix_socket" in self.address,
             **self.login,
             charset="utf8mb4",
-            connect_timeout=10,
             autocommit=True,
             program_name="waterclock",
             binary_prefix=True,
-            auth_plugin_map={} if self._is_guarded else dict.fromkeys(_IN_CLEAR, _Refusing),
         )
         run_statement(connection, _SET.format(seconds=max(1, math.ceil(self.timeout))))
         run_statement(connection, _SET_AT_MARIADB)
         return connection
-
-
-class _Refusing:
-    """Refuses a server that requests the password in clear text, since an impostor would receive it."""
-
-    def __init__(self, connection: Connection) -> None:
-        del connection
-
-    def authenticate(self, _: object) -> NoReturn:
-        """Raise an error and send nothing."""
-        import pymysql
-
-        said = "it asks for the password as it is, over a connection that is not verified; nothing was sent: set ca"
-        raise pymysql.OperationalError(_NOT_IN_CLEAR, said)
 
 
 def database_of(setting: Setting) -> MysqlDatabase:
@@ -156,6 +139,7 @@ def database_of(setting: Setting) -> MysqlDatabase:
         connection=setting.name,
         name=f"{host}/{address['database']}",
         timeout=float(str(setting.options.get("timeout", 30))),
+        is_trusted=bool(setting.options.get("trust_server", False)),
         login=login,
     )
 

@@ -47,12 +47,18 @@ def batches(
     """
     from pymysql.cursors import SSCursor
 
+    from waterclock.connectors.mysql.client import parsing
+
     schema = arrow_schema_of(extract)
     with closing(SSCursor(connection)) as cursor:
         with _as_bytes(connection):
             cursor.execute(query_of(extract))
         fetching = Fetching(BATCH_ROWS)
-        while rows := cursor.fetchmany(fetching.rows):
+        while True:
+            with parsing():
+                rows = cursor.fetchmany(fetching.rows)
+            if not rows:
+                break
             if came is not None:
                 came[0] += len(rows)
             batch = _build_batch(rows, extract, schema)

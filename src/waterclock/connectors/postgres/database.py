@@ -49,6 +49,7 @@ class PostgresDatabase:
     connection: str
     schema: str | None = None
     timeout: float = 30.0
+    is_trusted: bool = False
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @contextmanager
@@ -94,7 +95,7 @@ class PostgresDatabase:
             "application_name": called[:63],
             **self.more,
         }
-        connection: Connection = connect(self.conninfo, autocommit=True, **settings)
+        connection: Connection = connect(self.conninfo, is_trusted=self.is_trusted, autocommit=True, **settings)
         milliseconds = int(self.timeout * 1000)
         connection.execute(f"{_SET}; SET lock_timeout = {milliseconds}")
         if self.schema is not None:
@@ -110,6 +111,7 @@ class PostgresDatabase:
         try:
             connection: Connection = connect(
                 self.conninfo,
+                is_trusted=self.is_trusted,
                 autocommit=True,
                 replication="database",
                 options="-c idle_in_transaction_session_timeout=0 -c statement_timeout=0",
@@ -146,6 +148,7 @@ def database_of(setting: Setting) -> PostgresDatabase:
         name=f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}",
         schema=None if schema is None else str(schema),
         timeout=float(str(setting.options.get("timeout", 30))),
+        is_trusted=bool(setting.options.get("trust_server", False)),
         more=_login_of(setting),
     )
 

@@ -17,6 +17,7 @@ LOGIN = {
     "certificate": Option(help="the client's certificate in place of a password, a file below the project"),
     "key": Option(help="the certificate's key, a file that its owner alone may read"),
     "ca": Option(help="the authorities by which the server's certificate is signed; the server is then verified"),
+    "trust_server": Option("flag", help="whether a server that is not verified gets the password itself; false"),
 }
 """The options of a connection to a server that accepts certificates."""
 

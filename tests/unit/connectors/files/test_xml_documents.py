@@ -24,7 +24,7 @@ BILLION = f'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY l0 "lol">{LAUGHS}]><r>&l9
         "<!-- " + "x" * (2 << 20) + "--><r/>",
     ],
 )
-@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16"])
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16", "UTF-7", "Shift_JIS", "GB18030"])
 def test_what_could_harm_is_refused_at_once(text: str, encoding: str) -> None:
     begun = time.perf_counter()
     with pytest.raises(WaterclockError) as caught:
@@ -60,3 +60,21 @@ def test_the_first_fault_has_its_line() -> None:
 def test_entities_that_come_late_are_no_xml() -> None:
     late = b'<r><!DOCTYPE r [<!ENTITY x "y">]>&x;</r>'
     assert first_fault(io.BytesIO(late), "UTF-8") is not None
+
+
+@pytest.mark.parametrize("encoding", ["UTF-7", "Shift_JIS", "GB18030", "UTF-16", "windows-1252", "EUC-KR"])
+def test_an_encoding_that_the_parser_does_not_know_is_decoded_first(encoding: str) -> None:
+    text = f'<?xml version="1.0" encoding="{encoding}"?><r><i a="1"><b>&lt;</b></i>\n</r>'
+    refuse_entities(io.BytesIO(text.encode(encoding)), "in/a.xml", encoding)
+    assert columns_in(io.BytesIO(text.encode(encoding)), "i", encoding) == {"_a": "STRING", "b": "STRING"}
+    assert first_fault(io.BytesIO(text.encode(encoding)), encoding) is None
+    assert first_fault(io.BytesIO(text.replace("</r>", "</b>").encode(encoding)), encoding) is not None
+
+
+@pytest.mark.parametrize("encoding", ["UTF-7", "Shift_JIS", "no-such"])
+def test_a_document_that_declares_an_encoding_that_cannot_be_checked_is_refused(encoding: str) -> None:
+    text = f'<?xml version="1.0" encoding="{encoding}"?><r><i/></r>'.encode()
+    with pytest.raises(WaterclockError, match="its encoding cannot be read"):
+        refuse_entities(io.BytesIO(text), "in/a.xml", "UTF-8")
+    columns_in(io.BytesIO(text), "i", "UTF-8")
+    assert first_fault(io.BytesIO(text), "UTF-8") is not None

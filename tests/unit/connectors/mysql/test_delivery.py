@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -432,35 +431,6 @@ def test_a_killed_runner_leaves_all_or_nothing(
     else:
         assert deliverer.kill(database.unit, "flights", "ops.totals", 1).outcome is DeliveryOutcome.DELIVERED
     assert sorted(row["id"] for row in database.rows()) == ["a", "b"]
-
-
-@pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog"])
-def test_a_server_that_asks_for_the_password_as_it_is_gets_none(tmp_path: Path, plugin: bytes) -> None:
-    greeting = b"\x0a8.0.0\0" + bytes(4) + b"saltsalt\0" + (0x8208).to_bytes(2, "little") + b"\x2d\x02\0"
-    greeting += (0x8).to_bytes(2, "little") + b"\x15" + bytes(10) + b"saltsaltsalt\0mysql_native_password\0"
-    heard = bytearray()
-
-    def serve(posing: socket.socket) -> None:
-        taken, _ = posing.accept()
-        taken.settimeout(5)
-        with taken, suppress(TimeoutError):
-            taken.sendall(len(greeting).to_bytes(3, "little") + b"\0" + greeting)
-            heard.extend(taken.recv(4096))
-            asked = b"\xfe" + plugin + b"\0\x05Password: "
-            taken.sendall(len(asked).to_bytes(3, "little") + b"\x02" + asked)
-            while more := taken.recv(4096):
-                heard.extend(more)
-
-    with socket.create_server(("127.0.0.1", 0)) as posing, ThreadPoolExecutor() as pool:
-        served = pool.submit(serve, posing)
-        url = f"mysql://loader@127.0.0.1:{posing.getsockname()[1]}/shop"
-        deliverer = CONNECTOR.deliverer(setting_of("ops", tmp_path, url=url, password="s3cret"))
-        with pytest.raises(WaterclockError, match="set ca") as refused:
-            deliverer.last(unit_of("ops", "totals"), "p", "q")
-        served.result()
-    assert refused.value.code == "E810"
-    assert b"loader" in heard
-    assert b"s3cret" not in heard
 
 
 def test_environments_on_one_server_do_not_wait_for_each_other(database: MysqlDatabase, folder: Path) -> None:

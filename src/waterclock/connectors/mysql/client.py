@@ -1,0 +1,126 @@
+"""Opens PyMySQL's connections so that a server that is not verified gets no password, and no wait is without an end.
+
+PyMySQL would send the password to any server that requests it: as it is over TLS, whoever answers there, or encrypted
+by the key that the same server sends.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from pymysql import Error, InternalError, OperationalError, _auth
+from pymysql.connections import Connection
+
+_LOGIN_SECONDS = 30
+_SILENT_SECONDS = 6 * 3600  # a server sends nothing while it sorts
+# a lost server is noticed within a minute; an operating system may lack some of these options
+_KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
+_NOT_REACHED = 2003
+_NOT_REVEALED = 2059
+_WANTS_PASSWORD = b"\x01\x04"  # caching_sha2_password: the server does not have the password's hash in its cache
+
+
+class Client(Connection):  # type: ignore[misc, unused-ignore]
+    """A connection. A server whose answers cannot be parsed raises InternalError."""
+
+    is_trusted = False
+
+    def query(self, sql: str | bytes, unbuffered: bool = False) -> int:  # noqa: FBT001, FBT002 - PyMySQL's own
+        """Execute a statement."""
+        with parsing():
+            return int(super().query(sql, unbuffered))
+
+    def _request_authentication(self) -> None:
+        if self._auth_plugin_name == "sha256_password" and self.password and not self.is_trusted:
+            _refuse()  # with TLS the first message would contain the password
+        super()._request_authentication()
+
+
+def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) -> Client:
+    """Connect to a server; the caller closes the connection.
+
+    Unless the server `is_trusted`, it gets the password only in a form from which it cannot be read. This is enough for
+    mysql_native_password, ed25519, and caching_sha2_password once the server has cached the login.
+
+    Raises  OperationalError for a server that requests more, InternalError for answers that cannot be parsed
+    """
+    more = {} if is_trusted else {"auth_plugin_map": _UNTRUSTED}
+    client = Client(**address, **settings, **more, connect_timeout=10, read_timeout=_LOGIN_SECONDS, defer_connect=True)
+    client.is_trusted = is_trusted
+    with parsing():
+        client.connect(None if "unix_socket" in address else _open_socket(address["host"], address["port"]))
+    client._read_timeout = _SILENT_SECONDS  # noqa: SLF001 - PyMySQL has one limit for logins and statements
+    return client
+
+
+@contextmanager
+def parsing() -> Iterator[None]:
+    """Raise InternalError where PyMySQL cannot parse an answer: it lets errors of Python through."""
+    try:
+        yield
+    except (Error, OSError, RuntimeError, MemoryError):
+        raise
+    except Exception as error:
+        raise InternalError(f"the answer of the server cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _open_socket(host: str, port: int) -> socket.socket:
+    try:
+        opened = socket.create_connection((host, port), 10)
+    except OSError as error:
+        raise OperationalError(_NOT_REACHED, f"Can't connect to MySQL server on {host!r} ({error})") from error
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEPT_ALIVE.items():
+        if hasattr(socket, name):
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return opened
+
+
+class _Revealing:
+    """A login method that sends the password itself, or a hash that is easily reversed: it is refused."""
+
+    def __init__(self, _connection: Connection) -> None:
+        """Take what PyMySQL passes."""
+
+    def authenticate(self, _packet: Any) -> NoReturn:
+        """Raise OperationalError and send nothing."""
+        _refuse()
+
+
+class _CachedLogin:
+    """The method caching_sha2_password, without its second step, in which the password itself is sent."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def authenticate(self, packet: Any) -> Any:
+        """Send the scrambled password; raise OperationalError if the server requests more."""
+        connection = self._connection
+        if packet.is_auth_switch_request():
+            connection.salt = packet.read_all().removesuffix(b"\0")
+            connection.write_packet(_auth.scramble_caching_sha2(connection.password, connection.salt))
+            packet = connection._read_packet()  # noqa: SLF001 - as PyMySQL's own methods do
+        if packet.get_all_data()[:2] == _WANTS_PASSWORD and connection.password:
+            _refuse()
+        return _auth.caching_sha2_password_auth(connection, packet) if packet.is_extra_auth_data() else packet
+
+
+_UNTRUSTED: dict[str, Callable[[Connection], Any]] = {
+    "mysql_clear_password": _Revealing,
+    "dialog": _Revealing,
+    "sha256_password": _Revealing,
+    "mysql_old_password": _Revealing,
+    "caching_sha2_password": _CachedLogin,
+}
+
+
+def _refuse() -> NoReturn:
+    raise OperationalError(
+        _NOT_REVEALED,
+        "it asks for the password itself, and nothing shows that it is the right server; the password was not sent: "
+        "set ca, connect by unix_socket, or set trust_server = true if nobody else can answer at this address",
+    )
