@@ -295,6 +295,49 @@ def test_a_foreign_commit_stops_its_table_until_it_is_undone(tiny: Tiny, spark: 
     assert ids(tiny, "clean.orders") == [1, 2, 3]
 
 
+FOLDS = """
+COLLECT shop.orders (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY BY DATA TIME at {mode};
+"""
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("point", ["before_commit", "looked"])
+@pytest.mark.parametrize("mode", ["PARTITIONED", "APPEND", "MERGE ORDER BY at", "TEMPORAL AT at", "REPLACE"])
+def test_a_foreign_commit_while_a_batch_is_made_stops_the_batch(
+    tiny: Tiny, spark: SparkSession, mode: str, point: str
+) -> None:
+    """Otherwise the next batch would look for foreign commits after this one, and never find it."""
+    flow = {
+        "PARTITIONED": COLLECT,
+        "REPLACE": "COLLECT shop.orders (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY;",
+    }
+    tiny.declare(flow.get(mode, FOLDS.format(mode=mode)))
+    assert not tiny.run(day(2)).failed
+    folder = str(tiny.root / ".waterclock" / "tables" / "shop" / "orders")
+    right = sorted(spark.read.format("delta").load(folder).collect())
+    ours = version(tiny, "shop.orders")
+    struck: list[str] = []
+
+    def strike(at: str) -> None:
+        if at == point and not struck:
+            struck.append(at)
+            spark.sql(f"INSERT INTO delta.`{folder}` SELECT * FROM delta.`{folder}`")
+
+    with inject_faults(strike):
+        error = the_error(tiny.run(day(3)))
+    assert struck
+    assert error.code == "E751", error.render()
+    assert f"version {ours + 1}" in error.render()
+    assert tiny.done("shop.orders") == labels(1)
+
+    spark.sql(f"RESTORE TABLE delta.`{folder}` TO VERSION AS OF {ours}")
+    assert sorted(spark.read.format("delta").load(folder).collect()) == right
+    retry(tiny, "shop.orders", 2)
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert ids(tiny) == ([1, 2, 3, 4, 5] if mode == "REPLACE" else [1, 2])
+
+
 def test_a_storage_without_put_if_absent_is_refused_before_anything_is_claimed(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:

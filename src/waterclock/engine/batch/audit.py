@@ -15,8 +15,10 @@ from waterclock.engine.batch.expectations import (
     has_unasked,
     held_back,
     judge,
+    key_findings,
     left_aside,
     refusal,
+    unproven_keys,
     with_past,
 )
 from waterclock.engine.batch.late_rows import told_late
@@ -54,6 +56,7 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
     spark, folder = attempt.spark, attempt.folder
     verdicts: dict[datetime, RuleVerdict] = {}
     measures: dict[datetime, Mapping[str, Any]] = {}
+    keys = unproven_keys(table, work.flow.tables[table.reads[0].table]) if table.kind is Kind.PUBLISH else ()
     judging = Judging(work, table, claim.request.labels)
     for manifest in sorted(written.manifests, key=lambda each: each.label):
         own, sifted = written.measures[manifest.label], written.sifted.get(manifest.label)
@@ -61,6 +64,8 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
         before = [each for each in written.manifests if each.label <= manifest.label]
         of_table = [*sealed.asked.of(manifest.label).findings]
         of_table += [*table_findings(work, spark, table, before, bound.pins.get(manifest.label, ()))]
+        if keys:  # a destination would keep one of several rows, and not say which
+            of_table += [(Action.FAIL, said) for said in key_findings(spark, folder, manifest, keys, "ON")]
         if judging.is_needed:
             compared, measures[manifest.label] = judging.of(spark, folder, manifest, own)
             of_table += compared

@@ -20,14 +20,14 @@ from waterclock.flow.declarations import Table
 from waterclock.storage.commit.by_spark import commit_by_spark
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.creation import require_owner
+from waterclock.storage.commit.foreign import foreign_change
 from waterclock.storage.commit.pointers import commit_older, commit_slices
 from waterclock.storage.folds.fold import may_be_beaten
 from waterclock.storage.folds.merge import merge_slice, restate_slices
 from waterclock.storage.folds.place_versions import place_slices
-from waterclock.storage.log.delta_log import foreign_commits, outcome
+from waterclock.storage.log.delta_log import outcome
 from waterclock.storage.log.identity import Identity, Killed
 from waterclock.storage.log.resolving import LogStep
-from waterclock.storage.log.undo import is_undone
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import label_of
 
@@ -86,20 +86,11 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
     """
     require_log(work, table.name)
     known = work.ledger.reads.table(table.name).head_version
-    folder = work.folder(table)
-    strangers = foreign_commits(folder, after_version=known, project=work.flow.project)
-    if strangers:
-        require_owner(folder, work.flow.project)
-        first, last = strangers[0], strangers[-1]
-        if is_undone(folder, before=first.version - 1, after=last.version):
-            return
-        raise WaterclockError(
-            "E751",
-            f"another writer changed {table.name}: {first.operation} at version {first.version}",
-            where=f"{work.lake.location(table.name)} version {first.version}",
-            why=f"by {first.by} at {first.at:%Y-%m-%d %H:%M:%S} UTC; no batch of this project wrote it",
-            fix=f"undo it: RESTORE TABLE … TO VERSION AS OF {first.version - 1}",
-        )
+    folder, project = work.folder(table), work.flow.project
+    error = foreign_change(folder, table.name, project=project, after_version=known)
+    if error is not None:
+        require_owner(folder, project)
+        raise error
 
 
 def identity_of(
@@ -124,6 +115,7 @@ def identity_of(
         ),
         slices=tuple(manifest.slice_path for manifest in manifests),
         stands_from=None if stands is None else str(stands),
+        known_version=request.target_version,
     )
 
 

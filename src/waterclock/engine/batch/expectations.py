@@ -130,7 +130,7 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
     is_unique = not table.is_fold or table.is_snapshot
     if table.columns.keys and is_unique and not refusals and not _is_sieved_by_key(table, sifted):
         action = key_ladder(table)[0].action
-        kept_by.get(action, warnings).extend(_key_findings(spark, table, folder, manifest))
+        kept_by.get(action, warnings).extend(key_findings(spark, folder, manifest, table.columns.keys))
     return RuleVerdict(tuple(warnings), tuple(refusals), tuple(holds))
 
 
@@ -199,6 +199,30 @@ def surely_there(table: Table) -> list[str]:
         if ladder[0].action not in {Action.WARN, Action.HOLD}:
             found.append(name)
     return found
+
+
+def unproven_keys(table: Table, source: Table) -> tuple[str, ...]:
+    """Return the keys of a MERGE publish if several rows of a label may have the same ones; else nothing.
+
+    They cannot where the KEY of the published table is among them, and is not only warned of or held.
+    """
+    if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
+        return ()
+    known = {name.lower() for name in keys_sent(table.columns, source.keys)}
+    if known and known <= {key.lower() for key in table.keys}:
+        is_enforced = source.is_fold or key_ladder(source)[0].action not in {Action.WARN, Action.HOLD}
+        return () if is_enforced else table.keys
+    return table.keys
+
+
+def key_findings(
+    spark: SparkSession, folder: str, manifest: Manifest, keys: Sequence[str], clause: str = "KEY"
+) -> Iterator[str]:
+    """Yield a finding if a sealed slice has rows with the same key. Cost: one group-by on the slice."""
+    doubled = duplicate_keys(spark, folder, manifest, keys, most=_MOST_EXAMPLES)
+    if doubled:
+        examples = ", ".join(str(key) for key in doubled)
+        yield f"{clause} ({', '.join(keys)}) is not unique: {examples} occur more than once"
 
 
 def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Action, str]]:
@@ -305,11 +329,3 @@ def _is_in_pass(rule: Rule) -> bool:
     called = {name.lower() for name in _CALLED.findall(rule.expression)}
     is_plain = bool(called & _AGGREGATES) and called <= _AGGREGATES | _OF_VALUES
     return _is_of_batch(rule) and is_plain and not _NOT_OBSERVED.search(rule.expression)
-
-
-def _key_findings(spark: SparkSession, table: Table, folder: str, manifest: Manifest) -> Iterator[str]:
-    keys = table.columns.keys
-    doubled = duplicate_keys(spark, folder, manifest, keys, most=_MOST_EXAMPLES)
-    if doubled:
-        examples = ", ".join(str(key) for key in doubled)
-        yield f"KEY ({', '.join(keys)}) is not unique: {examples} occur more than once"

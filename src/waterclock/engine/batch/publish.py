@@ -102,7 +102,7 @@ def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | N
     is_measured = asks_rows(table) or bool(table.measures or table.is_profiled)
     has_measures = is_measured or any(name.lower() not in held for name in never_null(table))
     are_all = table.columns.is_open and not table.columns.left_out
-    if not is_by_slice or not are_all or has_measures or len(pinned.slices) != 1:
+    if not is_by_slice or not are_all or has_measures or unproven_keys(table, source) or len(pinned.slices) != 1:
         return None
     return pinned.slices[0] if pinned.slices[0].slice_path else None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Input, Slice
 from waterclock.engine.batch.destinations import last_standing
+from waterclock.engine.batch.expectations import unproven_keys
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.hidden import without
 from waterclock.engine.reads.pin import PinnedRead, set_label
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # TRUE for rows that a MERGE publish deletes at the destination: they are staged together with the upserts
 DELETED = "_deleted"
+_RANK = "_rank"
 # neither a version nor the slices of a state are kept; a file of one of these slices is missing
 _NOT_KEPT = frozenset({"E640", "E605"})
 
@@ -121,15 +123,24 @@ def _is_of_other_code(work: Workplace, table: Table, last: Slice) -> bool:
 
 
 def last_by_key(work: Workplace, table: Table, rows: DataFrame) -> DataFrame:
-    """Keep the newest label's row of each key: an APPEND table may have a key once per label."""
-    is_appended = work.flow.tables[table.reads[0].table].mode is Mode.APPEND
-    return newest_by_key(rows, table.keys) if is_appended else rows
+    """Keep the newest label's row of each key: an APPEND table may have a key once per label.
+
+    If that label may have several, all of them are kept: the audit refuses them.
+    """
+    source = work.flow.tables[table.reads[0].table]
+    if source.mode is not Mode.APPEND:
+        return rows
+    return newest_by_key(rows, table.keys, keep_ties=bool(unproven_keys(table, source)))
 
 
-def newest_by_key(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the newest label's row of each key."""
+def newest_by_key(rows: DataFrame, keys: Sequence[str], *, keep_ties: bool = False) -> DataFrame:
+    """Return the newest label's row of each key, or all of them. Cost: a shuffle, with `keep_ties` also a sort."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
+    if keep_ties:
+        newest_first = Window.partitionBy(*map(quote_name, keys)).orderBy(F.col(TIMELABEL).desc())
+        return rows.withColumn(_RANK, F.rank().over(newest_first)).where(f"{_RANK} = 1").drop(_RANK)
     return last_row_by_key(rows, keys, F.col(TIMELABEL))
 
 

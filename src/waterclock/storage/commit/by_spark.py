@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.errors import WaterclockError
 from waterclock.spark_sql import quote_name
+from waterclock.storage.commit.foreign import refuse_foreign_since
 from waterclock.storage.log.delta_log import find_claim, head
 from waterclock.storage.log.identity import Identity, Killed, app_id
 from waterclock.storage.slices.manifest import Manifest
@@ -33,9 +34,11 @@ def commit_by_spark(
     Return the version that carries the claim's id, also if it was committed before. Cost: a read of the slices and a
     Delta write, about a second; needed only where `commit_slices` raises NeedsSpark.
 
-    Raises  Killed where the claim was killed first, E633 where Spark cannot commit to the store
+    Raises  Killed where the claim was killed first, E633 where Spark cannot commit to the store, E751 where another
+            writer changed the table after the identity's known version
     """
     require_log_store(spark, folder)
+    refuse_foreign_since(folder, identity)
     known = json.dumps(json.loads(spark.read.format("delta").load(folder).schema.json()))
     wide = known
     for manifest in manifests:

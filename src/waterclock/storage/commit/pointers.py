@@ -22,6 +22,7 @@ from waterclock.faults import fault
 from waterclock.filesystem import at, remove_folder
 from waterclock.storage.commit.change import change_for, change_of_state, may_rewrite
 from waterclock.storage.commit.creation import PROJECT, refuse_stranger
+from waterclock.storage.commit.foreign import refuse_foreign_since
 from waterclock.storage.commit.write_commit import Change, try_commit
 from waterclock.storage.log.delta_log import find_claim, head
 from waterclock.storage.log.identity import Identity, Killed
@@ -55,6 +56,7 @@ def commit_slices(
             NeedsSpark   where pointers alone are not enough; nothing was committed then
             E601, E616, E617 where the table belongs to another project, or the slices do not fit it
             E622         where other commits came first at every attempt
+            E751         where another writer changed the table after the identity's known version
     """
     new = [schema_text(schema)] if schema is not None else [manifest.schema for manifest in manifests]
     for look in range(_MOST_LOOKS):
@@ -71,7 +73,7 @@ def commit_slices(
                 _add_columns(table, wide, identity)
                 continue
             fault("looked")
-            version = try_commit(table, change, identity)
+            version = _try_commit(table, change, identity)
         if version is not None:
             return version
         time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311 - only spreads the next attempts
@@ -143,7 +145,14 @@ def _try_state(
             return None
         change = change_of_state(table, files, instead_of)
         fault("looked")
-        return try_commit(table, change, identity)
+        return _try_commit(table, change, identity)
+
+
+def _try_commit(table: OpenTable, change: Change, identity: Identity) -> int | None:
+    """Commit on exactly the version that was read, unless another writer changed the table (E751)."""
+    if identity.known_version is not None and table.version > identity.known_version:
+        refuse_foreign_since(table.folder, identity)
+    return try_commit(table, change, identity)
 
 
 def kill(folder: str, claim: int, *, project: str | None = None) -> None:

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from waterclock.faults import fault
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.by_spark import version_of
+from waterclock.storage.commit.foreign import refuse_foreign_since
 from waterclock.storage.commit.pointers import MergeLook, commit_nothing, prepare_merge
 from waterclock.storage.folds.write_state import (
     DELETED,
@@ -99,6 +100,7 @@ def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity:
     try:
         for attempt in range(_MOST_TRIES):
             fault("merge")
+            refuse_foreign_since(folder, identity)
             try:
                 with set_commit_identity(spark, identity, materialize="all" if winners.is_work else "none"):
                     spark.sql(statement).collect()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from waterclock.errors import WaterclockError
@@ -23,7 +23,8 @@ class Identity:
     """The origin of a commit: labels as text, `inputs` as the ledger pinned them, `slices` as paths; all JSON.
 
     `slices` are those of `labels`, in their order. `newest_label` is the table's newest label after the commit.
-    `stands_from` is the ISO instant from which a snapshot stands.
+    `stands_from` is the ISO instant from which a snapshot stands. `known_version`, which is not written, is the version
+    after which other writers' commits are refused; None accepts them.
     """
 
     project: str
@@ -36,6 +37,7 @@ class Identity:
     inputs: tuple[Any, ...] = ()
     slices: tuple[Any, ...] = ()
     stands_from: str | None = None
+    known_version: int | None = field(default=None, compare=False)
 
     @classmethod
     def of_kill(cls, claim: int, *, project: str) -> Identity:
@@ -54,7 +56,8 @@ class Identity:
 
     def to_json(self) -> str:
         """Return the text of `userMetadata`."""
-        return json.dumps({KEY: asdict(self)}, separators=(",", ":"), default=str)
+        said = {name: value for name, value in asdict(self).items() if name != "known_version"}
+        return json.dumps({KEY: said}, separators=(",", ":"), default=str)
 
 
 class Killed(WaterclockError):
