@@ -25,6 +25,7 @@ from waterclock.engine.batch.late_rows import told_late
 from waterclock.engine.batch.measuring import Judging
 from waterclock.engine.batch.seal import SealedGroup
 from waterclock.engine.batch.table_rules import table_findings
+from waterclock.flow.choices import Action, Kind
 from waterclock.flow.measures import GIVEN_UP
 from waterclock.planner.plan import GIVE_UP
 from waterclock.storage.slices.read import frame_of_slices

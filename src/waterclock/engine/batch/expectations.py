@@ -17,6 +17,7 @@ from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.ladders import FAILS, outcome
 from waterclock.flow.measures import counts_rows
+from waterclock.flow.published import keys_sent
 from waterclock.storage.folds.versions import lacking_sql
 from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest

@@ -15,7 +15,7 @@ from waterclock.connectors.interface import ArrivalCollector
 from waterclock.connectors.sql.overwrites import note_of
 from waterclock.connectors.sql.versioned_views import BEHIND, is_behind
 from waterclock.engine.batch.destinations import unit_of
-from waterclock.engine.batch.expectations import never_null, surely_there
+from waterclock.engine.batch.expectations import never_null, surely_there, unproven_keys
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
 from waterclock.engine.batch.returning_rows import ROW_LABEL, may_restore, with_restored
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label

@@ -211,3 +211,33 @@ def test_a_row_that_no_key_finds_is_refused_before_it_is_lost_or_doubled(tmp_pat
     outcome = tiny.run(day(2))
     told = {report.group.table: report.error and report.error.what for report in outcome.failed}
     assert told == {name: f"{name} is not as expected: id is null in 1 of 2 rows" for name in publishes}
+
+
+def test_rows_of_one_key_in_one_label_are_refused_before_one_of_them_is_lost(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    publishes = ("out.appended", "out.labels", "out.state")
+    tiny.declare(
+        COLLECT.format("raw.parts", "PARTITIONED", "")
+        + COLLECT.format("raw.appended", "", "APPEND")
+        + "TRANSFORM raw.state AS SELECT id, v FROM raw.parts;"
+        + "PUBLISH raw.parts TO out.labels MERGE ON (id); PUBLISH raw.state TO out.state MERGE ON (id);"
+        + "PUBLISH raw.appended TO out.appended MERGE ON (id);"
+    )
+    fill(tiny, {1: [(1, 10, 0), (1, 11, 0), (2, 20, 0)]})
+    outcome = tiny.run(day(2))
+    told = {report.group.table: report.error and report.error.what for report in outcome.failed}
+    finding = "ON (id) is not unique: (1,) occur more than once"
+    assert told == {name: f"{name} is not as expected: {finding}" for name in publishes}
+
+    tiny.shop("DELETE FROM facts WHERE v = 10")
+    with tiny.ledger() as ledger:
+        for name in ("raw.parts", "raw.appended"):
+            ledger.decisions.request_restate(name, [day(1)], "recollect", who="a test")
+        for name in publishes:
+            ledger.decisions.retry(name, [day(1)], who="a test")
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    for name in publishes:
+        assert tiny.delivered(f"SELECT id, v FROM {name[4:]} ORDER BY id") == [(1, 11), (2, 20)]
