@@ -24,6 +24,7 @@ from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, is_same_content
 from waterclock.object_stores import is_remote
 
+_MOST_NAMED = 10
 _GONE = Report("", "gone", "it has moved to the archive since the folder was listed")
 
 
@@ -50,6 +51,8 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
     archived = find(landing.archive, names, landing.stamp_zone, without=taken).candidates
     found = _build_listing(landing, names, (fresh.candidates, archived), now=now, taken=taken)
     reports = (*fresh.reports, *found.reports)
+    if not (found.items or reports or taken):
+        reports = tuple(_missing_folder(landing.folder, names))
     return Listing(found.items, tuple(sorted(reports, key=lambda report: report.path)))
 
 
@@ -190,6 +193,17 @@ def require_folder(folder: Path) -> Path:
             fix="create it, or correct the connection's path",
         )
     return folder
+
+
+def _missing_folder(root: Path, names: Names) -> Iterator[Report]:
+    """Report a unit whose folder does not exist below the landing folder, with the folders that do."""
+    folder = root / names.supplier / names.source
+    if not names.supplier or is_remote(root) or folder.is_dir():
+        return
+    there = root / names.supplier if (root / names.supplier).is_dir() else root
+    found = sorted(each.name for each in there.iterdir() if each.is_dir() and each.name[0] not in "._")
+    listed = ", ".join(found[:_MOST_NAMED]) + (", …" if len(found) > _MOST_NAMED else "")
+    yield Report(str(folder), "no such folder", f"{there} has the folders {listed}" if found else f"{there} has none")
 
 
 def _find_archived(landing: Landing, names: Names, wanted: Collection[str]) -> list[Item]:

@@ -94,6 +94,38 @@ def test_a_source_named_as_files_end_is_a_file_and_missed_where_it_is_not_there(
     assert collector(folder).clock(unit_of("landing", "web.json")) is not None
 
 
+def test_a_source_without_a_folder_is_reported_with_the_folders_that_exist(folder: LandingFolder) -> None:
+    new = folder.folder / "new"
+    new.mkdir(exist_ok=True)
+    (new / "shop" / "orders").mkdir(parents=True, exist_ok=True)
+    found = listing(folder, "salesforce.customer")
+    (report,) = found.reports
+    assert found.items == ()
+    assert (report.path, report.problem) == (str(new / "salesforce" / "customer"), "no such folder")
+    assert report.detail == f"{new} has the folders shop"
+    (new / "landing" / "salesforce" / "customer").mkdir(parents=True)
+    (report,) = listing(folder, "salesforce.customer").reports
+    assert report.detail == f"{new} has the folders landing, shop"
+    (new / "salesforce").mkdir()
+    (report,) = listing(folder, "salesforce.customer").reports
+    assert report.detail == f"{new / 'salesforce'} has none"
+    (new / "salesforce" / "customers").mkdir()
+    (report,) = listing(folder, "salesforce.customer").reports
+    assert report.detail == f"{new / 'salesforce'} has the folders customers"
+    (new / "salesforce" / "customer").mkdir()
+    assert listing(folder, "salesforce.customer") == Listing(())
+
+
+def test_a_source_whose_files_are_all_archived_needs_no_folder(folder: LandingFolder) -> None:
+    folder.put(DAY, ROWS)
+    connector, unit = collector(folder), unit_of("landing", "shop.orders")
+    items = connector.arrivals(unit).items
+    connector.archive(unit, items)
+    folder.file(DAY).parent.rmdir()
+    assert connector.arrivals(unit, {items[0].name}).reports == ()
+    assert connector.arrivals(unit).reports == ()
+
+
 def test_the_stamp_in_the_name_is_the_arrival(folder: LandingFolder) -> None:
     folder.put(DAY, ROWS)
     (item,) = listing(folder).items
@@ -248,10 +280,6 @@ def test_a_landing_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(WaterclockError, match="E804") as caught:
         listing(folder)
     assert caught.value.where == str(tmp_path / "new")
-
-
-def test_a_source_that_nobody_delivered_yet_is_empty(folder: LandingFolder) -> None:
-    assert listing(folder, "shop.customers") == Listing(())
 
 
 def test_the_clock_is_the_second_after_the_newest_complete_stamp(folder: LandingFolder) -> None:
