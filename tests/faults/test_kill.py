@@ -108,7 +108,7 @@ def test_a_kill_at_five_points_in_turn_changes_nothing_in_the_end(
     for now, point, table in [KILLS[form][number] for number in points]:
         with started(spark, str(killed.root), form, point, table, now.isoformat()) as process:
             # what the JVM that lives on still does goes on beside the next start
-            assert process.wait(PATIENCE) == -signal.SIGKILL, (point, table, said_by(process))
+            assert process.wait(PATIENCE) == -signal.SIGKILL, f"{point} of {table}: {said_by(process)}"
         assert killed.open_claims() > 0, (point, table)
     wait_for_leases(killed)
     outcome = killed.run(day(4))

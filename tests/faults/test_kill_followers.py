@@ -83,7 +83,7 @@ def test_a_killed_runner_and_a_restarted_server_leave_no_gap(
             it.now += it.window
             words = (str(tmp_path), "runner", point, "shop.orders", it.now.isoformat())
             with started(spark, *words, module="tests.faults.killing_a_follower") as process:
-                assert process.wait(PATIENCE) == -signal.SIGKILL, (point, said_by(process))
+                assert process.wait(PATIENCE) == -signal.SIGKILL, f"{point}: {said_by(process)}"
             wait_for_leases(it.tiny)
             if number % 2:
                 it.at.stop("immediate")
