@@ -173,7 +173,7 @@ def test_addresses_that_name_the_same_in_another_way_do_not_answer_for_each_othe
     other = page.get("/batches.json", params=asked | {"table": "raw.inventory", "labels": "2026-11-09"}).json()
     assert (one["kind"], other["kind"]) == ("one", "several")
     unbounded = page.get("/batches", params={"t": "raw.inventory"})
-    assert (unbounded.status_code, "no label is said" in unbounded.text) == (422, True)
+    assert (unbounded.status_code, "no label is given" in unbounded.text) == (422, True)
     assert page.get("/batches", params={"t": "raw.inventory", "l": "2026-11"}).status_code == 200
     assert page.get("/batches", params={"t": "raw.* marts.*", "l": "2031-11"}).status_code == 200
 
