@@ -149,7 +149,7 @@ def parse_labels(text: str) -> Labels:
         raise WaterclockError(
             "E514",
             f"the labels {text!r} end before they start",
-            why="a range is written oldest first, and holds both its ends",
+            why="a range starts with the older label, and includes both",
             fix=f"write {high.text}..{low.text}",
         )
     return Labels(low, high)
@@ -191,7 +191,7 @@ def _parse_items(text: str) -> tuple[list[_Item], list[_Item]]:
             item, at = _item(text, at)
             current.append(item)
     if current is taken and not taken:
-        raise _no_selection(text, len(text), "except takes tables away: say which")
+        raise _no_selection(text, len(text), "name the tables to leave out after except")
     return meant, taken
 
 
@@ -202,7 +202,7 @@ def _item(text: str, at: int) -> tuple[_Item, int]:
         token = _token(text, token.end())
     quoted, word = token["quoted"], token["word"]
     if quoted is None and word is None:
-        raise _no_selection(text, token.start(), "here a table's name, a pattern or tag:word is written")
+        raise _no_selection(text, token.start(), "a table name, a pattern or tag:word is expected here")
     is_tag = word is not None and word.startswith("tag:")
     name = quoted or word.removeprefix("tag:")
     at, with_downstream, labels = token.end(), False, None
@@ -211,7 +211,7 @@ def _item(text: str, at: int) -> tuple[_Item, int]:
     if at < len(text) and (token := _token(text, at))["at"]:
         labels, at = parse_labels(token["labels"]), token.end()
     if at < len(text) and not ((token := _token(text, at))["blank"] or token["comma"]):
-        raise _no_selection(text, at, "items are parted by blanks or commas")
+        raise _no_selection(text, at, "separate items with spaces or commas")
     return _Item(name, column, is_tag, quoted is not None, with_upstream, with_downstream, labels), at
 
 
@@ -254,7 +254,7 @@ def _point(text: str, at: int) -> tuple[LabelPoint | None, int]:
         point.span("UTC")
     except (WaterclockError, ValueError) as refusal:
         if isinstance(refusal, ValueError):
-            raise _no_point(text, at, f"{match[0]} is no date: {refusal}") from None
+            raise _no_point(text, at, f"{match[0]} is not a date: {refusal}") from None
         is_read_whole = match.end() == len(text) or text.startswith("..", match.end())
         if refusal.code == "E106" and is_read_whole:
             raise  # it is valid, but beyond all labels
@@ -296,27 +296,28 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
     if shown := tables_by_view(flow).get(item.text):
         return WaterclockError(
             "E511",
-            f"{item.text} is a view of {shown}, and no table",
+            f"{item.text} is a view of {shown}, not a table",
             why="a view has no batches",
-            fix=f"ask it with `waterclock query`, or name {shown}",
+            fix=f"query it with `waterclock query`, or name {shown}",
         )
     if now := next((name for name, table in flow.tables.items() if table.was == item.text), None):
-        why = f"it says WAS {item.text}, and has all that came before"
+        why = f"it is declared WAS {item.text}, and has its history"
         return WaterclockError("E511", f"{item.text} is called {now} now", why=why, fix=f"name {now}")
     of = item.text.removesuffix("_quarantine")
     if of != item.text and of in flow.tables:
         return WaterclockError(
             "E511",
-            f"{item.text} is the quarantine of {of}, and no table of its own",
+            f"{item.text} is the quarantine of {of}, not a table of its own",
             why=f"quarantined rows belong to the batches of {of}",
-            fix=f"`waterclock query 'SELECT * FROM {item.text}'` shows it, `waterclock replay {of}` retries it",
+            fix=f"`waterclock query 'SELECT * FROM {item.text}'` shows its rows, `waterclock replay {of}` retries them",
         )
     if (of := item.text.removesuffix("_held")) != item.text and of in flow.tables:
         return WaterclockError(
             "E511",
-            f"{item.text} is what is held of {of}, and no table of its own",
-            why=f"what is held belongs to the batches of {of}",
-            fix=f"`waterclock query 'SELECT * FROM {item.text}'` shows it, `waterclock release {of}@LABEL` lets it go",
+            f"{item.text} contains the held rows of {of}, and is not a table of its own",
+            why=f"held rows belong to the batches of {of}",
+            fix=f"`waterclock query 'SELECT * FROM {item.text}'` shows it, `waterclock release {of}@LABEL` releases "
+            "them",
         )
     bare = item.text.replace("*", "").strip(".")
     near = nearest(item.text, flow.tables) or nearest(bare, flow.tables) or _by_last_part(bare, flow.tables)
@@ -336,7 +337,7 @@ def _by_last_part(text: str, names: Iterable[str]) -> list[str]:
 
 
 def _no_label(labels: Labels, table: Table, start: datetime, end: datetime) -> WaterclockError:
-    why = f"windows are cut {table.cadence}"
+    why = f"its windows are {table.cadence}"
     if start >= end:
         fix = f"its first label {label_of(start)} is not due yet"
     else:
@@ -345,7 +346,7 @@ def _no_label(labels: Labels, table: Table, start: datetime, end: datetime) -> W
             said = "" if table.start is None else ", its START"
             why = f"its first window is {local_text(start, table.cadence.zone)}{said}"
         elif low is not None and low >= end:
-            why = f"its newest window that is over is {local_text(table.cadence.previous(end), table.cadence.zone)}"
+            why = f"its newest window that has ended is {local_text(table.cadence.previous(end), table.cadence.zone)}"
         wanted = low or high or start
         near = dict.fromkeys(_near(table.cadence, min(max(wanted, start), end), start, end))
         shown = (f"{label_of(label)} ({local_text(label, table.cadence.zone)})" for label in near)

@@ -155,7 +155,7 @@ def test_ctrl_c_lets_the_spark_job_that_runs_finish_and_says_what_is_left(tiny: 
         os.killpg(run.pid, signal.SIGINT)
         said = said_by(run)
         assert run.returncode == 130, said
-        assert "what runs is finished" in said
+        assert "running batches are finished" in said
         assert "stopped; left: 1 due: 1 ready" in said
         assert "Traceback" not in said
         wait_until(lambda: group_is_gone(run.pid))

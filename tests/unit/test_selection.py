@@ -80,8 +80,8 @@ class TestTables:
     def test_a_view_is_asked_and_has_no_labels(self) -> None:
         with pytest.raises(WaterclockError) as raised:
             tables("raw.a_view", among=flow(collect("raw.a"), collect("raw.b")))
-        assert raised.value.what == "raw.a_view is a view of raw.a, and no table"
-        assert raised.value.fix == "ask it with `waterclock query`, or name raw.a"
+        assert raised.value.what == "raw.a_view is a view of raw.a, not a table"
+        assert raised.value.fix == "query it with `waterclock query`, or name raw.a"
 
     def test_no_text_means_all(self) -> None:
         assert tables() == tables("") == list(FLOW.tables)
@@ -96,8 +96,11 @@ class TestTables:
             ("raw.c", "no table matches raw.c", "did you mean raw.b or raw.a?"),
             (
                 "raw.a_quarantine",
-                "raw.a_quarantine is the quarantine of raw.a, and no table of its own",
-                "`waterclock query 'SELECT * FROM raw.a_quarantine'` shows it, `waterclock replay raw.a` retries it",
+                "raw.a_quarantine is the quarantine of raw.a, not a table of its own",
+                (
+                    "`waterclock query 'SELECT * FROM raw.a_quarantine'` shows its rows, "
+                    "`waterclock replay raw.a` retries them"
+                ),
             ),
             ("mart.x", "no table matches mart.x", "did you mean marts.x or marts.z or marts.y?"),
             ("mats.*", "no table matches mats.*", "did you mean marts.z or marts.y or marts.x?"),
@@ -215,9 +218,9 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("text", "why"),
         [
-            ("2013-13-01", "2013-13-01 is no date: month must be in 1..12"),
-            ("20130101..20130230", "20130230 is no date: day is out of range for month"),
-            ("0000", "0000 is no date: year 0 is out of range"),
+            ("2013-13-01", "2013-13-01 is not a date: month must be in 1..12"),
+            ("20130101..20130230", "20130230 is not a date: day is out of range for month"),
+            ("0000", "0000 is not a date: year 0 is out of range"),
         ],
     )
     def test_a_date_that_does_not_exist_is_told_so(self, text: str, why: str) -> None:
@@ -253,8 +256,8 @@ class TestLabels:
     def test_labels_beside_what_there_is_are_refused_with_where_it_begins_and_ends(self) -> None:
         for text, why in (
             ("2012-12-05", "its first window is 2013-01-01 00:00 +00:00, its START"),
-            ("2013-03-05", "its newest window that is over is 2013-01-31 00:00 +00:00"),
-            ("2013-01-05T06:00Z", "windows are cut EVERY DAY"),
+            ("2013-03-05", "its newest window that has ended is 2013-01-31 00:00 +00:00"),
+            ("2013-01-05T06:00Z", "its windows are EVERY DAY"),
         ):
             with pytest.raises(WaterclockError) as caught:
                 parse_labels(text).within(collect("raw.a"), at("2013-01-01"), at("2013-02-01"))

@@ -73,12 +73,12 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         pause,
         resume,
     ),
-    "Look": (status, alerts, show, query, files, audit, lineage, openlineage, model, runners, ui),
-    "Keep": (maintain, drop, rebuild, reset, ledger, trust, warm),
+    "Inspect": (status, alerts, show, query, files, audit, lineage, openlineage, model, runners, ui),
+    "Maintain": (maintain, drop, rebuild, reset, ledger, trust, warm),
 }
 EPILOG = (
-    "Exit codes: 0 done, 1 errors, 2 the command cannot be read, 130 stopped by Ctrl-C (`run --watch`: 0). "
-    "A command that runs batches also ends with 1 where one of those it was asked for stays failed or held."
+    "Exit codes: 0 done, 1 errors, 2 an invalid command line, 130 stopped by Ctrl-C (`run --watch`: 0). "
+    "A command that runs batches also exits with 1 if a requested batch stays failed or held."
 )
 
 
@@ -220,7 +220,7 @@ def _start(
             "--install-completion",
             callback=_install_completion,
             is_eager=True,
-            help="Let this shell complete commands, tables and environments.",
+            help="Install completion of commands, tables and environments for this shell.",
         ),
     ] = False,
     show_completion: Annotated[

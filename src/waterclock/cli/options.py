@@ -31,7 +31,7 @@ ProjectDir = Annotated[
         "-p",
         metavar="DIR",
         callback=_project_noted,
-        help="The project's folder, which holds waterclock.toml. Not said: this folder, or the nearest above it.",
+        help="The project's folder, with waterclock.toml. Default: this folder, or the nearest one above it.",
     ),
 ]
 Env = Annotated[
@@ -41,7 +41,7 @@ Env = Annotated[
         "-e",
         envvar="WATERCLOCK_ENV",
         metavar="NAME",
-        help="The environment; the project file names the usual.",
+        help="The environment; the project file has the default.",
         autocompletion=environments_from,
     ),
 ]
@@ -49,10 +49,10 @@ AsJson = Annotated[bool, typer.Option("--json", callback=_json_wanted, help="Pri
 Now = Annotated[
     str | None,
     typer.Option(
-        "--now", metavar="TIME", help="Plan as if it were then: 2013-01-05, 2013-01-05T06:00 (project's zone) or …Z."
+        "--now", metavar="TIME", help="Plan as of another time: 2013-01-05, 2013-01-05T06:00 (project's zone) or …Z."
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Which = Annotated[
     str,
     typer.Argument(
@@ -60,16 +60,16 @@ Which = Annotated[
     ),
 ]
 SomeLabels = Annotated[
-    str | None, typer.Argument(metavar="LABELS", help="A label or a range; all, if not said.", show_default=False)
+    str | None, typer.Argument(metavar="LABELS", help="A label or a range; by default all.", show_default=False)
 ]
 Because = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is kept with your name.")]
-AskOnly = Annotated[bool, typer.Option("--no-run", help="Only ask for it: the next run does it.")]
+AskOnly = Annotated[bool, typer.Option("--no-run", help="Only record the request: the next run carries it out.")]
 Selected = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SELECTION",
         help="Tables: marts.delays, +marts.delays (with all upstream), a.b+ (downstream), marts.*, tag:x, "
-        "each with @LABELS or not, after `except` those left out. All, if none is said.",
+        "each with optional @LABELS, and tables to leave out after `except`. By default all.",
         show_default=False,
         autocompletion=tables_from,
     ),

@@ -13,7 +13,7 @@ from typing import IO, NoReturn
 
 INTERRUPTED = 130
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
-_LEFT = "left at once: the next run takes over what was open"
+_LEFT = "exited at once: the next run takes over the open claims"
 _SHOW_CURSOR = "\x1b[?25h"
 
 

@@ -88,9 +88,12 @@ def moment_lines(moment: Moment, zone: str, *, can_make: bool = False) -> list[s
         lines[0] += f", as known at {instant_words(moment.known_at, zone)}"
     if moment.is_rippling:
         said = "inputs were restated since, and not all batches were made again: this is the answer known before"
-        lines += [said, *(f"  {_batches(each['table'], each['labels'])} not followed" for each in _behind(moment))]
-        lines += ["--make makes these batches again, and then answers"] if can_make else []
-    lines += [f"without {_labels(gap)}: not there" for gap in moment.missing]
+        lines += [
+            said,
+            *(f"  {_batches(each['table'], each['labels'])} not been made again" for each in _behind(moment)),
+        ]
+        lines += ["--make makes these batches again before the query"] if can_make else []
+    lines += [f"without {_labels(gap)}: missing" for gap in moment.missing]
     lines += [f"newer ticks wait for {_labels(gap)}; `waterclock plan` shows why" for gap in moment.awaited]
     return lines
 

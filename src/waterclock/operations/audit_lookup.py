@@ -72,7 +72,7 @@ def look_up(
     if at.ledger is None or not shown:
         raise WaterclockError(
             "E516",
-            f"nothing was made of {name} yet",
+            f"no batch of {name} was made yet",
             why="the ledger has no batch of it" if labels is None else f"the ledger has none in {labels}",
             fix=f"`waterclock plan {name}` shows the due batches",
         )

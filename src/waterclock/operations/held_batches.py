@@ -33,7 +33,7 @@ def held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...
         others = ", ".join(label_of(label) for label in held[:3])
         raise WaterclockError(
             "E440",
-            f"nothing of {which} is held",
+            f"no batch of {which} is held",
             where=name,
             why=f"the held labels are {others}" if held else "no batch of it is held by a rule",
             fix="`waterclock status` shows held and failed batches",

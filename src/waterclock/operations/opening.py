@@ -233,7 +233,7 @@ def select_tables(
             raise WaterclockError(
                 error.code,
                 error.what,
-                why="it is a table, at the place of the labels of the tables before it",
+                why="it is a table, where labels of the tables before it are expected",
                 fix=(
                     f"write several tables as one argument, in quotes: '{both}'; write labels after all of them, "
                     f"or after a table's @: {found.tables[-1]}@2013-01-05"

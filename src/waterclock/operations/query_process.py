@@ -160,8 +160,8 @@ class _Answering:
             return WaterclockError(
                 "E731",
                 "the query was stopped",
-                why=f"its answer takes more than {_MOST_BYTES // 1024**3} GiB of memory",
-                fix="ask for less",
+                why=f"its result takes more than {_MOST_BYTES // 1024**3} GiB of memory",
+                fix="query fewer rows or columns",
             )
         except Exception as error:  # noqa: BLE001 - raised again in the parent
             return error
@@ -188,7 +188,7 @@ class _Answering:
                 WaterclockError(
                     "E731",
                     "the query was stopped",
-                    why=f"its answer takes {len(data) // 1024**2} MiB, and the pages take {_MOST_SENT // 1024**2}",
+                    why=f"its result takes {len(data) // 1024**2} MiB, and the pages accept {_MOST_SENT // 1024**2}",
                     fix="query fewer rows, or use `waterclock query`",
                 )
             )

@@ -44,4 +44,4 @@ def _where_there_are(aside: dict[datetime, tuple[int, str]]) -> str:
     if not aside:
         return "no row of it was quarantined"
     labels = ", ".join(label_of(label) for label in [*aside][:3])
-    return f"there are rows of {labels}{' and others' if len(aside) > 3 else ''}"
+    return f"the quarantine has rows of {labels}{' and others' if len(aside) > 3 else ''}"

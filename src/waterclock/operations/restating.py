@@ -103,7 +103,7 @@ def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, mos
     if found and not sources:
         raise WaterclockError(
             "E519",
-            f"nothing of {selection} is collected",
+            f"no table of {selection} is collected",
             why="recollect reads a source again, and these tables are made from other tables",
             fix="`waterclock recompute` makes them again from their inputs",
         )

@@ -58,7 +58,7 @@ def _of(
     if readers:
         yield WaterclockError(
             "E451",
-            f"{column.name} of {table.name} cannot retire on {ends.day}: it is read",
-            why=f"by {', '.join(map(str, readers))}; it stays until no query reads it",
+            f"{column.name} of {table.name} cannot retire on {ends.day}: it is in use",
+            why=f"it is read by {', '.join(map(str, readers))}; it stays until no query reads it",
             fix=f"change them to read {ends.made_as or 'another column'}, or move the day",
         )

@@ -145,8 +145,8 @@ def note_rule(at: OpenedProject, table: str, rule: str, text: str, who: str) -> 
         raise WaterclockError(
             "E910",
             f"{name} has no rule {rule[:80]}",
-            why=f"it has {', '.join(dict.fromkeys(names))}" if names else "it has none",
-            fix=did_you_mean(rule, names, otherwise="EXPECT declares one"),
+            why=f"its rules are {', '.join(dict.fromkeys(names))}" if names else "it has no rules",
+            fix=did_you_mean(rule, names, otherwise="declare it with EXPECT"),
         )
     if at.ledger is None:
         raise nothing_ran()

@@ -45,8 +45,8 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
     names = list(found)
     if not names:
         if flow.tables:
-            return Verdict((VerdictPart("No table is meant."),))
-        how = "Write a statement into a file of the folder flows, or make an example with `waterclock init`."
+            return Verdict((VerdictPart("No table is selected."),))
+        how = "Write a statement into a file of the folder flows, or create an example with `waterclock init`."
         return Verdict((VerdictPart("No table is declared yet."),), (VerdictPart(how),))
     counts = Counter(look_of(batch) for batch in plan.batches)
     pauses = _pauses(flow, plan)
@@ -62,7 +62,7 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
             f"{count_words(due, 'batch', 'batches')} {'is' if due == 1 else 'are'} due" if due else "nothing is due yet"
         )
         next_step = (VerdictPart("`waterclock run` makes the due batches."),) if due else ()
-        return Verdict((VerdictPart(f"Nothing was made yet: {waits}."),), (*next_step, *pauses))
+        return Verdict((VerdictPart(f"No batch was made yet: {waits}."),), (*next_step, *pauses))
     late = [name for name in names if found[name].late is not None or found[name].gaps]
     if late:
         title = f"{_first(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
@@ -140,7 +140,7 @@ def _rest(counts: Counter[State], plan: Plan, counted: set[State]) -> tuple[Verd
     if expired := counts[State.EXPIRED]:
         clauses.append((VerdictPart(f"{count_words(expired, 'batch')} can never be made", State.EXPIRED),))
     if more := sum(count for name, count in plan.left_out.items() if name in stopped):
-        clauses.append((VerdictPart(f"{count_words(more, 'more batch is', 'more batches are')} not there"),))
+        clauses.append((VerdictPart(f"{count_words(more, 'more batch is', 'more batches are')} missing"),))
     parts: list[VerdictPart] = []
     for at, clause in enumerate(clauses):
         parts += [VerdictPart(", ")] if at else []

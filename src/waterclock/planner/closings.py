@@ -268,7 +268,7 @@ def refuse_by_hand(table: Table) -> None:
     closes = table.closes
     if closes is None or not closes.is_by_hand:
         why = f"CLOSE WHEN {closes.text}" if closes else "it has no CLOSE WHEN"
-        fix = f"{'OR' if closes else 'CLOSE WHEN'} closed_by_hand() allows it"
+        fix = f"add {'OR' if closes else 'CLOSE WHEN'} closed_by_hand()"
         raise _not_by_hand(table.name, f"windows of {table.name} are not closed by hand", why, fix)
 
 
@@ -293,7 +293,7 @@ def by_hand(books: Books, window: Window) -> datetime:
     if window.end > books.now or first is None:
         raise _not_by_hand(where, f"{where} has not ended", f"it can be closed from {local_text(window.end, zone)} on")
     if first.start < window.start:
-        fix = f"waterclock close {table.name}@{first.label} --why ..."
+        fix = f"run `waterclock close {table.name}@{first.label} --why ...`"
         what = f"the books of {table.name}@{first.label} are open"
         raise _not_by_hand(where, what, "windows are closed in order", fix)
     tick = books.find_settled_boundary(window)

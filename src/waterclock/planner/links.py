@@ -141,5 +141,5 @@ def misfit(table: Table, link: LinkFacts) -> tuple[str, str] | None:
     if link.cadence is None or not is_by_label(table) or fits(table.cadence, link.cadence):
         return None
     nearest = nearest_fitting_cadence(table.cadence, link.cadence)
-    why = f"{table.name} is cut {table.cadence}, {link.upstream} {link.cadence}: a slice cannot be split"
-    return why, f"say {nearest}"
+    why = f"{table.name} has windows {table.cadence}, {link.upstream} {link.cadence}: a slice cannot be split"
+    return why, f"write {nearest}"

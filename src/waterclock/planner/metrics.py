@@ -45,22 +45,22 @@ def metrics_of(flow: Flow, snapshot: LedgerSnapshot, plan: Plan, now: datetime) 
         {(name,): float(plan.left_out.get(name, 0)) for name in flow.tables},
     )  # fmt: skip
     yield Metric(
-        "waterclock_done_labels", "Labels whose rows readers see", ("table",),
+        "waterclock_done_labels", "Labels with visible rows", ("table",),
         {(name,): float(sum(of.codes.values())) for name, of in facts.items()},
     )  # fmt: skip
     # up to the first gap: data after a gap is incomplete
     ends: dict[tuple[str, ...], float] = {
         (name,): next(iter(of.covered))[1].timestamp() for name, of in facts.items() if of.covered
     }
-    yield Metric("waterclock_covered_until_seconds", "Until when a table has all its windows", ("table",), ends)
+    yield Metric("waterclock_covered_until_seconds", "Time up to which a table has all its windows", ("table",), ends)
     yield Metric(
-        "waterclock_behind_seconds", "How long ago that was", ("table",),
+        "waterclock_behind_seconds", "Age of waterclock_covered_until_seconds", ("table",),
         {name: max(0.0, now.timestamp() - end) for name, end in ends.items()},
     )  # fmt: skip
     yield Metric(
-        "waterclock_batch_seconds", "How long a batch takes, as a running mean", ("table",),
+        "waterclock_batch_seconds", "Duration of a batch, as a running mean", ("table",),
         {(name,): of.seconds_per_batch for name, of in facts.items() if of.seconds_per_batch is not None},
     )  # fmt: skip
     claims = {claim.claim for of in facts.values() for claim in of.open_claims}
     yield Metric("waterclock_open_claims", "Batches that are being made, by any runner", (), {(): float(len(claims))})
-    yield Metric("waterclock_ledger_sequence", "How often the ledger was written", (), {(): float(snapshot.sequence)})
+    yield Metric("waterclock_ledger_sequence", "Number of writes to the ledger", (), {(): float(snapshot.sequence)})

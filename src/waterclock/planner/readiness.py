@@ -233,7 +233,7 @@ class Judge:
         if past.requested.get(label) == RELEASE:
             return TO_BE_RELEASED
         if not past.covered.covers_instant(label):
-            due = "backfill asked for" if label in past.wanted else "due"
+            due = "backfill requested" if label in past.wanted else "due"
             closing = past.closings.get(label)
             is_closed = node.table.closes is not None and closing is not None and closing.tick is not None
             return f"{due}, {closed_words(closing, node.table.cadence.zone)}" if closing and is_closed else due
@@ -467,7 +467,7 @@ def _is_due_again(trouble: FailedBatch, clock: datetime) -> bool:
 
 
 def _describe_request(verb: str | None) -> str:
-    return "asked to be restated" if verb is None else f"{verb} asked for"
+    return "restatement requested" if verb is None else f"{verb} requested"
 
 
 def _first_line(error: str) -> str:

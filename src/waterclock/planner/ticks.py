@@ -47,7 +47,7 @@ def read_tick(text: str, flow: Flow, zone: str) -> datetime | None:
     if low is None or high is None or cadence.next(low) < high:
         raise WaterclockError(
             "E512",
-            f"{label} means several labels of {name}",
+            f"{label} matches several labels of {name}",
             why="a tick is one instant, the end of one label's window",
             fix=f"write one label, as in {name}@{label_of(cadence.floor(low or high or BEGINNING))}",
         )

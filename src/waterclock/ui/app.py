@@ -262,7 +262,7 @@ async def _form(request: Request) -> dict[str, str]:
     except ClientDisconnect as error:  # the client disconnected, or was too slow
         raise HTTPException(HTTPStatus.REQUEST_TIMEOUT) from error
     except ValueError as error:  # too many fields, or invalid UTF-8
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "that is no form of a page") from error
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "the form cannot be read") from error
 
 
 async def _keep(
@@ -376,10 +376,10 @@ async def _handle_defect(live: LiveProject, request: Request, error: Exception) 
     _LOG.error("request %s to %s failed", name, request.url.path, exc_info=error)
     card = {
         "code": "500",
-        "what": "this page failed, by a defect of Waterclock",
+        "what": "this page failed because of a defect of Waterclock",
         "where": f"request {name}",
         "why": type(error).__name__,
-        "fix": "the log of `waterclock ui` has it under that name",
+        "fix": "see this request in the log of `waterclock ui`, and report it",
     }
     return await run_in_threadpool(_card, live, card, HTTPStatus.INTERNAL_SERVER_ERROR, request)
 

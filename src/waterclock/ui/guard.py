@@ -42,7 +42,7 @@ _HEADERS = {
 _NO_TOKEN = "open a link that `waterclock ui --link` prints, or send `Authorization: Bearer` with the token\n"  # noqa: S105 - words
 _USED_LINK = "this link was used, or is older than an hour: `waterclock ui --link` prints another\n"
 # on a redirect from another site's link, the browser would not send the strict cookie: this page reloads by itself
-_GO_ON = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Go on</a>\n'
+_GO_ON = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Continue</a>\n'
 
 
 def new_token() -> str:
@@ -76,18 +76,18 @@ class Guard:
     async def refusal(self, request: Request) -> Response | None:
         """Return the response for a rejected request, or None if the request is accepted."""
         if not self.hosts.allows(request.headers.get("host", "")):
-            said = "this name is not served here: ask by the address that `waterclock ui` printed\n"
+            said = "this host name is not served here: use the address that `waterclock ui` printed\n"
             return PlainTextResponse(said, HTTPStatus.MISDIRECTED_REQUEST)
         if request.method not in _SAFE:
             if request.method != "POST":
                 return PlainTextResponse(
-                    "there is GET and POST\n", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, POST"}
+                    "the methods are GET and POST\n", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, POST"}
                 )
             if not _is_own(request):
-                return PlainTextResponse("only pages of this address may ask for that\n", HTTPStatus.FORBIDDEN)
+                return PlainTextResponse("only pages of this address may send this request\n", HTTPStatus.FORBIDDEN)
             is_chunked = "transfer-encoding" in request.headers  # a length header does not count then
             if is_chunked or not _is_small(request.headers.get("content-length", "")):
-                return PlainTextResponse("that is more than a form holds\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+                return PlainTextResponse("the form is too large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         return await self._without_token(request)
 
     async def _without_token(self, request: Request) -> Response | None:

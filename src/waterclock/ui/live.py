@@ -92,8 +92,8 @@ class LiveProject:
                     "E421",
                     "the ledger is gone",
                     where=redact_url_text(url),
-                    why="it was there when this page was asked for before",
-                    fix="put it back; where the project is to begin anew, start `waterclock ui` again",
+                    why="it existed at an earlier request of these pages",
+                    fix="restore it; if the project is to start over, restart `waterclock ui`",
                     transient=True,
                 )
             self._had_ledger = self._ledger is not None
@@ -101,8 +101,9 @@ class LiveProject:
             raise WaterclockError(
                 "E423",
                 "the ledger cannot be reached",
-                why="it does not answer at this moment",
-                fix="`waterclock check --connect` says what is wrong; the page goes on by itself once it answers",
+                why="it does not answer now",
+                fix="`waterclock check --connect` shows the cause; the page continues by itself once the ledger "
+                "answers",
                 transient=True,
             )
         if self._ledger is not None and self._said_of is not project:  # a changed flow may rename other tables

@@ -27,48 +27,48 @@ PARAMETERS: Mapping[str, tuple[str, Described]] = {
     "labels": ("labels: one, or a range", _TEXT),
     "run": ("the name of a run", _TEXT),
     "tab": ("a part of a table's page", {"enum": list(TABS)}),
-    "at": ("the label whose rows are shown; the newest", _TEXT),
-    "known": ("the claim whose rows are shown; the one that holds now", {"type": "integer", "minimum": 0}),
-    "against": ("what it is held against: another claim of the label; of a run, another run", _TEXT),
-    "of": ("the label of which `known` and `against` were chosen: where `at` is another, they do not count", _TEXT),
-    "beside": ("another label that the rows are held against", _TEXT),
-    "differing": ("shows what differs alone", {"enum": ["1"]}),
+    "at": ("the label whose rows are shown; by default the newest", _TEXT),
+    "known": ("the claim whose rows are shown; by default the current one", {"type": "integer", "minimum": 0}),
+    "against": ("what it is compared with: another claim of the label, or another run", _TEXT),
+    "of": ("the label to which `known` and `against` belong; they are ignored if `at` is another label", _TEXT),
+    "beside": ("another label to compare the rows with", _TEXT),
+    "differing": ("shows only differing rows", {"enum": ["1"]}),
     "layer": ("only tables of this schema", _TEXT),
     "owner": ("only tables of this owner", _TEXT),
     "tag": ("only tables with this tag", _TEXT),
-    "kind": ("only tables that are made so: `collect`, `transform`, `publish`", _TEXT),
+    "kind": ("only tables of this kind: `collect`, `transform`, `publish`", _TEXT),
     "state": ("only tables whose worst batch is in this state", _TEXT),
-    "depth": ("steps each way; 1", {"type": "integer", "minimum": 1, "maximum": 999}),
-    "open": ("tables whose neighbours are shown as well", _TEXT),
-    "to": ("another table: what lies between the two", _TEXT),
-    "column": ("a column, to be followed both ways", _TEXT),
+    "depth": ("number of steps in each direction; by default 1", {"type": "integer", "minimum": 1, "maximum": 999}),
+    "open": ("tables whose neighbors are shown too", _TEXT),
+    "to": ("another table: shows the tables between the two", _TEXT),
+    "column": ("a column to follow in both directions", _TEXT),
     "view": ("as a list", {"enum": ["list"]}),
-    "all": ("shows tables where there are too many for a drawing", {"enum": ["1"]}),
-    "verb": ("what is to be done", {"enum": [verb.value for verb in Verb]}),
-    "q": ("a query; without it nothing is asked", {"type": "string", "maxLength": 10_000}),
-    "as-of": ("the tick that is asked as of: `marts.revenue@2026-11-09`", _TEXT),
-    "formulas": ("texts that a spreadsheet takes for formulas have an apostrophe before them", {"enum": ["escape"]}),
-    "digest": ("the plan's, so that what is done is what was shown", _TEXT),
-    "who": ("who decides; the user that serves the pages", _TEXT),
+    "all": ("shows all tables even if they are too many for a drawing", {"enum": ["1"]}),
+    "verb": ("the action", {"enum": [verb.value for verb in Verb]}),
+    "q": ("a query; without it, none runs", {"type": "string", "maxLength": 10_000}),
+    "as-of": ("the tick to query as of: `marts.revenue@2026-11-09`", _TEXT),
+    "formulas": ("texts that a spreadsheet would read as formulas start with an apostrophe", {"enum": ["escape"]}),
+    "digest": ("the digest of the shown plan, so that exactly this plan is carried out", _TEXT),
+    "who": ("the user who decides; by default the user that serves the pages", _TEXT),
     "why": ("the reason; a skip needs one", _TEXT),
     "rule": ("the name of a rule of the table", _TEXT),
-    "alert": ("the number of an alert that is not over", {"type": "integer", "minimum": 1}),
-    "text": ("what is known of it, in place of what was noted before; empty takes that back", _TEXT),
+    "alert": ("the number of an open alert", {"type": "integer", "minimum": 1}),
+    "text": ("the new note on the rule; an empty text removes the note", _TEXT),
 }
 _JSON, _HTML, _PLAIN = "application/json", "text/html", "text/plain"
 _OUTSIDE = {
     HTTPStatus.UNAUTHORIZED: "the token is missing",
-    HTTPStatus.MISDIRECTED_REQUEST: "no name of this server",
+    HTTPStatus.MISDIRECTED_REQUEST: "not a host name of this server",
     HTTPStatus.TOO_MANY_REQUESTS: "too many wrong tokens at once",
 }
 _WRONG = {
-    HTTPStatus.NOT_FOUND: "there is no such thing",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "that cannot be asked for",
+    HTTPStatus.NOT_FOUND: "not found",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "the request is not valid",
     HTTPStatus.SERVICE_UNAVAILABLE: "the project or its ledger cannot be read now",
 }
-_FOREIGN = {HTTPStatus.FORBIDDEN: "a page of another site asks"}
-_NO_FORM = {HTTPStatus.BAD_REQUEST: "that is no form"}
-_CHANGED = {HTTPStatus.CONFLICT: "the plan has become another, which is shown; nothing was done"}
+_FOREIGN = {HTTPStatus.FORBIDDEN: "the request comes from a page of another site"}
+_NO_FORM = {HTTPStatus.BAD_REQUEST: "the form cannot be read"}
+_CHANGED = {HTTPStatus.CONFLICT: "the plan has changed, and the new one is shown; nothing was done"}
 
 
 @cache
@@ -104,17 +104,21 @@ def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
     """Describe the responses that are not JSON: drawings, CSV rows, liveness, and the forms."""
     wrong = _describe_responses(_WRONG, _HTML)
     form = wrong | _describe_responses(_NO_FORM, _HTML)
-    plan = _describe_responses({HTTPStatus.OK: "it is written, where `HX-Request: true` was said"} | _CHANGED, _HTML)
+    plan = _describe_responses(
+        {HTTPStatus.OK: "the plan was carried out; only with `HX-Request: true`"} | _CHANGED, _HTML
+    )
     drawing = _describe_responses({HTTPStatus.OK: "the drawing, as a file"}, "image/svg+xml") | wrong
     rows = (
-        _describe_responses({HTTPStatus.OK: "rows, below a line of names"}, "text/csv")
+        _describe_responses({HTTPStatus.OK: "rows, after a line of column names"}, "text/csv")
         | wrong
         | _describe_responses(_FOREIGN, _HTML)
     )
     return {f"{path}.svg": {"get": _describe_request(path, takes, drawing)} for path in of_lineage} | {
         "/query.csv": {"get": _describe_request("/query", ("q", "as-of", "formulas"), rows)},
         "/livez": {
-            "get": _describe_request("/livez", (), _describe_responses({HTTPStatus.OK: "the server lives"}, _PLAIN))
+            "get": _describe_request(
+                "/livez", (), _describe_responses({HTTPStatus.OK: "the server is running"}, _PLAIN)
+            )
         },
         "/plan": {"post": _form(("verb", "t", "digest"), ("l", "who", "why"), form | plan)},
         "/alerts": {"post": _form(("alert", "why"), ("who", "t"), form)},
@@ -126,9 +130,15 @@ def _form(needed: Sequence[str], others: Sequence[str], answers: Described) -> D
     """Describe a form that writes to the ledger. Only a page of the same address may send it."""
     fields = {name: PARAMETERS[name][1] | {"description": PARAMETERS[name][0]} for name in (*needed, *others)}
     form = {"type": "object", "properties": fields, "required": list(needed)}
-    refused = _FOREIGN | {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "more than a form holds"}
-    written = {"303": {"description": "it is written; a page that tells of it"}}
-    origin = {"name": "Origin", "in": "header", "required": True, "schema": _TEXT, "description": "the pages' address"}
+    refused = _FOREIGN | {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "the form is too large"}
+    written = {"303": {"description": "the change is recorded; redirects to a page that shows it"}}
+    origin = {
+        "name": "Origin",
+        "in": "header",
+        "required": True,
+        "schema": _TEXT,
+        "description": "the address of the pages",
+    }
     return _describe_request("", (), written | answers | _describe_responses(refused, _PLAIN)) | {
         "parameters": [origin],
         "requestBody": {"required": True, "content": {"application/x-www-form-urlencoded": {"schema": form}}},
@@ -151,7 +161,7 @@ def _describe_answer(schema: Described, parts: Described) -> Described:
     """Describe an answer with the docstring of its type."""
     named = [each["$ref"].rpartition("/")[2] for each in schema.get("anyOf", [schema])]
     words = " ".join(parts[name]["description"] for name in named)
-    same = {"description": "not changed since the answer whose ETag `If-None-Match` says"}
+    same = {"description": "unchanged since the answer whose ETag is in `If-None-Match`"}
     return {"200": {"description": words, "content": {_JSON: {"schema": schema}}}, "304": same}
 
 

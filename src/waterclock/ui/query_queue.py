@@ -36,7 +36,7 @@ def seconds_of_environment() -> float:
     if not said:
         return _SECONDS
     if not said.isdecimal() or not 1 <= int(said) <= 86_400:
-        raise WaterclockError("E906", f"{SECONDS}={said} is no number of seconds from 1 to 86400", fix="write 300")
+        raise WaterclockError("E906", f"{SECONDS}={said} is not a number of seconds from 1 to 86400", fix="write 300")
     return float(said)
 
 
@@ -96,7 +96,7 @@ class Asker:
         with self._changed:
             of_reader = sum(each.reader.name == reader.name for each in self._queries)
             if reader.name and of_reader >= _MOST_OF_ONE:
-                raise _busy(f"{of_reader} queries of yours run or wait already")
+                raise _busy(f"{of_reader} of your queries run or wait already")
             if self._is_closed or len(self._queries) > MOST_WAITING:
                 raise _busy("other queries run or wait already")
             query = _Query(reader)
@@ -195,10 +195,10 @@ def _spark_start_error() -> WaterclockError:
         "E731",
         "the query was stopped",
         why=f"Spark did not start within {_SECONDS_TO_START:g} seconds",
-        fix="run `waterclock query 'SELECT 1'`, which says why",
+        fix="run `waterclock query 'SELECT 1'`, which shows why",
         transient=True,
     )
 
 
 def _busy(why: str) -> WaterclockError:
-    return WaterclockError("E732", "too many queries at once", why=why, fix="ask again in a minute", transient=True)
+    return WaterclockError("E732", "too many queries at once", why=why, fix="run it again in a minute", transient=True)

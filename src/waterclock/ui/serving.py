@@ -122,8 +122,9 @@ def _listener(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise WaterclockError(
-            "E909", f"nothing can listen at {path or f'{host}:{port}'}", why=error.strerror or str(error),
-            fix="name another port, or end what has this one" if path is None else "name another path",
+            "E909", f"cannot listen at {path or f'{host}:{port}'}", why=error.strerror or str(error),
+            fix="choose another port, or stop the process that uses this one" if path is None else "choose another "
+                "path",
         ) from error  # fmt: skip
     return listener
 

@@ -68,7 +68,7 @@ def test_a_plan_that_has_become_another_is_shown_anew_and_nothing_is_done(
         ledger.decisions.retry("raw.inventory", [FAILED], who="ann")
         before = ledger.sequence()
     plan.get_by_role("button", name="Skip 1 batch").click()
-    expect(page.get_by_role("alert")).to_contain_text("has changed since you looked")
+    expect(page.get_by_role("alert")).to_contain_text("has changed since you opened it")
     with shop.ledger() as ledger:
         assert ledger.sequence() == before
 

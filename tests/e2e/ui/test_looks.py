@@ -73,7 +73,7 @@ def reach(page: Page, name: str) -> None:
         expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("run --watch by ann"))
     if name == "note":
         page.locator("summary").first.click()
-        expect(page.get_by_role("button", name="Keep")).to_be_visible()
+        expect(page.get_by_role("button", name="Save")).to_be_visible()
     if name in {"values", "versions"}:
         page.locator("summary").last.click()
         expect(page.locator("details[open]")).to_be_visible()

@@ -38,7 +38,7 @@ def test_stop_ends_a_query_and_leaves_the_page(
     page = opened(serve(filled) + "query")
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     page.get_by_label("SQL").fill("SELECT count(*) FROM range(1000000000000)")
-    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Run").click()
     assert until(page, begun)
     page.get_by_role("button", name="Stop").click()
     assert until(page, stopped)

@@ -168,7 +168,7 @@ def quality_is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
     counted = [expected(of_day)[0] for of_day in by_day.values()]
     for name, fate in TAKES.items():
         broken, taken = (sum(of[what].get(name, 0) for of in counted) for what in ("broken", "first"))
-        assert found[name] == (broken, taken, {"quarantined": "set aside", "dropped": "dropped"}[fate])
+        assert found[name] == (broken, taken, fate)
     aside = {each["label"]: each for each in told["aside"] if each["input"] == "shop.orders"}
     for day_, of in zip(by_day, counted, strict=True):
         each = aside.get(labels(day_)[0])

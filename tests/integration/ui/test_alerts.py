@@ -79,7 +79,7 @@ def test_what_is_held_back_is_told_before_it_is_released(shop: stocks.Stocks, pa
     hold(shop)
     told = page.get("/batches/raw.inventory/2026-11-09.json").json()
     facts = {fact["name"]: fact["text"] for fact in told["facts"]}
-    assert facts["Held back"] == "2 rows, and 3 rows set aside: not visible"
+    assert facts["Held back"] == "2 rows, and 3 rows quarantined: not visible"
     assert "Holds" not in facts
 
 

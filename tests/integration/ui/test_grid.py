@@ -67,7 +67,7 @@ def test_all_is_well_is_one_sentence(tmp_path: Path, served: Callable[..., TestC
 
 def test_a_project_that_never_ran_says_so(tmp_path: Path, served: Callable[..., TestClient]) -> None:
     page = served(stocks.make(tmp_path / "new").folder)
-    assert sentence(page.get("/grid.json").json()["title"]).startswith("Nothing was made yet: ")
+    assert sentence(page.get("/grid.json").json()["title"]).startswith("No batch was made yet: ")
     assert page.get("/").status_code == 200
 
 

@@ -38,7 +38,7 @@ def test_each_statement_is_kept_with_what_it_changed_and_made(
     assert len(page.get("/tables/raw.sites/history.json").json()["codes"]) == 1  # which has not changed
     text = page.get("/tables/raw.weather/history").text
     assert '<span class="added">' in text
-    assert "as it is declared now" in text
+    assert "current declaration" in text
 
 
 def test_what_only_a_view_changed_says_so(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
@@ -67,4 +67,4 @@ def test_batches_of_a_ledger_that_kept_no_text_yet_are_counted(
     page = served(shop.folder)
     [only] = page.get("/tables/raw.sites/history.json").json()["codes"]
     assert (only["statement"], only["count"], only["is_current"]) == (None, 60, True)
-    assert "Before its text was kept" in page.get("/tables/raw.sites/history").text
+    assert "Before the text was stored" in page.get("/tables/raw.sites/history").text

@@ -83,7 +83,7 @@ def test_the_path_to_another_table_is_all_that_lies_between_whichever_is_upstrea
     between = {"raw.inventory", "core.stock_daily", "marts.forecast_input", "marts.stock_health", "marts.out_of_stock"}
     found = told(page, "/lineage/raw.inventory", to="reports.reorder_list")
     assert tables(found) == between | {"reports.reorder_list"}
-    assert sentence(found["title"]) == "4 tables lie between raw.inventory and reports.reorder_list."
+    assert sentence(found["title"]) == "4 tables are between raw.inventory and reports.reorder_list."
     assert tables(told(page, "/lineage/reports.reorder_list", to="raw.inventory")) == tables(found)
     apart = told(page, "/lineage/raw.sites", to="raw.orders")
     assert sentence(apart["title"]) == "Neither of raw.sites and raw.orders is made from the other."

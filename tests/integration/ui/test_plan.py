@@ -72,7 +72,7 @@ def test_a_plan_names_nothing_that_others_have_asked_for(shop: stocks.Stocks, pa
         )
     asked = {"verb": "recompute", "t": "core.returns_daily", "l": "2026-11-10"}
     told = page.get("/plan.json", params=asked).json()
-    assert told["title"] == "Recompute core.returns_daily @ 10 Nov, and up to 2 batches that rest on it"
+    assert told["title"] == "Recompute core.returns_daily @ 10 Nov, and up to 2 batches that depend on it"
     assert [(step["table"], step["labels"]) for step in told["steps"]] == [
         (name, ["20261110000000"]) for name in ("core.returns_daily", "marts.returns_rate", "reports.site_report")
     ]  # fmt: skip
@@ -173,7 +173,7 @@ def test_addresses_that_name_the_same_in_another_way_do_not_answer_for_each_othe
     other = page.get("/batches.json", params=asked | {"table": "raw.inventory", "labels": "2026-11-09"}).json()
     assert (one["kind"], other["kind"]) == ("one", "several")
     unbounded = page.get("/batches", params={"t": "raw.inventory"})
-    assert (unbounded.status_code, "no label is said" in unbounded.text) == (422, True)
+    assert (unbounded.status_code, "no label is given" in unbounded.text) == (422, True)
     assert page.get("/batches", params={"t": "raw.inventory", "l": "2026-11"}).status_code == 200
     assert page.get("/batches", params={"t": "raw.* marts.*", "l": "2031-11"}).status_code == 200
 
@@ -278,7 +278,7 @@ def test_a_retry_of_a_skip_names_what_went_on_without_its_rows(
     shop.fill(until=stocks.NOW)
     page = served(shop.folder)
     told = page.get("/plan.json", params=RETRY).json()
-    assert told["title"] == "Retry raw.inventory @ 9 Nov, and up to 6 batches that wait for it or rest on it"
+    assert told["title"] == "Retry raw.inventory @ 9 Nov, and up to 6 batches that wait for it or depend on it"
     assert (told["count"], told["total"], told["may_differ"]) == (1, 7, True)
     page.post("/plan", data={**RETRY, "digest": told["digest"]}, headers=HERE)
     before = page.get("/batches/core.stock_daily/2026-11-09.json").json()["record"]["claim"]

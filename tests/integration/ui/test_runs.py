@@ -77,7 +77,7 @@ def test_a_runner_that_was_killed_here_is_known_to_be_gone(shop: stocks.Stocks, 
 def test_a_run_that_made_nothing_and_one_that_is_not_known(
     tmp_path: Path, shop: stocks.Stocks, page: TestClient, served: Callable[..., TestClient]
 ) -> None:
-    assert "It made nothing so far" in page.get(f"/runs/{begun(shop)}").text
+    assert "It made no batch so far" in page.get(f"/runs/{begun(shop)}").text
     answer = page.get("/runs/nobody")
     assert (answer.status_code, "there is no run nobody" in answer.text) == (404, True)
     assert served(stocks.make(tmp_path / "new").folder).get("/runs/nobody").status_code == 404

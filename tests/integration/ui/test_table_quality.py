@@ -53,7 +53,7 @@ def test_rules_are_counted_over_their_batches_with_the_rows_that_broke_them(meas
     ]
     page = measured.get("/tables/raw.sales/quality").text
     assert '1 rule</em> of 5 does not hold. <em class="is-warned">1 window is near its deadline</em>.' in page
-    assert "Rows set aside by positive" in page
+    assert "Rows quarantined by positive" in page
     assert "2 warned" in page
 
 
@@ -101,7 +101,7 @@ def test_deadlines_lag_and_silence_stand_on_one_page_the_worst_first(measured: T
     assert timedelta(hours=1) <= timedelta(seconds=delays["p50"]) <= timedelta(seconds=delays["max"])
     assert delays["late"] is None
     page = measured.get("/lag").text
-    assert "To the cause: raw.sales 20 Nov" in page
+    assert "Cause: raw.sales 20 Nov" in page
     assert "no rows arrived from erp" in page
     assert measured.get("/lag.json", params={"t": "raw.*"}).json()["with_deadline"] == 1
     of_table = measured.get("/tables/marts.revenue/quality.json").json()["quality"]["in_time"]
@@ -128,7 +128,7 @@ def test_a_table_that_never_ran_and_one_without_rules_have_a_page_of_quality(
     page = served(sales.make(tmp_path / "new").folder, now=sales.NOW)
     told = page.get("/tables/raw.sales/quality.json").json()["quality"]
     assert (told["measures"][0]["points"] if told["measures"] else [], told["aside"], told["profile"]) == ([], [], [])
-    assert "5 rules, of which no batch was asked yet" in page.get("/tables/raw.sales/quality").text
+    assert "5 rules, not checked for any batch yet" in page.get("/tables/raw.sales/quality").text
     assert "No rule is declared" in page.get("/tables/marts.quiet/quality").text
     assert page.get("/lag").status_code == 200
 

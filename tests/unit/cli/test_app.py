@@ -191,7 +191,7 @@ def test_with_json_an_error_is_json_on_stdout_and_nothing_else(tmp_path: Path) -
         (("show", "--json"), "Missing argument"),
         (("ledger", "nothing", "--json"), "nothing"),
         (("run", "--threads", "many", "--json"), "--threads"),
-        (("run", "--json", "--watch", "--now", "2024-11-19"), "--watch goes by the clock"),
+        (("run", "--json", "--watch", "--now", "2024-11-19"), "--watch uses the real clock"),
     ],
 )
 def test_with_json_a_command_line_that_cannot_be_read_is_json_too(

@@ -51,7 +51,7 @@ def test_audit_marks_what_was_made_of_a_revision_that_was_replaced(late_shop: Sh
     found = late_shop.ask("audit", "shop.orders@2024-11-17", width=200).stdout
     told = found[found.index("went into 3 batches") :].splitlines()
     assert "sales.best_customers@20241117000000..20241118000000" in told[1]
-    assert "made of a revision that was replaced since" in told[1]
+    assert "made from a revision that was replaced since" in told[1]
     assert "sales.best_customers@20241119000000" in told[2]
     assert "replaced" not in told[2]
     went = late_shop.json("audit", "shop.orders@2024-11-17")["went_into"]
@@ -80,6 +80,6 @@ def test_the_ripple_of_recompute_holds_older_states_and_has_them_follow(late_sho
 
 def test_nothing_is_asked_for_where_nothing_is_behind(late_shop: Shop, runs: Runs) -> None:
     late_shop.done(STATE, 17, 18, rows=12)
-    assert late_shop.ask("recompute", STATE, "--behind").stdout.startswith("nothing was done there")
+    assert late_shop.ask("recompute", STATE, "--behind").stdout.startswith("there are no done batches to make again")
     assert (following(late_shop), runs.asked) == ({}, [])
     assert day(17) not in late_shop.ledger.reads.snapshot(late_shop.project.flow).of(STATE).requested

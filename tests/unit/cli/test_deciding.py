@@ -45,18 +45,18 @@ def test_retry_only_clears_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> N
 
 def test_retry_of_a_project_without_tables_finds_nothing(tmp_path: Path) -> None:
     start_empty(tmp_path / "new", TODAY)
-    assert ask("retry", "--project", str(tmp_path / "new")).stdout == "nothing failed there\n"
+    assert ask("retry", "--project", str(tmp_path / "new")).stdout == "there are no failed batches\n"
 
 
 def test_retry_says_so_where_nothing_failed(shop: Shop, runs: Runs) -> None:
-    assert shop.ask("retry").stdout == "nothing failed there\n"
+    assert shop.ask("retry").stdout == "there are no failed batches\n"
     assert runs.asked == []
 
 
 def test_a_skipped_batch_counts_as_covered_until_retry_takes_it_back(busy_shop: Shop, runs: Runs) -> None:
     found = busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "the shop was closed", "--yes")
     assert found.exit_code == 0
-    assert "left out: 1 batch of shop.orders (2024-11-19): the shop was closed" in found.stdout
+    assert "skipped: 1 batch of shop.orders (2024-11-19): the shop was closed" in found.stdout
     assert covered(busy_shop, "shop.orders", 19)
     assert "· ready" in busy_shop.ask("plan", "sales.by_country").stdout
     busy_shop.ask("retry", "--no-run")
@@ -77,8 +77,8 @@ def test_retry_of_a_skip_runs_what_went_on_without_its_rows_too(busy_shop: Shop,
 def test_skip_asks_and_where_nobody_can_answer_it_changes_nothing(busy_shop: Shop) -> None:
     found = busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "closed")
     assert found.exit_code == 1
-    assert "E902 no user can answer" in found.stderr
-    assert "Leave 1 batch of shop.orders out (2024-11-19)?" in found.stderr
+    assert "E902 the command needs a confirmation" in found.stderr
+    assert "Skip 1 batch of shop.orders (2024-11-19)?" in found.stderr
     assert not covered(busy_shop, "shop.orders", 19)
 
 
@@ -123,7 +123,7 @@ def test_backfill_makes_labels_that_nobody_needs(busy_shop: Shop, runs: Runs) ->
 
 
 def test_backfill_has_nothing_to_do_where_all_is_done(busy_shop: Shop, runs: Runs) -> None:
-    assert busy_shop.ask("backfill", "shop.orders", "2024-11-17..2024-11-18").stdout == "nothing is missing there\n"
+    assert busy_shop.ask("backfill", "shop.orders", "2024-11-17..2024-11-18").stdout == "there are no missing batches\n"
     assert runs.asked == []
 
 

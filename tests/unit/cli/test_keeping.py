@@ -10,7 +10,7 @@ def test_an_export_says_where_it_lies_and_what_it_follows(busy_shop: Shop) -> No
     first = busy_shop.json("ledger", "export")
     assert (first["what"], first["follows"]) == ("export", None)
     assert (busy_shop.folder / ".waterclock" / "ledger" / first["export"]).is_file()
-    assert "nothing new" in busy_shop.ask("ledger", "export").stdout
+    assert "no changes since the newest export" in busy_shop.ask("ledger", "export").stdout
 
 
 def test_a_ledger_that_is_there_is_not_rebuilt(busy_shop: Shop) -> None:
@@ -45,7 +45,7 @@ def test_without_a_ledger_there_is_nothing_to_export_and_nothing_to_tidy(shop: S
     for path in (shop.folder / ".waterclock").glob("ledger.db*"):
         path.unlink()
     assert "E419" in shop.ask("ledger", "export").output
-    assert "nothing to tidy" in shop.ask("maintain").stdout
+    assert "nothing to clean up" in shop.ask("maintain").stdout
     assert shop.json("maintain", "--dry-run")["tables"] == []
 
 
@@ -57,7 +57,7 @@ def test_maintain_exports_the_ledger_first(busy_shop: Shop) -> None:
 def test_a_rebuild_asks_first(busy_shop: Shop) -> None:
     refused = busy_shop.ask("rebuild", "shop.orders")
     assert refused.exit_code == 1
-    assert "shop.orders: as it is" in refused.output
+    assert "shop.orders: unchanged declaration" in refused.output
     assert "E902" in refused.output
 
 

@@ -145,7 +145,7 @@ def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(
     numbers = [int(next(tag["value"] for tag in event["run"]["facets"]["tags"]["tags"] if tag["key"] == "claim"))
                for event in hook.bodies]  # fmt: skip
     assert numbers == sorted(numbers)
-    assert "nothing waits" in busy_shop.ask("openlineage").stdout
+    assert "no event is pending" in busy_shop.ask("openlineage").stdout
     assert send(project, busy_shop.ledger).events == 0
 
 
@@ -278,11 +278,11 @@ def test_a_section_that_cannot_be_is_refused_with_its_place(busy_shop: Shop, tex
 
 
 def test_nothing_is_sent_where_nobody_said_so(busy_shop: Shop, hook: Heard) -> None:
-    assert "events of lineage go nowhere" in busy_shop.ask("openlineage").stdout
-    assert "E379 events of lineage go nowhere" in busy_shop.ask("openlineage", "send").stderr
+    assert "lineage events have no destination" in busy_shop.ask("openlineage").stdout
+    assert "E379 there is no destination for lineage events" in busy_shop.ask("openlineage", "send").stderr
     say(busy_shop, f'url = "{hook.address}"', is_on=False)
     assert "environment dev sends none" in busy_shop.ask("openlineage").stdout
-    assert "E379 environment dev sends no events" in busy_shop.ask("openlineage", "send").stderr
+    assert "E379 environment dev sends no lineage events" in busy_shop.ask("openlineage", "send").stderr
     assert hook.tries == 0
 
 
@@ -384,7 +384,7 @@ def test_one_event_that_is_refused_holds_up_nothing_and_is_kept(busy_shop: Shop,
     hook.refuses = is_start_of("shop.orders", 18)
     said = busy_shop.ask("openlineage", "send")
     assert "17 events sent" in said.stdout
-    assert "1 event left out: `waterclock openlineage` says why" in said.stdout
+    assert "1 event left out: `waterclock openlineage` shows why" in said.stdout
     assert len(hook.bodies) == 17
     state = busy_shop.ledger.openlineage.state()
     assert (state.waiting, state.error, state.left_out) == (0, "", 1)

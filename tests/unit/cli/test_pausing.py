@@ -20,7 +20,7 @@ def statuses(shop: Shop) -> dict[str, set[str]]:
 
 def test_a_paused_table_waits_and_every_view_says_who_paused_it_and_why(shop: Shop) -> None:
     told = shop.ask("pause", "shop.orders", "--why", LIES)
-    assert told.stdout == f"paused: shop.orders: {LIES}\n`waterclock resume shop.orders` takes it back\n"
+    assert told.stdout == f"paused: shop.orders: {LIES}\n`waterclock resume shop.orders` ends the pause\n"
     assert (statuses(shop)["shop.orders"], statuses(shop)["sales.by_country"]) == ({"paused"}, {"waiting"})
     plan = shop.ask("plan", width=200).stdout
     assert "shop.orders is paused by" in plan
@@ -67,7 +67,7 @@ def test_all_is_paused_beside_tables_that_are_paused_by_name(shop: Shop) -> None
     shop.ask("pause", "--why", "again")
     said = shop.ask("resume", "shop.orders", width=200).stdout
     assert "all is paused by" in said
-    assert "nothing of shop.orders runs until `waterclock resume`" in said
+    assert "no batch of shop.orders runs until `waterclock resume`" in said
 
 
 def test_of_a_selection_those_are_paused_that_were_not(shop: Shop) -> None:
@@ -104,7 +104,7 @@ def test_a_reason_must_be_said(shop: Shop) -> None:
 
 def test_a_batch_that_is_running_ends(shop: Shop) -> None:
     claim = shop.ledger.claims.take(shop._request(shop._batch("shop.orders", 17)))
-    assert "1 batch that is running ends" in shop.ask("pause", "shop.orders", "--why", LIES).stdout
+    assert "1 running batch finishes" in shop.ask("pause", "shop.orders", "--why", LIES).stdout
     assert statuses(shop)["shop.orders"] == {"running", "paused"}
     shop.ledger.claims.record_failed(claim, error="no", is_transient=False)
     assert statuses(shop)["shop.orders"] == {"failed", "paused"}
@@ -128,7 +128,7 @@ def test_what_is_asked_of_a_paused_table_is_kept_and_said_to_wait(busy_shop: Sho
     assert facts.of("web.per_order").wanted == {day(17), day(18)}
     shop.ask("resume", "*")
     found = {(batch["table"], batch["reason"]) for batch in shop.json("plan")["batches"]}
-    assert {("shop.orders", "recompute asked for"), ("shop.orders", "due")} <= found
+    assert {("shop.orders", "recompute requested"), ("shop.orders", "due")} <= found
 
 
 def test_a_table_that_never_ran_can_be_paused_before(shop: Shop) -> None:

@@ -92,7 +92,7 @@ def test_plan_status_and_lineage_name_the_upstream_table(tmp_path: Path) -> None
 def test_plan_and_lineage_tell_of_shared_views(tmp_path: Path) -> None:
     folder = declare(tmp_path, SHARED)
     found = ask(folder, "plan", "--now", "2013-02-02").output
-    assert "w.items is SHARED: read once a label for m.one, m.two\n" in found
+    assert "w.items is SHARED: read once per label for m.one, m.two\n" in found
     told = json.loads(ask(folder, "plan", "--json", "--now", "2013-02-02").output)
     assert told["shared"] == {"w.items": ["m.one", "m.two"]}
     assert "reads w.items, SHARED with m.one, m.three" in ask(folder, "lineage", "m.two").output

@@ -48,7 +48,7 @@ def test_the_second_ctrl_c_leaves_though_the_main_thread_cannot_be_interrupted()
         window.presses_ctrl_c()
         said = window.ends(timeout=20)
     assert window.process.returncode == 130
-    assert "takes over what was open" in said
+    assert "takes over the open claims" in said
     assert "\x1b[?25h" in said, "the cursor is there again"
 
 

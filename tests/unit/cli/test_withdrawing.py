@@ -14,9 +14,9 @@ def asked(shop: Shop) -> dict[str, object]:
 
 def test_a_request_is_withdrawn_and_audit_tells_so(busy_shop: Shop, runs: Runs) -> None:
     busy_shop.ask("recompute", "shop.orders", "2024-11-17..2024-11-18", "--yes", "--no-run")
-    assert "recompute asked for" in busy_shop.ask("plan").stdout
+    assert "recompute requested" in busy_shop.ask("plan").stdout
     told = busy_shop.ask("withdraw", "shop.orders", "2024-11-18", "--why", "the wrong day")
-    assert told.stdout == "no longer asked for: 1 batch of shop.orders (20241118000000)\n"
+    assert told.stdout == "no longer requested: 1 batch of shop.orders (20241118000000)\n"
     assert asked(busy_shop) == {"shop.orders": {day(17)}}
     audit = busy_shop.ask("audit", "shop.orders@2024-11-18").stdout
     assert "request withdrawn" in audit

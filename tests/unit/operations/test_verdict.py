@@ -168,7 +168,7 @@ def test_a_cause_that_is_not_planned_ends_the_way() -> None:
 
 
 def test_a_selection_that_means_no_table_does_not_say_that_there_is_none() -> None:
-    assert verdict(FLOW, {}, Plan(NOW, ())).text == "No table is meant."
+    assert verdict(FLOW, {}, Plan(NOW, ())).text == "No table is selected."
     nothing = verdict(flow(), {}, Plan(NOW, ()))
     assert nothing.text == "No table is declared yet."
     assert "waterclock init" in "".join(part.text for part in nothing.more)

@@ -153,7 +153,7 @@ def test_a_mark_is_no_reason_once_the_other_project_says_the_same_again() -> Non
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "fix"),
-    [("DAY", "HOUR", None), ("30 MINUTES", "HOUR", "say EVERY HOUR"), ("HOUR", "DAY", "say EVERY DAY")],
+    [("DAY", "HOUR", None), ("30 MINUTES", "HOUR", "write EVERY HOUR"), ("HOUR", "DAY", "write EVERY DAY")],
 )
 def test_windows_that_do_not_fit_name_the_nearest_that_do(ours: str, theirs: str, fix: str | None) -> None:
     found = misfit(slices(ours), link(day(2), period=theirs))

@@ -152,7 +152,7 @@ class TestSettled:
     def test_a_requested_batch_runs_again_and_its_readers_wait(self) -> None:
         ledger = past(a=done(("2013-01-01", "2013-01-05"), requested={at("2013-01-02"): "recompute"}))
         found = planned(flow(A, B), ledger)
-        assert reason(found, "a", "2013-01-02") == "recompute asked for"
+        assert reason(found, "a", "2013-01-02") == "recompute requested"
         assert states(found, "b")["01-02"] == "waiting"
 
     def test_what_rests_on_a_batch_that_is_made_again_is_counted(self) -> None:

@@ -33,7 +33,7 @@ def test_it_comes_to_what_a_forced_run_comes_to() -> None:
     assert [(group.table, [batch.label for batch in group.batches]) for group in groups] == [
         (group.table, [batch.label for batch in group.batches]) for group in forced
     ]
-    assert Planner(FLOW).plan(snapshot, NOW).batches[0].reason == "backfill asked for"
+    assert Planner(FLOW).plan(snapshot, NOW).batches[0].reason == "backfill requested"
 
 
 def test_what_is_done_by_now_is_not_made_again() -> None:

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.flow.alerts import Target
 
-_WORDS = "This is a test of `waterclock alerts test`: what fails, is held, warns or goes silent is told here."
+_WORDS = (
+    "This is a test of `waterclock alerts test`. Failed and held batches, warnings and silent sources are "
+    "reported here."
+)
 
 
 def list_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
@@ -139,7 +142,7 @@ def tells_nobody(project: Project) -> WaterclockError:
     return WaterclockError(
         "E918",
         f"environment {project.env} sends no alerts",
-        why="alerts are told where an environment says so",
+        why="only environments with alerts = true send alerts",
         fix=f"write alerts = true below [env.{project.env}]",
     )
 
@@ -162,7 +165,7 @@ def _select_targets(project: Project, names: Sequence[str]) -> tuple[Target, ...
             raise WaterclockError(
                 "E918",
                 f"unknown target {name}",
-                why=f"there are {', '.join(targets)}",
+                why=f"the targets are {', '.join(targets)}",
                 fix=did_you_mean(name, targets),
             )
     return tuple(targets[name] for name in dict.fromkeys(names)) or tuple(targets.values())
@@ -171,4 +174,6 @@ def _select_targets(project: Project, names: Sequence[str]) -> tuple[Target, ...
 def _number(text: str) -> int:
     if text.isdigit():
         return int(text)
-    raise WaterclockError("E918", f"{text!r} is no number of an alert", fix="`waterclock alerts` lists their numbers")
+    raise WaterclockError(
+        "E918", f"{text!r} is not the number of an alert", fix="`waterclock alerts` lists their numbers"
+    )

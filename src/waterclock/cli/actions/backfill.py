@@ -59,7 +59,7 @@ def run_backfill(
             if at.ledger is not None and _waits_for_pause(asked.plan):
                 _keep(at.ledger, asked)
     if not asked.count and not is_json:
-        to.print("nothing is missing there")
+        to.print("there are no missing batches")
         return 0
     return carry_out(
         project,

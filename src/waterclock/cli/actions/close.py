@@ -46,17 +46,20 @@ def close_window(folder: Path, env: str | None, which: str, why: str, now: str |
         return
     to = console()
     to.print(f"closed: {name}@{label_of(label)} at {instant_words(tick, table.cadence.zone)}: {why}", soft_wrap=True)
-    to.print("the next run makes it of what came before that", soft_wrap=True)
+    to.print("the next run makes it from the slices that arrived before that", soft_wrap=True)
 
 
 def _label(table: Table, which: str, labels: Labels | None) -> datetime:
     """Return the one label that the command names."""
     low, high = (None, None) if labels is None else labels.bounds(table.cadence)
     if low is None or high is None:
-        raise WaterclockError("E266", f"{which} names no window", fix=f"say which: {table.name}@LABEL")
+        raise WaterclockError("E266", f"{which} names no window", fix=f"name the window: {table.name}@LABEL")
     if table.cadence.next(low) != high:
         first = f"{table.name}@{label_of(table.cadence.floor(low))}"
         raise WaterclockError(
-            "E266", f"{which} means several windows", why="each is closed by itself", fix=f"say one, such as {first}"
+            "E266",
+            f"{which} contains several windows",
+            why="windows are closed one at a time",
+            fix=f"name one, such as {first}",
         )
     return low

@@ -19,9 +19,9 @@ def confirm(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise WaterclockError(
             "E902",
-            "no user can answer",
-            why=f"asked: {question}",
-            fix="give --yes to go on without being asked",
+            "the command needs a confirmation",
+            why=f"there is no terminal to ask: {question}",
+            fix="add --yes to confirm",
         )
     if not typer.confirm(question, err=True):
         raise typer.Exit(1)

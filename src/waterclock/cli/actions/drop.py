@@ -30,10 +30,10 @@ def drop_windows(
     if said is None:
         raise WaterclockError(
             "E436",
-            f"no labels of {name} are named",
+            f"no labels of {name} are given",
             where=name,
-            why="a table is dropped from its oldest window on, up to a label",
-            fix=f"name the last label that goes: waterclock drop {name}@..2020-01-31",
+            why="windows are dropped from the oldest one up to a label",
+            fix=f"name the last label to drop: waterclock drop {name}@..2020-01-31",
         )
     table = project.flow.tables[name]
     with open_workplace(project) as work:

@@ -68,7 +68,7 @@ def server_of(endpoint: Endpoint, address: socket.socket) -> EventServer:
             "E909",
             f"{asked} cannot serve the endpoint",
             why="it is not installed" if asked == "granian" else f"{_ASKED} is uvicorn or granian",
-            fix=install_extra("receiver") if asked == "granian" else f"leave {_ASKED} out",
+            fix=install_extra("receiver") if asked == "granian" else f"unset {_ASKED}, or set it to one of these",
         )
     return _Uvicorn(endpoint, address)
 
@@ -88,8 +88,8 @@ def bind_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         address.close()
         raise WaterclockError(
-            "E909", f"nothing can listen at {host}:{port}", why=error.strerror or str(error),
-            fix="name another port, or end what has this one",
+            "E909", f"cannot listen at {host}:{port}", why=error.strerror or str(error),
+            fix="choose another port, or stop the process that uses this one",
         ) from error  # fmt: skip
     return address
 

@@ -43,9 +43,9 @@ def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
     host, _, port = said.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise WaterclockError(
-            "E909", f"{said!r} is no address to listen at",
-            why="it is a port, or a host and a port; a port is a number from 1 to 65535",
-            fix="write 9090 for this machine alone, 0.0.0.0:9090 for all that can reach it",
+            "E909", f"{said!r} is not an address to listen at",
+            why="an address is a port, or a host and a port; a port is a number from 1 to 65535",
+            fix="write 9090 for this machine only, or 0.0.0.0:9090 for all machines that can reach it",
         )  # fmt: skip
     return host.strip("[]") or _LOOPBACK, int(port)
 
@@ -97,8 +97,8 @@ def _bind_listener(address: tuple[str, int]) -> socket.socket:
     except OSError as error:
         listener.close()
         raise WaterclockError(
-            "E909", f"nothing can listen at {host}:{port}", why=error.strerror or str(error),
-            fix="name another port, or end what has this one",
+            "E909", f"cannot listen at {host}:{port}", why=error.strerror or str(error),
+            fix="choose another port, or stop the process that uses this one",
         ) from error  # fmt: skip
     return listener
 
@@ -116,13 +116,16 @@ def _application(work: Workplace, host: str, token: str | None) -> Starlette:
         request: HttpRequest, answer: Callable[[Workplace], _Answer], *, is_open: bool
     ) -> Response:
         if not hosts.allows(request.headers.get("host", "")):
-            return PlainTextResponse("this name is not served here\n", HTTPStatus.MISDIRECTED_REQUEST)
+            return PlainTextResponse("this host name is not served here\n", HTTPStatus.MISDIRECTED_REQUEST)
         sent = bearer_of(request.headers.get("authorization", ""))
         has_token = token is not None and sent is not None and is_same(sent, token)
         if sent is not None and not has_token and not await wrong.delay():
             return PlainTextResponse("too many wrong tokens\n", HTTPStatus.TOO_MANY_REQUESTS)
         if not has_token and not is_open:
-            said = f"a token is needed: Authorization: Bearer, as {METRICS_TOKEN} has it where the run starts\n"
+            said = (
+                f"a token is needed: Authorization: Bearer, with the value of {METRICS_TOKEN} in the environment "
+                "of the run\n"
+            )
             return PlainTextResponse(said, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
         status, text, kind = await _in_thread(partial(_answer_of, answer, work), threads)
         if not has_token:
@@ -131,7 +134,7 @@ def _application(work: Workplace, host: str, token: str | None) -> Starlette:
 
     async def handle_http_error(_: HttpRequest, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
-        return PlainTextResponse("there are /livez, /readyz and /metrics\n", status)
+        return PlainTextResponse("the paths are /livez, /readyz and /metrics\n", status)
 
     def route(path: str, answer: Callable[[Workplace], _Answer], *, is_open: bool) -> Route:
         async def endpoint(request: HttpRequest) -> Response:

@@ -20,7 +20,7 @@ DAYS = 3
 _HOURS = (8, 9, 11, 12, 14, 16, 17, 19, 21)
 
 PROJECT_FILE = """\
-# What differs between machines, and what the statements in flows/ leave out.
+# Settings that differ between machines, and defaults of the statements in flows/.
 [project]
 name = "{name}"
 
@@ -33,14 +33,14 @@ large = 50                      # :large in the queries
 
 [env.dev]
 storage = ".waterclock"         # archive, stage, tables and the ledger; not in git
-publish = true                  # without it what is published is only staged
+publish = true                  # without it, published rows are only staged
 connections.shop = {{ path = "data/shop.sqlite" }}
 connections.landing = {{ path = "data/new" }}
 connections.out = {{ path = "data/out" }}
 """
 
 COLLECT = """\
--- What comes in. Each table says how often; each row finds its window, and each window is one batch.
+-- Inputs. EVERY is the length of a table's windows. Each row belongs to a window, and each window is one batch.
 CREATE CONNECTION shop TYPE sqlite COMMENT 'The database of the shop; its address is in waterclock.toml';
 CREATE CONNECTION landing TYPE files COMMENT 'Where files land: <supplier>/<source>/<supplier>_<source>_<time>.csv';
 
@@ -51,7 +51,7 @@ COLLECT shop.orders PARTITIONED (
   FROM shop.orders EVERY DAY BY DATA TIME ordered_at
   COMMENT 'One row per order';
 
--- No BY: the whole table as it is now. One snapshot stands for all days since the one before.
+-- No BY: the whole table as it is now. One snapshot covers all days since the previous one.
 COLLECT shop.customers (customer_id KEY, name NOT NULL, country)
   FROM shop.customers EVERY DAY;
 
@@ -61,7 +61,7 @@ COLLECT web.visits PARTITIONED (visited_at TIMESTAMP, page, visits INT)
 """
 
 TRANSFORM = """\
--- What is made of it. A transform takes the cadence of what it reads, and waits until exactly that is there.
+-- Transforms. A transform has the windows of its inputs, and waits until exactly these inputs are complete.
 TRANSFORM sales.by_country PARTITIONED COMMENT 'Revenue by country and day'
 AS SELECT c.country, count(*) AS orders, round(sum(o.amount), 2) AS revenue, count_if(o.amount >= :large) AS large
 FROM shop.orders o JOIN shop.customers c ON c.customer_id = o.customer_id
@@ -80,14 +80,14 @@ CROSS JOIN (SELECT count(*) AS orders FROM shop.orders) o;
 """
 
 PUBLISH = """\
--- What goes out.
+-- Outputs.
 CREATE CONNECTION out TYPE files;
 
 PUBLISH sales.by_country TO out.by_country OPTIONS (format 'csv');
 """
 
 EMPTY_PROJECT_FILE = """\
-# What differs between machines, and what the statements in flows/ leave out.
+# Settings that differ between machines, and defaults of the statements in flows/.
 [project]
 name = "{name}"
 
@@ -96,13 +96,13 @@ start = "{start}"            # the first window of each collect
 
 [env.dev]
 storage = ".waterclock"         # archive, stage, tables and the ledger; not in git
-publish = true                  # without it what is published is only staged
+publish = true                  # without it, published rows are only staged
 # connections.landing = {{ path = "data/new" }}
 # connections.shop = {{ path = "data/shop.sqlite" }}
 """
 
 EMPTY_FLOW = """\
--- What comes in, what is made of it, what goes out. Take away the dashes, and put your own names.
+-- Inputs, transforms and outputs. Remove the dashes, and use your own names.
 
 -- CREATE CONNECTION landing TYPE files;    -- its path is in waterclock.toml
 -- CREATE CONNECTION shop TYPE sqlite;
@@ -187,7 +187,7 @@ def _refuse_there(folder: Path, files: Iterable[Path]) -> None:
     if there:
         raise WaterclockError(
             "E901",
-            f"{there[0]} is there already",
+            f"{there[0]} exists already",
             where=str(folder.resolve()),
             why="init writes a new project and changes no file",
             fix="choose another folder: waterclock init my_project",
@@ -204,7 +204,7 @@ def _report_write_errors(folder: Path) -> Iterator[None]:
             "the project cannot be written",
             where=str(folder.resolve()),
             why=getattr(error, "strerror", None) or str(error),
-            fix="choose a folder that may be written and has space left: waterclock init my_project",
+            fix="choose a writable folder with free space: waterclock init my_project",
         ) from error
 
 

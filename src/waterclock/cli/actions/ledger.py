@@ -34,9 +34,9 @@ def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) 
         print_answer(LedgerAnswer(what="export", export=found.name, bytes=found.bytes, follows=found.follows))
         return
     if found.name is None:
-        console().print("nothing new since the newest export")
+        console().print("no changes since the newest export")
         return
-    after = f", what is new since {found.follows}" if found.follows else ", all of it"
+    after = f", the changes since {found.follows}" if found.follows else ", the whole ledger"
     console().print(f"exported: ledger/{found.name} ({bytes_words(found.bytes)}{after})", soft_wrap=True)
 
 
@@ -88,7 +88,7 @@ def run_move(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
 
 def _format_rebuild(found: Rebuilt) -> list[str]:
     count = sum(found.adopted.values())
-    begun = f"from ledger/{found.export}" if found.export else "from commits alone: there was no export"
+    begun = f"from ledger/{found.export}" if found.export else "from commits only: there was no export"
     lines = [f"rebuilt: {begun}, and {count_words(count, 'claim')} that committed since"]
     lines += [f"  {name}: {count_words(of, 'claim')}" for name, of in sorted(found.adopted.items())]
     lines += [
@@ -97,9 +97,9 @@ def _format_rebuild(found: Rebuilt) -> list[str]:
     ]
     if found.unknown:
         claims = count_words(len(found.unknown), "claim")
-        lines.append(f"  {claims} without a record: their labels are due again, or stood for by a later snapshot")
+        lines.append(f"  {claims} without a record: their labels are due again, or covered by a later snapshot")
     if found.killed:
         lines.append(f"  {count_words(found.killed, 'claim')} sealed and not committed: killed")
     if found.aside:
-        lines.append(f"the ledger that was there: {found.aside}")
+        lines.append(f"the previous ledger: {found.aside}")
     return lines

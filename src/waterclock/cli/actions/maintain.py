@@ -85,7 +85,7 @@ def _lines(found: Sequence[Upkeep], at_sources: Sequence[KeptForNobody], flow: F
             continue
         yield each.table
         if each.is_busy:
-            yield "  a batch is running: left for another time"
+            yield "  skipped: a batch is running"
         if each.dropped.count and each.drop_before is not None:
             before = local_label(each.drop_before, flow.tables[each.table].cadence)
             yield f"  windows before {before} dropped (RETAIN): {_amount(each.dropped, 'file')}"
@@ -101,13 +101,13 @@ def _lines(found: Sequence[Upkeep], at_sources: Sequence[KeptForNobody], flow: F
         if each.labels:
             yield f"  labels dropped behind the view (RETAIN): {len(each.labels)}"
         if each.manifests:
-            yield f"  symlink manifests that were behind: {each.manifests}"
+            yield f"  outdated symlink manifests: {each.manifests}"
         yield from (f"  failed: {said}" for said in each.failed)
     freed = sum(each.freed_bytes for each in found)
     if all(each.is_nothing for each in found):
         if at_sources:
             return
-        yield "nothing to tidy"
+        yield "nothing to clean up"
     elif is_dry:
         yield f"nothing was changed: `maintain` without --dry-run would free {bytes_words(freed)}"
     else:

@@ -56,7 +56,7 @@ def _confirm_run(at: OpenedProject, tables: Collection[str], tick: str, *, yes: 
     print_plan(to, plan, at.flow, at.zone, {})
     to.print()
     to.print(Text(f"estimate: {cost_words(estimate(plan, at.snapshot))}"))
-    confirm(f"Make {count_words(count, 'batch', 'batches')}, then answer?", yes=yes)
+    confirm(f"Make {count_words(count, 'batch', 'batches')}, then query?", yes=yes)
     for (verb, name), of_table in asking.items():
         at.ledger.decisions.request_restate(name, sorted(of_table), verb, who=RunSettings().who)
     return RunOptions(command="query", only=tuple(labels), labels=labels, force=needed.force, is_beside=True)

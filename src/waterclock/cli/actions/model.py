@@ -116,14 +116,17 @@ def _write(text: str, out: Path) -> None:
         return
     if suffix not in _PICTURES:
         raise WaterclockError(
-            "E907", f"{out.name} is no kind of drawing", why="there are .svg, .png and .dot", fix="--out model.svg"
+            "E907",
+            f"{out.name} has an unknown image format",
+            why="the formats are .svg, .png and .dot",
+            fix="write --out model.svg",
         )
     dot = shutil.which("dot")
     if dot is None:
         raise WaterclockError(
             "E908",
             "Graphviz is missing",
-            why="its command dot makes pictures, and is not on PATH",
+            why="images need its command dot, which is not on PATH",
             fix="install it (apt-get install graphviz, brew install graphviz), or write --out model.dot",
         )
     done = subprocess.run(
@@ -133,6 +136,6 @@ def _write(text: str, out: Path) -> None:
         raise WaterclockError(
             "E908",
             "Graphviz could not draw the model",
-            why=done.stderr.strip() or "it does not say",
-            fix="write --out model.dot, and look at what it is given",
+            why=done.stderr.strip() or "it gave no reason",
+            fix="write --out model.dot, and check this input of Graphviz",
         )

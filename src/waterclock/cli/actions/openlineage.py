@@ -61,10 +61,10 @@ def send_events(folder: Path, env: str | None, *, again: bool, is_json: bool) ->
 def _goes_nowhere(project: Project) -> WaterclockError:
     if not project.openlineage.is_said:
         fix = 'write [openlineage] with url = "https://…/api/v1/lineage", or file = "lineage.jsonl"'
-        return WaterclockError("E379", "events of lineage go nowhere", fix=fix)
+        return WaterclockError("E379", "there is no destination for lineage events", fix=fix)
     return WaterclockError(
         "E379",
-        f"environment {project.env} sends no events of lineage",
-        why="they are sent where an environment says so",
+        f"environment {project.env} sends no lineage events",
+        why="only environments with openlineage = true send them",
         fix=f"write openlineage = true below [env.{project.env}]",
     )

@@ -46,11 +46,11 @@ def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why
     to = console()
     to.print(f"paused: {'all' if names is None else ', '.join(new)}: {why}", soft_wrap=True)
     if already:
-        to.print(f"paused before, for its own reason: {', '.join(already)}", soft_wrap=True)
+        to.print(f"paused already, with an earlier reason: {', '.join(already)}", soft_wrap=True)
     if running := _count_running(snapshot, project.flow.tables if names is None else new):
-        to.print(f"{count_words(running, 'batch that is running ends', 'batches that are running end')}")
+        to.print(f"{count_words(running, 'running batch finishes', 'running batches finish')}")
     which = "" if names is None else f" {' '.join(selection or ())}"
-    to.print(Text(f"`waterclock resume{which}` takes it back", style="quiet"), soft_wrap=True)
+    to.print(Text(f"`waterclock resume{which}` ends the pause", style="quiet"), soft_wrap=True)
 
 
 def resume_tables(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
@@ -61,7 +61,7 @@ def resume_tables(folder: Path, env: str | None, selection: list[str] | None, wh
     with open_read_only(folder, env, None) as at:
         names = tables_meant(at.flow, selection)
         if at.ledger is None:
-            raise no_pause("nothing is paused", why="there is no ledger yet: nothing has run, nor was it paused")
+            raise no_pause("nothing is paused", why="there is no ledger yet: nothing has run, and nothing was paused")
         who, old = RunSettings().who, tuple[str, ...]()
         if names is None:
             at.ledger.decisions.resume_all(who=who, why=why)
@@ -79,7 +79,7 @@ def resume_tables(folder: Path, env: str | None, selection: list[str] | None, wh
     for line in paused_by_name(snapshot, still, zone):
         to.print(line, soft_wrap=True)
     if snapshot.paused is not None:
-        said = f"{snapshot.paused.words(zone)}; nothing of {names_words(old)} runs until `waterclock resume`"
+        said = f"{snapshot.paused.words(zone)}; no batch of {names_words(old)} runs until `waterclock resume`"
         to.print(said, soft_wrap=True)
 
 

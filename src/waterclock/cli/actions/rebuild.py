@@ -36,7 +36,7 @@ def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is
         if names:
             for line in _lines(changes):
                 to.print(line, soft_wrap=True)
-            confirm(f"Make {count_words(len(names), 'table')} anew from the stage?", yes=yes)
+            confirm(f"Rebuild {count_words(len(names), 'table')} from the stage?", yes=yes)
         for name in names:
             found.append(rebuild_table(work, name, changes[name]))
             for line in _format_rebuilt_table(found[-1]):
@@ -47,27 +47,30 @@ def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is
 
         print_answer(RebuildAnswer.build(tables=[_rebuilt_table(each) for each in found], all=None))
     elif not names:
-        to.print("nothing to rebuild: none of these has batches")
+        to.print("nothing to rebuild: none of these tables has batches")
 
 
 def _lines(changes: Mapping[str, Sequence[Difference]]) -> list[str]:
     return [
         f"{name}: "
-        + ("; ".join(f"{what} {old or 'none'} → {new or 'none'}" for what, old, new in differs) or "as it is")
+        + (
+            "; ".join(f"{what} {old or 'none'} → {new or 'none'}" for what, old, new in differs)
+            or "unchanged declaration"
+        )
         for name, differs in changes.items()
     ]
 
 
 def _format_rebuilt_table(each: Remade) -> list[str]:
     slices, rows = count_words(each.slices, "slice"), count_words(each.rows, "row")
-    lines = [f"{each.table}: made anew from {slices} of {rows}, version {each.version}"]
+    lines = [f"{each.table}: rebuilt from {slices} with {rows}, version {each.version}"]
     if each.resealed:
-        lines.append(f"  sealed again, whole: {', '.join(map(label_of, each.resealed))}")
+        lines.append(f"  sealed again, as whole slices: {', '.join(map(label_of, each.resealed))}")
     if each.lost:
         gone = count_words(sum(piece.rows for piece in each.lost), "row")
         lines.append(
-            f"  damaged, with {gone}: {', '.join(label_of(piece.label) for piece in each.lost)}; asked for again where "
-            "it can be, so `waterclock run` makes them"
+            f"  damaged, with {gone}: {', '.join(label_of(piece.label) for piece in each.lost)}; requested again if "
+            "possible, so `waterclock run` makes them"
         )
     return lines
 

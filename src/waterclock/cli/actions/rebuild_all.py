@@ -39,7 +39,7 @@ def all_remade(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> No
                 return
             for line in _lines(project.storage, would):
                 to.print(Text(line), soft_wrap=True)
-            confirm(f"Make {count_words(len(would.cost.tables), 'table')} anew, and hold all runs until then?", yes=yes)
+            confirm(f"Rebuild {count_words(len(would.cost.tables), 'table')}, and block all runs until then?", yes=yes)
             with progress.display():
                 found = rebuild_all(work, now)
         apply_flow(work, now)
@@ -53,7 +53,7 @@ def _lines(storage: str, would: Prospect) -> list[str]:
     ]
     lines += [f"{name}: {count_words(cost.batches, 'batch', 'batches')}" for name, cost in would.cost.tables.items()]
     room = "" if is_remote(storage) else f"; {bytes_words(shutil.disk_usage(storage).free)} are free"
-    lines.append(f"estimate: {cost_words(would.cost)}; the tables that are made weigh {bytes_words(would.bytes)}{room}")
+    lines.append(f"estimate: {cost_words(would.cost)}; the new tables need {bytes_words(would.bytes)}{room}")
     return lines
 
 
@@ -70,5 +70,5 @@ def _report_rebuild(found: RemadeAll, *, is_json: bool) -> None:
         out.print(f"moved in: {count_words(len(found.tables), 'table')} that a killed rebuild had made", soft_wrap=True)
     else:
         made = f"{count_words(found.batches, 'batch', 'batches')} of {count_words(found.rows, 'row')}"
-        kept = f"; {count_words(found.kept, 'label')} stay, for RETAIN has dropped what they read" if found.kept else ""
-        out.print(f"made anew and moved in: {count_words(len(found.tables), 'table')}, {made}{kept}", soft_wrap=True)
+        kept = f"; {count_words(found.kept, 'label')} stay, as RETAIN has dropped their inputs" if found.kept else ""
+        out.print(f"rebuilt and moved in: {count_words(len(found.tables), 'table')}, {made}{kept}", soft_wrap=True)

@@ -62,8 +62,8 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
             sys.stdout.flush()
         else:
             for name in sorted(endpoint.streams):
-                to.print(f"events are taken at http://{shown_address}/{name}", soft_wrap=True)
-            to.print("(Ctrl-C ends it)")
+                to.print(f"events are received at http://{shown_address}/{name}", soft_wrap=True)
+            to.print("(Ctrl-C stops it)")
         stop.wait()
         code = 1  # if `end` raises
         try:
@@ -89,7 +89,8 @@ def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
         raise WaterclockError(
             "E870",
             f"no table of {project.flow.project} collects events",
-            why="it takes the streams that are collected: COLLECT ... FROM door.events, where door is of TYPE receiver",
+            why="the receiver accepts the streams of tables: COLLECT ... FROM door.events, where door is of TYPE "
+            "receiver",
             fix="declare such a connection and such a COLLECT; docs/howto/receive-events.md shows both",
         )
     secrets, streams, waiting = Secrets.of(project.secrets), {}, []
@@ -155,10 +156,11 @@ class _Served:
         if isinstance(self._failure, OSError):
             raise WaterclockError(
                 "E872",
-                "the disk failed: nothing more is taken",
+                "the disk failed: no more events are accepted",
                 where=str(self._failure.filename or "") or None,
                 why=f"{self._failure.strerror}; the content of a disk after a failed sync is unknown",
-                fix="see to the disk, then start `waterclock receive` again: what was answered by 202 before is there",
+                fix="check the disk, then start `waterclock receive` again; events acknowledged with 202 before are "
+                "stored",
             ) from self._failure
         if self._failure is not None:
             raise self._failure
@@ -202,7 +204,7 @@ def _prepare_folder(folder: Path) -> Path:
     except OSError as error:
         raise WaterclockError(
             "E874", f"{folder} cannot be written", where=str(folder), why=error.strerror or str(error),
-            fix="give the user who runs this the right to write there, or correct the connection's path",
+            fix="give the user of this process the right to write there, or correct the connection's path",
         ) from error  # fmt: skip
     return folder
 
@@ -210,8 +212,8 @@ def _prepare_folder(folder: Path) -> Path:
 def _no_token(connection: Connection) -> WaterclockError:
     return WaterclockError(
         "E873",
-        f"everybody could send to {connection.name}",
+        f"any client could send to {connection.name}",
         where=str(connection.place),
-        why="it is to listen beyond this machine, and the connection has no token",
+        why="other machines can reach the address, and the connection has no token",
         fix=f'connections.{connection.name}.token = {{ secret = "door/token" }} in waterclock.toml, or --listen 8877',
     )

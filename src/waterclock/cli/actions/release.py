@@ -50,5 +50,5 @@ def release_batches(
         print_answer(ReleaseAnswer(table=name, released=shown, rows=rows, why=why))
     else:
         to.print(f"released: {count} of {name} ({words}), {count_words(rows, 'row')}: {why}", soft_wrap=True)
-        to.print("what waited for it is made by the next run", soft_wrap=True)
+        to.print("the next run makes the batches that waited for it", soft_wrap=True)
     return 0

@@ -55,21 +55,21 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
     elif found is None and not late:
         to.print(f"{name} has no batches: there is nothing to reset")
     else:
-        to.print(f"{name} is reset: `waterclock run` begins it as it is declared now")
+        to.print(f"{name} is reset: `waterclock run` starts it over as declared now")
 
 
 def _lines(found: Resettable) -> Iterator[str]:
     name, kind = found.table.name, found.table.kind
     labels, rows = count_words(found.labels, "label"), count_words(found.rows, "row")
     if kind is Kind.PUBLISH:
-        yield f"{name} forgets {labels} that it delivered; its destination keeps them until they are delivered again"
+        yield f"{labels} delivered by {name} will be delivered again; its destination keeps them until then"
     else:
-        yield f"{name} shows nothing of {labels} and {rows} any more; their slices stay in its stage"
+        yield f"{name} no longer contains {labels} with {rows}; their slices stay in its stage"
     for what, old, new in found.changed:
         yield f"  {what}: {old or 'none'} → {new or 'none'}"
     if kind is Kind.COLLECT:
-        yield "  what its source has no more is not collected again; files in archive/ stay there"
+        yield "  rows that its source no longer has are not collected again; files in archive/ stay there"
     if found.readers:
-        yield f"  read by {', '.join(found.readers)}: made again where what they read differs"
+        yield f"  read by {', '.join(found.readers)}: made again if their inputs differ"
     if found.publishes:
-        yield f"  delivered by {', '.join(found.publishes)}: the destination keeps what it has until the next delivery"
+        yield f"  delivered by {', '.join(found.publishes)}: the destination stays as it is until the next delivery"

@@ -47,7 +47,7 @@ class Wish:
     labels: str | None
     choose: Callable[[OpenedProject, str, str | None], Found]
     why: str = ""
-    nothing: str = "nothing was done there that could be made again"
+    nothing: str = "there are no done batches to make again"
 
     @property
     def word(self) -> str:
@@ -92,7 +92,7 @@ def restate_batches(
 
             print_answer(RippleAnswer.build(verb=wish.word, **ripple.to_dict(), estimate=cost))
         else:
-            to.print("asked for" if kept else f"asked for; the next run makes {count} again")
+            to.print("requested" if kept else f"requested; the next run makes {count} again")
         return 0
     spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in may_run.items()}
     return carry_out(
@@ -141,7 +141,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
             asked = {name: list(map(label_of, of)) for name, of in held.items()}
             print_answer(HeldAgainAnswer(verb=wish.word, asked=asked))
         else:
-            to.print("asked for; the next run makes them again")
+            to.print("requested; the next run makes them again")
         return 0
     spans = {name: Labels.between(labels[0], labels[-1]) for name, labels in held.items()}
     return carry_out(
@@ -155,7 +155,7 @@ def print_ripple(to: Console, at: OpenedProject, verb: str, ripple: Ripple, cost
     following = ripple.following
     if following:
         to.print()
-        _print_part(to, at, f"then, where rows turn out to differ, up to {_count(following)}", following)
+        _print_part(to, at, f"then, if rows differ, up to {_count(following)}", following)
     to.print()
     if_all = ", if all of them are made" if following else ""
     to.print(Text(f"estimate: {cost_words(cost)}{if_all}"))

@@ -41,7 +41,7 @@ def retry_batches(
             print_answer(RetryAnswer(cleared=labels_of))
         else:
             due = f"{count_words(proposal.count, 'batch', 'batches')} due again"
-            to.print(due if proposal.count else "nothing failed there")
+            to.print(due if proposal.count else "there are no failed batches")
         return 0
     for name, texts in labels_of.items():
         to.print(f"due again: {name}@{', '.join(texts[:5])}{', …' if len(texts) > 5 else ''}", style="quiet")

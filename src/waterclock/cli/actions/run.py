@@ -168,7 +168,7 @@ def _carry_on_again(work: Workplace, progress: Progress) -> None:
         _carry_on(work, progress)
     except (WaterclockError, OSError) as raised:
         said = raised.what if isinstance(raised, WaterclockError) else str(raised)
-        work.note_once(f"a killed `rebuild --all` cannot be carried to its end: {said}")
+        work.note_once(f"a killed `rebuild --all` cannot be finished: {said}")
 
 
 @contextmanager
@@ -180,7 +180,7 @@ def _pages(project: Project, said: str, progress: Progress) -> Iterator[None]:
 
     address = address_of(said, may_be_socket=True)
     with serve_pages(LiveProject(project.root, project.env), *address) as served, kept_token(served):
-        progress.note(f"open the pages by {served.new_link()} (it opens one browser, within an hour)")
+        progress.note(f"open the pages with {served.new_link()} (it works for one browser, within an hour)")
         yield
 
 
@@ -193,16 +193,16 @@ def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None
     if last > clock:
         raise WaterclockError(
             "E904",
-            f"{last:%Y-%m-%d %H:%MZ} lies in the future",
-            why=f"it is {clock:%Y-%m-%d %H:%MZ}, and a window is read once it is over",
-            fix="plan --now looks ahead; run --watch waits",
+            f"{last:%Y-%m-%d %H:%MZ} is in the future",
+            why=f"it is {clock:%Y-%m-%d %H:%MZ}, and a window can be read after its end",
+            fix="use `plan --now` to preview it, or `run --watch` to wait for it",
         )
     if until is not None and until < now:
         raise WaterclockError(
             "E904",
-            f"--until {until:%Y-%m-%d %H:%MZ} lies before --now",
+            f"--until {until:%Y-%m-%d %H:%MZ} is before --now",
             why=f"now is {now:%Y-%m-%d %H:%MZ}",
-            fix="give --now, to begin earlier",
+            fix="add --now to start earlier",
         )
 
 
@@ -289,11 +289,11 @@ def _runner(work: Workplace, asked: RunOptions, stop: threading.Event) -> Runner
 @contextmanager
 def _stoppable(stop: threading.Event, progress: Progress, *, is_own_process: bool) -> Iterator[None]:
     """Stop the run at the first Ctrl-C once running batches have finished, and exit at the second."""
-    again = "; Ctrl-C again leaves at once" if is_own_process else ""
+    again = "; Ctrl-C again exits at once" if is_own_process else ""
 
     def finish() -> None:
         stop.set()
-        progress.note(f"stopping: what runs is finished{again}")
+        progress.note(f"stopping: running batches are finished{again}")
 
     with stoppable(finish, told_to=progress.to.file, is_own_process=is_own_process):
         yield

@@ -39,7 +39,7 @@ def skip_batches(
         rows = count_words(sum(piece.rows for piece in lost.values()), "row")
         if lost:
             to.print(f"done before, and damaged: {_batches(len(lost))} of {name}, {rows}", soft_wrap=True)
-        confirm(f"Leave {_batches(len(windows))} of {name} out ({words})?", yes=yes)
+        confirm(f"Skip {_batches(len(windows))} of {name} ({words})?", yes=yes)
         rest = [window for window in windows if window.start not in lost]
         if rest:
             work.ledger.decisions.skip(name, rest, who=work.settings.who, why=why)
@@ -51,9 +51,9 @@ def skip_batches(
         skipped = [window.start for window in rest]
         print_answer(SkipAnswer.build(table=name, skipped=skipped, given_up=list(lost), why=why))
         return
-    to.print(f"left out: {_batches(len(windows))} of {name} ({words}): {why}", soft_wrap=True)
+    to.print(f"skipped: {_batches(len(windows))} of {name} ({words}): {why}", soft_wrap=True)
     if lost:
-        to.print("the next run puts them without those rows into the table, and its readers follow", soft_wrap=True)
+        to.print("the next run removes the damaged rows from the table, and its readers follow", soft_wrap=True)
 
 
 def _batches(count: int) -> str:

@@ -81,7 +81,7 @@ def _write(outcome: SpecOutcome, page: Path) -> None:
             "the page cannot be written",
             where=str(page),
             why=error.strerror or str(error),
-            fix="name a file in a folder that is there",
+            fix="name a file in an existing folder",
         ) from error
 
 

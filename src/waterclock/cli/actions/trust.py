@@ -24,9 +24,9 @@ def change_trust(folder: Path, *, is_trusted: bool, is_json: bool) -> None:
         return
     if is_trusted:
         words = "trusted" if is_changed else "trusted already"
-        console().print(f"{words}: {path}, and all below it; `waterclock trust --remove` ends it", soft_wrap=True)
+        console().print(f"{words}: {path}, and all below it; `waterclock trust --remove` removes it", soft_wrap=True)
     else:
-        console().print(f"{'trusted no longer' if is_changed else 'not in the list'}: {path}", soft_wrap=True)
+        console().print(f"{'no longer trusted' if is_changed else 'not in the list'}: {path}", soft_wrap=True)
 
 
 def list_trust(*, is_json: bool) -> None:

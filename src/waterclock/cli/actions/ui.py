@@ -56,7 +56,7 @@ def show_pages(
             print_link(to, served, has_kept=has_kept)
             if not is_confining():
                 to.print("queries are not confined to the tables here: see docs/explain/security-model.md")
-            to.print("(Ctrl-C ends them)")
+            to.print("(Ctrl-C stops them)")
         if is_opened and _has_screen():
             webbrowser.open(served.new_link())
         while not stop.wait(3600):

@@ -43,12 +43,12 @@ def print_link(to: Console, served: Served, *, has_kept: bool) -> None:
     """Print the address of the pages, and how to open them in another browser."""
     if served.host.startswith(SOCKET):
         to.print(f"the pages are served at the socket {place_of(served.host, served.port)}", soft_wrap=True)
-    to.print(f"open the pages by {served.new_link()}", soft_wrap=True)
+    to.print(f"open the pages with {served.new_link()}", soft_wrap=True)
     words = "" if place_of(served.host, served.port) == "8899" else f" --listen {_listen_of(served)}"
     if has_kept:
-        to.print(f"this link opens one browser, within an hour; `waterclock ui --link{words}` prints another")
+        to.print(f"this link works for one browser, within an hour; `waterclock ui --link{words}` prints another")
     else:
-        to.print(f"this link opens one browser, within an hour; for another, set {TOKEN} and start again")
+        to.print(f"this link works for one browser, within an hour; for another, set {TOKEN} and start again")
 
 
 def print_another(listen: str) -> int:
@@ -64,7 +64,7 @@ def print_another(listen: str) -> int:
         raise WaterclockError(
             "E909",
             f"no pages of this user are served at {place}",
-            why=f"`waterclock ui` keeps its token in {_file_of(place)} while it runs, and there is none",
+            why=f"`waterclock ui` stores its token in {_file_of(place)} while it runs, and this file does not exist",
             fix="start `waterclock ui`, or name its address: waterclock ui --link --listen 8899",
         )
     # printed without formatting, for scripts

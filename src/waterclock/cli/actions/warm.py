@@ -16,7 +16,7 @@ def ensure_archive(*, is_json: bool) -> None:
     is_new = not path.is_file()
     if is_new:
         if not is_json:
-            console().print("Spark starts once, and Java writes down what it loaded: a minute …", style="quiet")
+            console().print("Spark starts once, and Java records the classes that it loads: a minute …", style="quiet")
         write_archive(path)
     size = path.stat().st_size
     if is_json:
@@ -24,5 +24,5 @@ def ensure_archive(*, is_json: bool) -> None:
 
         print_answer(WarmAnswer(archive=str(path), bytes=size, is_new=is_new))
         return
-    words = "written" if is_new else "the archive is there already"
-    console().print(f"{words}: {path}, {size // 1_000_000} MB; every run of this user takes it", soft_wrap=True)
+    words = "written" if is_new else "the archive exists already"
+    console().print(f"{words}: {path}, {size // 1_000_000} MB; every run of this user uses it", soft_wrap=True)

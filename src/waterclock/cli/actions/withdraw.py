@@ -35,7 +35,7 @@ def withdrawn(folder: Path, env: str | None, which: tuple[str, str | None], *, w
     for name, windows in list(proposal.asked.items())[:_MOST_NAMED]:
         count = count_words(len(windows), "batch", "batches")
         to.print(
-            f"no longer asked for: {count} of {name} ({label_range(windows[0].start, windows[-1].start)})",
+            f"no longer requested: {count} of {name} ({label_range(windows[0].start, windows[-1].start)})",
             soft_wrap=True,
         )
     if (more := len(proposal.asked) - _MOST_NAMED) > 0:

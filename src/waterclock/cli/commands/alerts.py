@@ -23,14 +23,14 @@ What = Annotated[
     AlertAction,
     typer.Argument(
         metavar="[list|test|acknowledge|send]",
-        help="list, if nothing is said, shows what is open and what waits to be sent; test sends a message to each "
-        "target; acknowledge ends the repeats of alerts; send looks anew, and sends what waits.",
+        help="list, the default, shows open alerts and pending messages; test sends a message to each target; "
+        "acknowledge ends the repeats of alerts; send checks for alerts and sends pending messages.",
     ),
 ]
 Which = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[WHICH]", help="test: targets, all if none is said; acknowledge: the numbers of alerts.",
+        metavar="[WHICH]", help="test: targets, by default all; acknowledge: the numbers of alerts.",
         show_default=False,
     ),
 ]  # fmt: skip
@@ -52,9 +52,9 @@ def alerts(
     from waterclock.cli.actions.alerts import acknowledge_alerts, list_alerts, send_alerts, send_test_messages
 
     if which and what in {AlertAction.LIST, AlertAction.SEND}:
-        raise typer.BadParameter(f"{what} takes nothing more")
+        raise typer.BadParameter(f"{what} takes no other argument")
     if (why is not None) != (what is AlertAction.ACKNOWLEDGE):
-        raise typer.BadParameter("acknowledge takes --why '…', and nothing else does")
+        raise typer.BadParameter("acknowledge needs --why '…'; no other action takes it")
     if what is AlertAction.TEST:
         code = send_test_messages(project, env, which or [], is_json=json)
     elif what is AlertAction.ACKNOWLEDGE:

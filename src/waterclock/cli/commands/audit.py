@@ -16,9 +16,9 @@ Batch = Annotated[
     ),
 ]
 Depth = Annotated[
-    int | None, typer.Option("--depth", metavar="N", min=1, help="How far up and down; all the way, if not said.")
+    int | None, typer.Option("--depth", metavar="N", min=1, help="How many steps up and down; by default all.")
 ]
-Last = Annotated[int, typer.Option("--last", metavar="N", min=1, help="Of a table: how many of its newest batches.")]
+Last = Annotated[int, typer.Option("--last", metavar="N", min=1, help="For a table: how many of its newest batches.")]
 
 
 def audit(

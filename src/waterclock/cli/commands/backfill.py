@@ -12,12 +12,12 @@ Range = Annotated[
     str | None,
     typer.Argument(
         metavar="LABELS",
-        help="From and to, both included: 2013-01-01..2013-01-07. With --changed: all, if not said.",
+        help="From and to, both included: 2013-01-01..2013-01-07. With --changed: by default all.",
         show_default=False,
     ),
 ]
 Changed = Annotated[
-    bool, typer.Option("--changed", help="Make done labels again that ran under other code than today's.")
+    bool, typer.Option("--changed", help="Make done labels again that ran with other code than the current one.")
 ]
 
 
@@ -40,7 +40,7 @@ def backfill(  # noqa: PLR0913 - each is an option
         wish = Wish("backfill", "recompute", selection, labels, labels_of_older_code)
         raise typer.Exit(restate_batches(project, env, wish, now, yes=yes, is_run=True, is_json=json))
     if labels is None:
-        raise typer.BadParameter("say which labels: 2013-01-01..2013-01-07", param_hint="LABELS")
+        raise typer.BadParameter("name the labels: 2013-01-01..2013-01-07", param_hint="LABELS")
     from waterclock.cli.actions.backfill import run_backfill
 
     raise typer.Exit(run_backfill(project, env, (selection, labels), now, yes=yes, is_json=json))

@@ -11,9 +11,7 @@ from waterclock.cli.options import HERE, AsJson, Because, Env, Now, ProjectDir, 
 
 Windows = Annotated[
     str,
-    typer.Argument(
-        metavar="TABLE@..LABEL", help="The table, and the last label that goes.", autocompletion=tables_from
-    ),
+    typer.Argument(metavar="TABLE@..LABEL", help="The table, and the last label to drop.", autocompletion=tables_from),
 ]
 
 

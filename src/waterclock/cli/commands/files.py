@@ -15,7 +15,7 @@ Tick = Annotated[
     str | None,
     typer.Option("--as-of", metavar="TICK", help="As of a tick: an instant, a timelabel, TABLE@LABEL or latest."),
 ]
-Known = Annotated[str | None, typer.Option("--known-at", metavar="TIME", help="With --as-of: as it was known then.")]
+Known = Annotated[str | None, typer.Option("--known-at", metavar="TIME", help="With --as-of: as known at that time.")]
 
 
 class Form(StrEnum):
@@ -26,7 +26,10 @@ class Form(StrEnum):
 
 
 Told = Annotated[
-    Form, typer.Option("--format", metavar="list|hive", help="A path a line; or SQL: ADD PARTITION … LOCATION a label.")
+    Form,
+    typer.Option(
+        "--format", metavar="list|hive", help="One path per line; or SQL: ADD PARTITION … LOCATION for each label."
+    ),
 ]
 
 
@@ -44,5 +47,5 @@ def files(
     from waterclock.cli.views.files import print_files
 
     if known_at is not None and as_of is None:
-        raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--known-at")
+        raise typer.BadParameter("it needs --as-of, such as --as-of latest", param_hint="--known-at")
     print_files(project, env, table, as_of=as_of, known_at=known_at, is_hive=form is Form.HIVE, is_json=json)

@@ -9,8 +9,10 @@ import typer
 
 from waterclock.cli.options import AsJson
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Where to; made if it is not there.", show_default=False)]
-Empty = Annotated[bool, typer.Option("--empty", help="Declare nothing yet: statements to fill in, and no data.")]
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The folder; created if it does not exist.", show_default=False)
+]
+Empty = Annotated[bool, typer.Option("--empty", help="Write statements to fill in, and no sample data.")]
 
 
 def init(

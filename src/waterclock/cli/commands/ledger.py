@@ -22,19 +22,19 @@ What = Annotated[
     LedgerAction,
     typer.Argument(
         metavar="export|rebuild|move",
-        help="export writes it below ledger/ in the storage; rebuild makes a lost one from that and the commits since; "
-        "move puts it into another database.",
+        help="export writes it to ledger/ in the storage; rebuild makes a lost one from its export and the commits "
+        "since; move copies it to another database.",
     ),
 ]
 To = Annotated[
     str | None,
-    typer.Argument(metavar="[TO]", help="move: a URL, or the name of an environment whose ledger it is to be."),
+    typer.Argument(metavar="[TO]", help="move: the new URL, or the environment whose ledger setting is the new URL."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="rebuild: move a ledger that is there aside first.")]
-From = Annotated[
-    str | None, typer.Option("--from", metavar="NAME", help="rebuild: begin from this export, not the newest.")
+Force = Annotated[bool, typer.Option("--force", help="rebuild: first move an existing ledger out of the way.")]
+From = Annotated[str | None, typer.Option("--from", metavar="NAME", help="rebuild: use this export, not the newest.")]
+Whole = Annotated[
+    bool, typer.Option("--whole", help="export: write the whole ledger, not only changes since the last export.")
 ]
-Whole = Annotated[bool, typer.Option("--whole", help="export: write all of it, not what is new since the last one.")]
 
 
 def ledger(  # noqa: PLR0913 - a command has as many options
@@ -55,7 +55,7 @@ def ledger(  # noqa: PLR0913 - a command has as many options
     from waterclock.cli.actions.ledger import rebuilt, run_export, run_move
 
     if (to is None) == (what is LedgerAction.MOVE):
-        raise typer.BadParameter("move takes where to, a URL or an environment; export and rebuild take nothing")
+        raise typer.BadParameter("move needs a URL or an environment; export and rebuild take no argument")
     if to is not None:
         run_move(project, env, to, is_json=json)
         return

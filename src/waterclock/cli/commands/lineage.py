@@ -18,10 +18,10 @@ Which = Annotated[
     ),
 ]
 Depth = Annotated[
-    int | None, typer.Option("--depth", metavar="N", min=1, help="How far up and down; all the way, if not said.")
+    int | None, typer.Option("--depth", metavar="N", min=1, help="How many steps up and down; by default all.")
 ]
 Impact = Annotated[
-    bool, typer.Option("--impact", help="All that depends on a column, table by table: how, and whose it is.")
+    bool, typer.Option("--impact", help="List the tables that depend on a column: how, and their owners.")
 ]
 
 
@@ -41,7 +41,7 @@ def lineage(
         from waterclock.cli.views.impact import impact_on, print_impact
 
         if depth is not None:
-            raise typer.BadParameter("--impact goes all the way: leave --depth out")
+            raise typer.BadParameter("--impact follows all steps: remove --depth")
         impacts = impact_on(project, env, which)
         print_json(impacts.to_json()) if json else print_impact(impacts)
         return

@@ -8,7 +8,7 @@ import typer
 
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Selected
 
-DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would go, and change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be removed, and change nothing.")]
 
 
 def maintain(

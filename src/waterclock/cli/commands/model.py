@@ -11,11 +11,13 @@ from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Selected
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="FILE", help="Write it there: .svg or .png (by Graphviz's dot), or .dot."),
+    typer.Option("--out", "-o", metavar="FILE", help="The output file: .svg or .png (by Graphviz's dot), or .dot."),
 ]
 Flat = Annotated[
     str | None,
-    typer.Option("--flat", metavar="TABLE", help="Draw what FLAT(TABLE) brings together, and under which names."),
+    typer.Option(
+        "--flat", metavar="TABLE", help="Draw the tables that FLAT(TABLE) joins, and the names of their columns."
+    ),
 ]
 
 

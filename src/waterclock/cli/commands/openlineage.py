@@ -21,11 +21,11 @@ What = Annotated[
     LineageAction,
     typer.Argument(
         metavar="[show|send]",
-        help="show, if nothing is said, tells where events go and how many wait; send sends them now.",
+        help="show, the default, shows where events are sent and how many are pending; send sends them now.",
     ),
 ]
 Again = Annotated[
-    bool, typer.Option("--again", help="send: all that ever happened once more, with the same ids, to a new server.")
+    bool, typer.Option("--again", help="send: send all past events again, with the same ids, to a new server.")
 ]
 
 
@@ -41,7 +41,7 @@ def openlineage(
     from waterclock.cli.actions.openlineage import send_events, show_lineage_state
 
     if again and what is not LineageAction.SEND:
-        raise typer.BadParameter("--again is of send")
+        raise typer.BadParameter("--again is only for send")
     code = (
         send_events(project, env, again=again, is_json=json)
         if what is LineageAction.SEND

@@ -13,12 +13,12 @@ SomeTables = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SELECTION",
-        help="Tables, as for run; the whole project, with tables that come later, if none is said.",
+        help="Tables, as for run; by default the whole project, including later tables.",
         show_default=False,
         autocompletion=tables_from,
     ),
 ]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; everybody sees it, with your name.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; every user sees it, with your name.")]
 
 
 def pause(

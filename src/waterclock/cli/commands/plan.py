@@ -12,7 +12,7 @@ Detailed = Annotated[
     bool,
     typer.Option(
         "--detailed-exitcode",
-        help="Leave with 0 where nothing is due, 10 where work is due, 11 where something is failed, held or blocked.",
+        help="Exit with 0 if nothing is due, 10 if batches are due, 11 if a batch is failed, held or blocked.",
     ),
 ]
 

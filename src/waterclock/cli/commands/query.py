@@ -25,16 +25,17 @@ Tick = Annotated[
 ]
 Known = Annotated[
     str | None,
-    typer.Option("--known-at", metavar="TIME", help="With --as-of: as it was known then, by the real clock."),
+    typer.Option("--known-at", metavar="TIME", help="With --as-of: as known at that time, by the real clock."),
 ]
 Partial = Annotated[
     bool,
-    typer.Option("--partial", help="With --as-of: answer without the labels that are not there, and list them."),
+    typer.Option("--partial", help="With --as-of: answer without the missing labels, and list them."),
 ]
 Make = Annotated[
     bool,
     typer.Option(
-        "--make", help="With --as-of: first make what the answer needs and is not there, or has not followed; asks."
+        "--make",
+        help="With --as-of: first make the missing and outdated batches that the query needs; asks for confirmation.",
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows at most.")]
@@ -63,11 +64,11 @@ def query(  # noqa: PLR0913 - the options of the command
     from waterclock.operations.opening import open_project
 
     if known_at is not None and as_of is None:
-        raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--known-at")
+        raise typer.BadParameter("it needs --as-of, such as --as-of latest", param_hint="--known-at")
     if partial and as_of is None:
-        raise typer.BadParameter("it goes with --as-of, as in --as-of latest", param_hint="--partial")
+        raise typer.BadParameter("it needs --as-of, such as --as-of latest", param_hint="--partial")
     if make and (as_of is None or known_at is not None):
-        raise typer.BadParameter("it goes with --as-of, and without --known-at", param_hint="--make")
+        raise typer.BadParameter("it needs --as-of, and excludes --known-at", param_hint="--make")
     text = text_of(sql)
     if make and as_of is not None:
         from waterclock.cli.actions.make import make_first

@@ -23,7 +23,7 @@ def rebuild(
     selection: Which = None,
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every table, from one cut of the stage, and all moved in at once.")
+        bool, typer.Option("--all", help="Every table, from one state of the stage; all are replaced at once.")
     ] = False,
     project: ProjectDir = HERE,
     env: Env = None,
@@ -36,7 +36,7 @@ def rebuild(
     replace the live ones at once. Cadence and zone may have changed too.
     """
     if everything == bool(selection):
-        raise typer.BadParameter("name the tables, or say --all", param_hint="SELECTION")
+        raise typer.BadParameter("name the tables, or use --all", param_hint="SELECTION")
     if everything:
         from waterclock.cli.actions.rebuild_all import all_remade
 

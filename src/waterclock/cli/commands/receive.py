@@ -10,7 +10,7 @@ from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 Listen = Annotated[
     str,
-    typer.Option("--listen", metavar="[HOST:]PORT", help="Where to listen; on this machine alone, if no host is said."),
+    typer.Option("--listen", metavar="[HOST:]PORT", help="Where to listen; without a host, on this machine only."),
 ]
 
 

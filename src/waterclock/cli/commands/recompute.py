@@ -10,7 +10,7 @@ from waterclock.cli.options import HERE, AsJson, AskOnly, Because, Env, Now, Pro
 
 Behind = Annotated[
     bool,
-    typer.Option("--behind", help="Only older states that are behind: what they read was restated since."),
+    typer.Option("--behind", help="Only older states that are behind: their inputs were restated since."),
 ]
 
 

@@ -11,7 +11,7 @@ from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, SomeLabel
 
 OfTable = Annotated[
     str,
-    typer.Argument(metavar="TABLE[@LABELS]", help="The table, and which of its labels.", autocompletion=tables_from),
+    typer.Argument(metavar="TABLE[@LABELS]", help="The table and its labels.", autocompletion=tables_from),
 ]
 Reason = Annotated[
     str, typer.Option("--because", "--why", metavar="TEXT", help="The reason; it is kept with your name.")
@@ -32,7 +32,7 @@ def release(  # noqa: PLR0913 - each is an option
     """Release held batches as they were sealed. Batches that waited for them become due."""
     if labels is not None:
         if "@" in which:
-            raise typer.BadParameter(f"{which} names labels, and {labels} does too")
+            raise typer.BadParameter(f"labels are given twice: in {which} and as {labels}")
         which = f"{which}@{labels}"
     from waterclock.cli.actions.release import release_batches
 

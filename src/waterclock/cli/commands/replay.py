@@ -28,4 +28,4 @@ def replay(  # noqa: PLR0913 - each is an option
     raise typer.Exit(restate_batches(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))
 
 
-NOTHING = "no quarantined rows there are unknown to the current rules"
+NOTHING = "no rows there were quarantined by older rules"

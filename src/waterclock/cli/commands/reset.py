@@ -11,7 +11,7 @@ from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Yes
 
 One = Annotated[
     str,
-    typer.Argument(metavar="TABLE", help="The table that begins again.", autocompletion=tables_from),
+    typer.Argument(metavar="TABLE", help="The table to start over.", autocompletion=tables_from),
 ]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is kept with your name.")]
 
@@ -27,7 +27,7 @@ def reset(
 ) -> None:
     """Start a table over: it and its late rows are emptied, and the next run makes all batches as declared now."""
     if "@" in which:
-        raise typer.BadParameter("a table is reset as a whole: leave its labels out", param_hint="TABLE")
+        raise typer.BadParameter("a table is reset as a whole: remove the labels", param_hint="TABLE")
     from waterclock.cli.actions.reset import reset_table
 
     reset_table(project, env, which, why, yes=yes, is_json=json)

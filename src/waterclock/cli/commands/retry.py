@@ -13,7 +13,7 @@ Which = Annotated[
     str | None,
     typer.Argument(
         metavar="SELECTION",
-        help="Tables, as for run; all, if not said.",
+        help="Tables, as for run; by default all.",
         show_default=False,
         autocompletion=tables_from,
     ),

@@ -10,18 +10,18 @@ from waterclock.cli.options import HERE, AsJson, Env, LabelRange, Now, ProjectDi
 
 Until = Annotated[
     str | None,
-    typer.Option("--until", metavar="TIME", help="Step now through every instant at which something is due, to TIME."),
+    typer.Option("--until", metavar="TIME", help="Step through every instant at which batches are due, up to TIME."),
 ]
-Watch = Annotated[bool, typer.Option("--watch", help="Go on as the clock does, until Ctrl-C.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Run batches as they become due, until Ctrl-C.")]
 Every = Annotated[
-    int, typer.Option("--every", metavar="SECONDS", min=1, help="With --watch: look at least this often.")
+    int, typer.Option("--every", metavar="SECONDS", min=1, help="With --watch: check at least this often.")
 ]
 Listen = Annotated[
     str | None,
     typer.Option(
         "--listen",
         metavar="[HOST:]PORT",
-        help="With --watch: answer /livez, /readyz and /metrics over HTTP; on this machine alone, if no host is said.",
+        help="With --watch: serve /livez, /readyz and /metrics over HTTP; without a host, on this machine only.",
     ),
 ]
 Pages = Annotated[
@@ -29,15 +29,11 @@ Pages = Annotated[
     typer.Option(
         "--ui",
         metavar="[HOST:]PORT",
-        help="With --watch: serve the pages of `ui` too; on this machine alone, if no host is said.",
+        help="With --watch: also serve the pages of `ui`; without a host, on this machine only.",
     ),
 ]
-Log = Annotated[
-    str | None, typer.Option("--log", metavar="json", help="Tell what happens as lines of JSON, one an event.")
-]
-Threads = Annotated[
-    int | None, typer.Option("--threads", metavar="N", min=1, help="How many batches run side by side.")
-]
+Log = Annotated[str | None, typer.Option("--log", metavar="json", help="Log events as JSON, one per line.")]
+Threads = Annotated[int | None, typer.Option("--threads", metavar="N", min=1, help="How many batches run in parallel.")]
 
 
 def run(  # noqa: PLR0913 - each is an option
@@ -61,13 +57,13 @@ def run(  # noqa: PLR0913 - each is an option
     from waterclock.operations.opening import open_project, select_tables
 
     if watch and (until is not None or now is not None):
-        raise typer.BadParameter("--watch goes by the clock: it takes neither --now nor --until", param_hint="--watch")
+        raise typer.BadParameter("--watch uses the real clock, and takes no --now or --until", param_hint="--watch")
     if listen is not None and not watch:
         raise typer.BadParameter("a run that ends cannot answer requests: add --watch", param_hint="--listen")
     if ui is not None and not watch:
-        raise typer.BadParameter("a run that ends cannot serve pages: add --watch, or serve by `ui`", param_hint="--ui")
+        raise typer.BadParameter("a run that ends cannot serve pages: add --watch, or use `ui`", param_hint="--ui")
     if log not in {None, "json"}:
-        raise typer.BadParameter("what happens is told as text, or as json", param_hint="--log")
+        raise typer.BadParameter("the only log format is json; text is the default", param_hint="--log")
     opened = open_project(project, env)
     found, by_table = select_tables(opened.flow, selection, labels)
     asked = RunOptions(

@@ -12,13 +12,13 @@ from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 Files = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="FILES", help="Files *.feature, or folders of them. All of specs/, if none is said.", show_default=False
+        metavar="FILES", help="Files *.feature, or folders of them; by default all of specs/.", show_default=False
     ),
 ]
 Name = Annotated[
     str | None,
     typer.Option(
-        "--name", "-n", metavar="PATTERN", help="Only scenarios of which feature, rule or name has this text."
+        "--name", "-n", metavar="PATTERN", help="Only scenarios whose feature, rule or name contains this text."
     ),
 ]
 Tags = Annotated[

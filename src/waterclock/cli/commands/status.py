@@ -13,14 +13,15 @@ By = Annotated[
     typer.Option(
         "--by",
         metavar="PERIOD",
-        help="What a column is: hour, day, week, month, quarter, year. Days, mostly, if not said; wider if too many.",
+        help="The period of a column: hour, day, week, month, quarter, year. By default mostly day; longer if there "
+        "are too many.",
     ),
 ]
 
 
 Behind = Annotated[
     bool,
-    typer.Option("--lag", help="Tell how far each table is behind, in time, labels and rows, in place of the grid."),
+    typer.Option("--lag", help="Show how far each table is behind, in time, labels and rows, instead of the grid."),
 ]
 
 

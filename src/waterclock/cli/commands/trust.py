@@ -13,10 +13,12 @@ from waterclock.cli.options import AsJson
 def trust(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="FOLDER", help="A project, or a folder of projects; without it, list those trusted."),
+        typer.Argument(
+            metavar="FOLDER", help="A project, or a folder of projects; without it, list the trusted folders."
+        ),
     ] = None,
     *,
-    remove: Annotated[bool, typer.Option("--remove", help="Trust the folder no longer.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Stop trusting the folder.")] = False,
     json: AsJson = False,
 ) -> None:
     """Trust a folder and everything below it, although other users can change it. Its projects run code as you."""

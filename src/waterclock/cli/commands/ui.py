@@ -13,11 +13,11 @@ Listen = Annotated[
     typer.Option(
         "--listen",
         metavar="[HOST:]PORT",
-        help="Where to serve; on this machine alone, if no host is said; unix:/path is a socket.",
+        help="Where to serve; without a host, on this machine only; unix:/path is a socket.",
     ),
 ]
-Run = Annotated[bool, typer.Option("--run", help="Carry out what is due too, as run --watch does.")]
-Link = Annotated[bool, typer.Option("--link", help="Print another one-time link to the pages that run, and end.")]
+Run = Annotated[bool, typer.Option("--run", help="Also run due batches, as run --watch does.")]
+Link = Annotated[bool, typer.Option("--link", help="Print another one-time link to the running pages, and exit.")]
 Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in this machine's browser.")]
 
 
@@ -39,7 +39,7 @@ def ui(  # noqa: PLR0913 - the options of a command
     if link:
         raise typer.Exit(print_another(listen))
     if run and json:
-        raise typer.BadParameter("--run tells what happens: it takes no --json", param_hint="--json")
+        raise typer.BadParameter("--run prints its progress: it takes no --json", param_hint="--json")
     if run and now is not None:
-        raise typer.BadParameter("--run goes by the clock: it takes no --now", param_hint="--run")
+        raise typer.BadParameter("--run uses the real clock: it takes no --now", param_hint="--run")
     raise typer.Exit(show_pages(project, env, now, listen, is_run=run, is_opened=browser, is_json=json))

@@ -53,7 +53,7 @@ def print_known(to: Console, known: KnownAlerts) -> None:
         waiting = [message for message in known.outgoing if message.target == target]
         why = next((f": {message.error}" for message in waiting if message.error), "")
         is_there = target in known.project.alerts.targets
-        gone = "" if is_there else ", which is declared no more"
+        gone = "" if is_there else ", which is no longer declared"
         to.print(
             Text(f"{count_words(len(waiting), 'message waits', 'messages wait')} for {target}{gone}{why}"),
             soft_wrap=True,
@@ -77,7 +77,7 @@ def _print_alert(to: Console, words: Words, alert: Alert, now: datetime) -> None
     if trouble.fix:
         lines.append(f"fix  {trouble.fix}")
     if alert.told:
-        lines.append(f"told  {', '.join(f'{name} ({sent.times}×)' for name, sent in alert.told.items())}")
+        lines.append(f"sent to {', '.join(f'{name} ({sent.times}×)' for name, sent in alert.told.items())}")
     if alert.acknowledged is not None:
         lines.append(f"acknowledged by {alert.acknowledged.who}: {alert.acknowledged.why}")
     for line in lines:
@@ -89,11 +89,11 @@ def _print_rules(to: Console, project: Project) -> None:
     if not alerting.targets:
         to.print("no alert is sent: no target is declared below [alerts.targets]")
     elif not alerting.is_on:
-        to.print(Text(f"environment {project.env} sends no alerts: alerts = true below [env.{project.env}] would"))
+        to.print(Text(f"environment {project.env} sends no alerts: set alerts = true below [env.{project.env}]"))
     for rule in alerting.rules if alerting.is_on else ():
         tables = count_words(len(rule.tables), "table")
-        quiet = "" if rule.quiet is None else ", but in quiet hours"
-        said = f"{', '.join(rule.targets)}: {rule.severity} and louder of {tables}{quiet} (rule {rule.name})"
+        quiet = "" if rule.quiet is None else ", except in quiet hours"
+        said = f"{', '.join(rule.targets)}: {rule.severity} and above, of {tables}{quiet} (rule {rule.name})"
         to.print(Text(said, style="quiet"), soft_wrap=True)
 
 
@@ -131,7 +131,7 @@ def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -
         said = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
         to.print(said.append(f"not reached: {each.error}", "fail") if each.error else said.append("sent", "ok"))
     if not is_on:
-        to.print(Text(f"runs send no alerts here: alerts = true below [env.{env}] would"))
+        to.print(Text(f"runs send no alerts here: set alerts = true below [env.{env}]"))
 
 
 def tried_answer(tried: Sequence[Tried]) -> AlertsTestAnswer:

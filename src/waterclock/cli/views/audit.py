@@ -78,7 +78,7 @@ def print_audit(to: Console, flow: Flow, found: AuditTarget) -> None:
     _print_attempts(to, found.audit)
     _print_events(to, found)
     _print_links(to, flow, "made from", found.up, "replaced since")
-    _print_links(to, flow, "went into", found.down, "made of a revision that was replaced since")
+    _print_links(to, flow, "went into", found.down, "made from a revision that was replaced since")
 
 
 def print_batches(to: Console, table: Table, listed: Listed) -> None:
@@ -169,7 +169,7 @@ def _describe_revision(found: AuditTarget, table: Table) -> list[tuple[str, str]
     ]
     if made.stands_from is not None and made.stands_from < found.label:
         begin = "the beginning" if made.stands_from.year == 1 else f"{made.stands_from:%Y-%m-%d %H:%MZ}"
-        pairs.append(("stands", f"for all windows from {begin} on"))
+        pairs.append(("covers", f"all windows from {begin} on"))
     pairs += [("made by", str(made.source["choice"]))] if "choice" in made.source else []
     pairs += (
         [("partial", describe_missing_inputs(parse_missing_inputs(made.source["missing"])))]

@@ -29,7 +29,7 @@ def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
         to.print()
         show_errors(to, errors)
         to.print()
-        to.print(Text(f"{count_words(len(errors), 'thing')} cannot be used", style="fail.loud"))
+        to.print(Text(f"{count_words(len(errors), 'check')} failed", style="fail.loud"))
     return found
 
 

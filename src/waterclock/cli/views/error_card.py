@@ -34,7 +34,7 @@ def usage_json(error: Any) -> int:
 
     path = error.ctx.command_path if getattr(error, "ctx", None) else "waterclock"
     what = error.format_message().rstrip(".")
-    reported = WaterclockError("E906", what, where=path, fix=f"`{path} --help` lists what there is")
+    reported = WaterclockError("E906", what, where=path, fix=f"`{path} --help` shows the usage")
     print_json({"error": reported.to_dict()})
     return int(error.exit_code)
 

@@ -157,9 +157,9 @@ def _legend(to: Console, grid: Grid) -> Text:
     if counted:
         parts.append(
             Text(
-                "a number: so many of that day's labels"
+                "a number: how many of that day's labels"
                 if grid.cadence.period.unit is TimeUnit.DAY
-                else "a number: so many of the labels there",
+                else "a number: how many of the labels there",
                 style="quiet",
             )
         )

@@ -23,7 +23,7 @@ _USES = {
     "join": "joins by it",
     "group": "groups by it",
     "sort": "sorts by it",
-    "window": "orders or parts windows of rows by it",
+    "window": "orders or partitions a window function by it",
     "value": "uses it inside the query",
     "reference": "refers to it",
     "rows": "its rows depend on it",
@@ -42,8 +42,8 @@ def impact_on(folder: Path, env: str | None, which: str) -> ColumnImpact:
         known = columns_known(project, name)
         raise WaterclockError(
             "E378",
-            f"{name} is a table, and --impact is asked of a column",
-            why=f"it has {', '.join(known)}" if known else None,
+            f"{name} is a table, and --impact needs a column",
+            why=f"its columns are {', '.join(known)}" if known else None,
             fix=f"name one: waterclock lineage {name}.{known[0] if known else 'COLUMN'} --impact",
         )
     return column_impact(project, name, column)
@@ -95,4 +95,4 @@ def _kind(table: Table) -> str:
 
 
 def _of_column(how: str) -> str:
-    return {"copied": "is copied from it", "computed": "is computed from it"}.get(how, "may be made of it")
+    return {"copied": "is copied from it", "computed": "is computed from it"}.get(how, "may be made from it")

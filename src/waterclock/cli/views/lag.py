@@ -35,10 +35,10 @@ def print_lags(to: Console, found: Sequence[Lag], now: datetime) -> None:
         to.print(_table(_NAMES[_NOW:], {name: of[_NOW:] for name, of in cells.items()}))
     to.print()
     counted = max((each.delays.labels for each in found if each.delays is not None), default=0)
-    said = f"of up to {count_words(counted, 'label')}" if counted else "once labels are done in their time"
+    said = f"of up to {count_words(counted, 'label')}" if counted else "known once batches run when due"
     for line in (
-        "inputs: how much further all is done that the table reads; rows: what its inputs hold from there on",
-        f"p50, p95, max: how long after its window a label was done, {said}; late: of these, after DEADLINE",
+        "inputs: how much further the inputs of the table are done; rows: the rows of its inputs from there on",
+        f"p50, p95, max: how long after its window a label was done, {said}; late: how many of these after DEADLINE",
     ):
         to.print(Text(line, style="quiet"), soft_wrap=True)
     to.print()

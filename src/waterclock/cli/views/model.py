@@ -45,7 +45,7 @@ def print_flat_model(to: Console, name: str, found: Iterable[FlatPart]) -> None:
         rows = [(said, field.type, _mark(field) if each.join is None else "") for said, field in each.columns]
         _print_rows(to, rows, indent=indent + 2)
         if each.is_open:
-            to.print(Text(f"{' ' * (indent + 2)}and what else {each.table} has", style="quiet"), soft_wrap=True)
+            to.print(Text(f"{' ' * (indent + 2)}and the other columns of {each.table}", style="quiet"), soft_wrap=True)
     to.print()
     to.print(Text(_AS_PICTURE.format(flat=f" --flat {name}"), style="quiet"), soft_wrap=True)
 

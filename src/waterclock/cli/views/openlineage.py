@@ -22,19 +22,17 @@ def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
     """Print the destination, the last sent event, the number of pending events and the last error."""
     sink = project.openlineage
     if not sink.is_said:
-        to.print(
-            'events of lineage go nowhere; [openlineage] of the project file says where, as file = "lineage.jsonl"'
-        )
+        to.print('lineage events have no destination; write one in [openlineage], such as file = "lineage.jsonl"')
         return
     to.print(Text(f"{sink.display_name}, as {sink.namespace}"))
     if not sink.is_on:
-        to.print(f"environment {project.env} sends none: openlineage = true below [env.{project.env}] has them sent")
+        to.print(f"environment {project.env} sends none: set openlineage = true below [env.{project.env}]")
     if state.sent_at is not None:
-        to.print(f"sent last {state.sent_at:%Y-%m-%d %H:%MZ}")
+        to.print(f"last sent {state.sent_at:%Y-%m-%d %H:%MZ}")
     to.print(_waiting_words(state.waiting))
     if state.error:
         at = "" if state.try_at is None else f"; tried again from {state.try_at:%H:%M:%SZ}"
-        to.print(Text(f"the last try was lost: {state.error}{at}"))
+        to.print(Text(f"the last attempt failed: {state.error}{at}"))
     if state.left_out:
         to.print(Text(left_out_words(state.left_out, state.refusal)))
 
@@ -60,13 +58,13 @@ def shown_answer(project: Project, state: OpenLineageState) -> OpenLineageAnswer
 def print_sent(to: Console, sent: LineageSendResult, waiting: int) -> None:
     """Print how many events were sent, and why others were not."""
     if sent.is_busy:
-        to.print("another runner sends just now")
+        to.print("another runner is sending now")
     else:
         to.print(f"{count_words(sent.events, 'event')} sent")
     if sent.lost:
-        to.print(Text(f"the next did not arrive: {sent.lost}", style="fail"))
+        to.print(Text(f"the next event was not delivered: {sent.lost}", style="fail"))
     if sent.left_out:
-        to.print(f"{count_words(sent.left_out, 'event')} left out: `waterclock openlineage` says why", style="warn")
+        to.print(f"{count_words(sent.left_out, 'event')} left out: `waterclock openlineage` shows why", style="warn")
     if waiting:
         to.print(_waiting_words(waiting))
 
@@ -81,4 +79,4 @@ def sent_answer(sent: LineageSendResult, waiting: int) -> LineageSentAnswer:
 
 
 def _waiting_words(waiting: int) -> str:
-    return f"{count_words(waiting, 'event waits', 'events wait')}" if waiting else "nothing waits"
+    return f"{count_words(waiting, 'event is pending', 'events are pending')}" if waiting else "no event is pending"

@@ -20,7 +20,7 @@ def print_partial(to: Console, plan: Plan) -> None:
     """Print how many batches of each table are partial, and the missing inputs of the newest."""
     for name, of_table in plan.partial.items():
         newest = sorted(of_table, reverse=True)[:_MOST_LABELS]
-        to.print(Text(f"{len(of_table)} partial of {name}, made whole once the rest is there", style="quiet"))
+        to.print(Text(f"{len(of_table)} partial of {name}, completed once the missing inputs arrive", style="quiet"))
         for label in newest:
             to.print(
                 Text(f"  {label_of(label)}  {describe_missing_inputs(of_table[label])}", style="quiet"), soft_wrap=True

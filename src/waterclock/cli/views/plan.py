@@ -135,11 +135,11 @@ def print_plan(
         to.print()
         total = count_words(sum(plan.following.values()), "batch", "batches")
         tables = ", ".join(f"{name} ({number_words(each)})" for name, each in plan.following.items())
-        to.print(Text(f"then, where rows turn out to differ, up to {total}: {tables}", style="quiet"))
+        to.print(Text(f"then, if rows differ, up to {total}: {tables}", style="quiet"))
     _print_quiet(to, plan, flow, quiet)
     for view, readers in shared_in_plan(plan, flow).items():
         to.print()
-        to.print(Text(f"{view} is SHARED: read once a label for {', '.join(readers)}", style="quiet"), soft_wrap=True)
+        to.print(Text(f"{view} is SHARED: read once per label for {', '.join(readers)}", style="quiet"), soft_wrap=True)
     if waiting:
         to.print()
         for line in not_begun_lines(waiting):
@@ -255,7 +255,7 @@ def _indent_text(to: Console, text: str) -> Text:
 
 def _why_not_needed(flow: Flow, name: str) -> str:
     is_publish = flow.tables[name].kind is Kind.PUBLISH
-    return "of which only the newest is delivered" if is_publish else "which nobody reads"
+    return "of which only the newest is delivered" if is_publish else "which no table reads"
 
 
 def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, IdleCounts]) -> None:
@@ -280,7 +280,7 @@ def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, IdleCo
             to.print(
                 Text.assemble(
                     (f"{sign(State.STALE, to)} ", LOOKS[State.STALE].style),
-                    f"{name}: what {count_words(len(labels), 'done label')} read has changed; "
+                    f"{name}: the inputs of {count_words(len(labels), 'done label')} have changed; "
                     f"ON RESTATE REPORT leaves it to `recompute {name}`",
                 ),
                 soft_wrap=True,
@@ -289,7 +289,8 @@ def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, IdleCo
             to.print(
                 Text.assemble(
                     (f"{sign(State.STALE, to)} ", LOOKS[State.STALE].style),
-                    f"{name}: {count_words(count, 'done label')} ran under older code; it holds from the next batch on",
+                    f"{name}: {count_words(count, 'done label')} ran under older code; the current code applies from "
+                    "the next batch on",
                 ),
                 soft_wrap=True,
             )

@@ -45,7 +45,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
             others = ", ".join(place_of(report) for report, _ in alike[1 : _MOST_PLACES + 1])
             rest = len(alike) - 1 - _MOST_PLACES
             more = f" and {rest} more" if rest > 0 else ""
-            to.print(Text(f"and the same of {others}{more}"), soft_wrap=True)
+            to.print(Text(f"and the same for {others}{more}"), soft_wrap=True)
     if untold := [*outcome.unsettled, *([outcome.away] if outcome.away else [])]:
         to.print()
         show_errors(to, untold)
@@ -67,7 +67,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
             Text("after the fix, `waterclock retry` makes the failed batches and those that they block", style="quiet")
         )
     if any(batch.status is Status.HELD for batch in plan.batches):
-        to.print(Text("`waterclock status` shows what is held, why, and the ways on", style="quiet"))
+        to.print(Text("`waterclock status` shows the held batches, the reasons, and how to continue", style="quiet"))
 
 
 def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def held_words(held: HeldBack, flow: Flow) -> str:
     if held.awaits is not None or held.clock is None:
         return f"{held.table}@{held.window.label} waits for its source: AWAIT {held.awaits}"
     if held.clock == BEGINNING:
-        clock = "no file has come yet"
+        clock = "no file has arrived yet"
     elif held.of_items:
         clock = f"newest file {instant_words(held.clock - STAMP_RESOLUTION, zone)}"
     else:
@@ -208,7 +208,7 @@ class Ran:
         print_outcome(to, self.outcome, self.flow, zone_of(self.flow), self.seconds)
         if self.beside:
             count = count_words(self.beside, "batch is", "batches are")
-            to.print(Text(f"beside what was asked for {count} ready: `waterclock run` makes them", style="quiet"))
+            to.print(Text(f"besides the requested batches, {count} ready: `waterclock run` makes them", style="quiet"))
 
     def to_json(self) -> dict[str, Any]:
         """Return the result of the run, for scripts."""

@@ -49,7 +49,7 @@ def see_runners(project: Project) -> RunnerList | None:
 def print_runners(to: Console, found: RunnerList | None) -> None:
     """Print a line for each runner, and below it the batches that it has claimed."""
     if found is None or not found.seen:
-        to.print("no runner is at work")
+        to.print("no runner is running")
         return
     for runner in found.seen:
         since = seconds_words((found.now - runner.started_at).total_seconds())
@@ -57,9 +57,9 @@ def print_runners(to: Console, found: RunnerList | None) -> None:
         line = Text.assemble((runner.runner, "name"), f"  {runner.who}  ", (runner.command or "a run", "quiet"))
         line.append(f"  since {since}")
         if is_gone:
-            line.append("  gone: the next run takes over what it holds", style="warn")
+            line.append("  gone: the next run takes over its claims", style="warn")
         elif runner.flow and runner.flow != found.applied:
-            line.append("  works from another flow than the applied one, and claims nothing", style="warn")
+            line.append("  has another flow than the applied one, and claims nothing", style="warn")
         to.print(line, soft_wrap=True)
         for held in runner.held[:_MOST_HELD]:
             to.print(Text("  ").append_text(_held_line(held, found)), soft_wrap=True)
@@ -67,7 +67,7 @@ def print_runners(to: Console, found: RunnerList | None) -> None:
         if more > 0:
             to.print(f"  and {more} more")
         if not runner.held:
-            to.print(Text("  makes nothing now", style="quiet"))
+            to.print(Text("  makes no batch now", style="quiet"))
 
 
 def runners_answer(found: RunnerList | None) -> RunnersAnswer:

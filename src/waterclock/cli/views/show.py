@@ -208,7 +208,7 @@ def _format_contents(found: TableDescription) -> list[tuple[str, str]]:
     total = count_words(found.rows, "row")
     label = local_label(found.newest.label, found.table.cadence)
     return [
-        ("holds", f"{count_words(found.labels, 'label')} of {total} made in all"),
+        ("holds", f"{count_words(found.labels, 'label')}, {total} made in total"),
         ("newest", f"{label} ({label_of(found.newest.label)}), fresh to {instant_words(found.newest.end, zone)}"),
     ]
 
@@ -226,5 +226,5 @@ def _print_columns(found: TableDescription) -> None:
     for column in found.columns:
         rows.add_row(Text(column.name), Text(column.type), Text(column.says), Text(column.comment))
     if found.is_open and found.newest is None:
-        rows.add_row(Text("*"), "", "", Text("and whatever else comes"))
+        rows.add_row(Text("*"), "", "", Text("and all other columns"))
     to.print(rows)

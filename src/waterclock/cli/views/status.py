@@ -54,7 +54,7 @@ def print_status(to: Console, seen: StatusInput, zone: str) -> None:
     to.print()
     print_grid(to, shown)
     if seen.is_asked and (hidden := len(seen.grid.columns) - len(shown.columns)):
-        to.print(Text(f"{count_words(hidden, 'older column')} for which the line is too short", style="quiet"))
+        to.print(Text(f"{count_words(hidden, 'older column')} that do not fit the line", style="quiet"))
     to.print()
     _print_problems(to, seen.plan)
     print_deadlines(to, seen.deadlines)
@@ -152,7 +152,7 @@ def _print_problems(to: Console, plan: Plan) -> None:
         if alike:
             shown = ", ".join(each.window.label for each in alike[:_MOST_PROBLEMS])
             more = f" and {len(alike) - _MOST_PROBLEMS} more" if len(alike) > _MOST_PROBLEMS else ""
-            to.print(Text(f"  and the same of {shown}{more}", style="quiet"), soft_wrap=True)
+            to.print(Text(f"  and the same for {shown}{more}", style="quiet"), soft_wrap=True)
         if batch.status is Status.HELD:
             last = max(each.window.label for each in (batch, *alike))
             ways = ways_on(batch.table, batch.window.label, last, is_outdated=batch.is_outdated)

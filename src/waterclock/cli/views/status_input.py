@@ -97,9 +97,9 @@ def behind(at: OpenedProject, selection: list[str] | None, labels: str | None, b
     if by is not None or by_table:
         raise WaterclockError(
             "E919",
-            "--lag tells of all labels up to now",
-            why="it looks at the newest ones, and at what is due",
-            fix="leave --by, --labels and @ out",
+            "--lag measures all labels up to now",
+            why="it uses the newest labels and the due ones",
+            fix="remove --by, --labels and @",
         )
     return replace(seen, lags=lags(at, found.tables))
 

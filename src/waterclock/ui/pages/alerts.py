@@ -33,7 +33,7 @@ def acknowledge_alert(at: OpenedProject, asked: PageQuery, who: str) -> None:
     need_reason_of_acknowledging(why)
     number = asked.values.get("alert", "")
     if not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise WaterclockError("E918", f"{number[:20]!r} is no number of an alert", fix="today's page lists them")
+        raise WaterclockError("E918", f"{number[:20]!r} is not the number of an alert", fix="today's page lists them")
     if at.ledger is None:
         raise nothing_ran()
     name = " ".join(asked.values.get("who", "").split())[:80] or who

@@ -43,7 +43,7 @@ _DECISIONS = frozenset({
 _MOST_DECISIONS = 10
 _NEWEST_ATTEMPT = {
     "failed": "the attempt to make it again failed",
-    "held": "what was made again is held",
+    "held": "the batch that was made again is held",
     "running": "it is being made again",
 }
 
@@ -154,7 +154,7 @@ def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content
     held = kept_back(at, table, None if audit is None else audit.cell)
     if held is not None:
         aside = rows_aside(held.measures)
-        beside = f", and {count_words(aside, 'row')} set aside" if aside else ""
+        beside = f", and {count_words(aside, 'row')} quarantined" if aside else ""
         facts.append({"name": "Held back", "text": f"{count_words(held.rows, 'row')}{beside}: not visible"})
     if made is not None and current is not None:
         took = seconds_words(sum(made.timings.values()))

@@ -34,7 +34,7 @@ def batches(at: OpenedProject, asked: PageQuery) -> Content:
     Raises  E512 without labels; E510, E511, E512 and E514 as `selection.select`; E525 as `several`
     """
     if not asked.labels:
-        raise WaterclockError("E512", "no label is said", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
+        raise WaterclockError("E512", "no label is given", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
     tables, labels = asked.tables(at)
     return several(at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, asked.labels)
 

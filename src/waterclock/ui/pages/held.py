@@ -90,7 +90,7 @@ def _describe_revisions(table: Table, audit: Audit, revisions: Sequence[Attempt]
     return {
         "label": label_of(audit.cell.label),
         "words": local_label(audit.cell.label, table.cadence),
-        "heading": "What came" if table.is_fold else "What it held",
+        "heading": "Rows that arrived" if table.is_fold else "Rows",
         "query": query_address(table.name, label_of(audit.cell.label)),
         "known": known,
         "revisions": [
@@ -114,7 +114,7 @@ def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Content:
         said = count_words(found.compared, "row")
         said = f"{found.differing} of {said} differ" if found.differing else f"all {said} are the same"
     elif is_compared:
-        said = f"{said}: more than {count_words(MOST_COMPARED, 'row')} are compared by a query"
+        said = f"{said}: more than {count_words(MOST_COMPARED, 'row')} need a query to compare"
     return {
         "columns": list(found.columns),
         "numbers": _numbers(found),

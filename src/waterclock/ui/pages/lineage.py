@@ -57,7 +57,7 @@ def _between(at: OpenedProject, asked: PageQuery, name: str) -> Content:
     found = between(map_inputs(at.flow), name, other)
     scene = Scene.of(at, asked, found or {name, other}, here=name, has_stubs=False)
     count = len(found) - len({name, other})
-    lie = "No table lies" if not count else "One table lies" if count == 1 else f"{number_words(count)} tables lie"
+    lie = "No table is" if not count else "One table is" if count == 1 else f"{number_words(count)} tables are"
     first, last = sorted((name, other), key=at.flow.order.index)
     said = f"{lie} between {first} and {last}." if found else f"Neither of {name} and {other} is made from the other."
     drawn = describe_drawing(scene, asked)
@@ -93,7 +93,7 @@ def _describe_freshness(scene: Scene, name: str) -> list[Content]:
     """Describe the freshness of a table, and what it waits for."""
     fresh = scene.found[name]
     words = fresh_words(scene.at.flow.tables[name], fresh, scene.at.now)
-    parts = [_part("Nothing of it was made yet" if fresh.label is None else f"Fresh to {words}")]
+    parts = [_part("No batch of it was made yet" if fresh.label is None else f"Fresh to {words}")]
     if fresh.state in LOUD:
         roots = sorted(scene.roots.get(name, set()) - {name})
         by = f" by {', '.join(roots[:3])}" if fresh.state is State.BLOCKED and roots else ""

@@ -139,7 +139,7 @@ def _title_of_more(proposal: Proposal, what: str, following: int) -> str:
         return f"{_WORDS[proposal.verb]} {what}, and {count_words(following, 'batch', 'batches')} that it needs"
     if proposal.may_differ:
         upto = count_words(following, "batch", "batches")
-        rests, waits = ("rests", "waits") if following == 1 else ("rest", "wait")
+        rests, waits = ("depends", "waits") if following == 1 else ("depend", "wait")
         rest = f"{waits} for it or {rests} on it" if proposal.verb is Verb.RETRY else f"{rests} on it"
         return f"{_WORDS[proposal.verb]} {what}, and up to {upto} that {rest}"
     return f"{_WORDS[proposal.verb]} {what} and the {count_words(following, 'batch', 'batches')} it blocks"

@@ -91,9 +91,9 @@ def _refuse_long(sql: str) -> None:
     if len(sql) > _LONGEST:
         raise WaterclockError(
             "E210",
-            f"a query of {number_words(len(sql))} letters is not taken here",
-            why=f"it may have {number_words(_LONGEST)}",
-            fix="`waterclock query` takes it",
+            f"a query of {number_words(len(sql))} characters is too long for a page",
+            why=f"the limit is {number_words(_LONGEST)}",
+            fix="run it with `waterclock query`",
         )
 
 

@@ -106,7 +106,7 @@ def _find(ledger: Ledger, name: str) -> RunRecord:
 
 
 def _unknown(name: str) -> WaterclockError:
-    return WaterclockError("E524", f"there is no run {name}", fix="the page of runs lists the newest of them")
+    return WaterclockError("E524", f"there is no run {name}", fix="the page of runs lists the newest runs")
 
 
 def _against(

@@ -47,7 +47,7 @@ def table(at: OpenedProject, asked: PageQuery) -> Content:
     """
     tab = asked.values.get("tab", TABS[0])
     if tab not in TABS:
-        raise WaterclockError("E910", f"a table's page has no {tab}", fix=f"it has {', '.join(TABS)}")
+        raise WaterclockError("E910", f"a table's page has no {tab}", fix=f"its parts are {', '.join(TABS)}")
     name, _ = one_table(at.flow, f"`{asked.values['table']}`")
     declared = at.flow.tables[name]
     plan = at.planner.plan(at.snapshot, at.now)
@@ -188,7 +188,7 @@ def _sentence(at: OpenedProject, declared: Table, states: Sequence[LabelState]) 
             {"text": f"{others}{number_words(well)} {'is' if well == 1 else 'are'} fresh", "mark": None, "reason": ""}
         )
     if not sentences:
-        sentences.append({"text": "Nothing was made yet", "mark": None, "reason": ""})
+        sentences.append({"text": "No batch was made yet", "mark": None, "reason": ""})
     return sentences
 
 

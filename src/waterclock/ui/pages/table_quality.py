@@ -75,7 +75,7 @@ def _sentence(rules: Sequence[RuleKept], batches: int) -> list[Content]:
     if not rules:
         return [{"text": "No rule is declared. ", "mark": None}]
     if not batches:
-        return [{"text": f"{count_words(len(rules), 'rule')}, of which no batch was asked yet. ", "mark": None}]
+        return [{"text": f"{count_words(len(rules), 'rule')}, not checked for any batch yet. ", "mark": None}]
     broken = [rule for rule in rules if rule.is_broken]
     if not broken:
         every = "Its rule holds. " if len(rules) == 1 else f"All {number_words(len(rules))} rules hold. "
@@ -105,7 +105,7 @@ def _rule(at: OpenedProject, table: Table, rule: RuleKept, shown: Iterable[Count
     }
 
 
-_TAKES = {Action.QUARANTINE: "set aside", Action.DROP: "dropped"}
+_TAKES = {Action.QUARANTINE: "quarantined", Action.DROP: "dropped"}
 
 
 def _aside_address(table: Table, check: Check | None) -> str | None:

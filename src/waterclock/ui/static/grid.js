@@ -193,7 +193,7 @@ async function content(/** @type {string} */ address) {
   try {
     return await (await fetch(address, { headers: { "HX-Request": "true" } })).text();
   } catch {
-    return `<div class="head"><h2 tabindex="-1">Not known</h2><button type="button" class="btn shut" aria-label="Close">✕</button></div>${gone}`;
+    return `<div class="head"><h2 tabindex="-1">Unknown</h2><button type="button" class="btn shut" aria-label="Close">✕</button></div>${gone}`;
   }
 }
 

@@ -3,7 +3,7 @@
 
 /** Live pages: the part of the page is asked for again, and taken only where it has changed. */
 const EVERY = 3000;
-export const gone = '<p class="err">The server of this page does not answer: what you see is what was last known.</p>';
+export const gone = '<p class="err">The server of this page does not answer. The page shows the last known state.</p>';
 
 export function live(/** @type {HTMLElement} */ part, /** @type {(fresh: HTMLElement) => void} */ take) {
   let tag = "";

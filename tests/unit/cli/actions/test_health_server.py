@@ -104,5 +104,5 @@ def test_what_is_no_address_is_refused(said: str) -> None:
 def test_an_address_that_is_taken_is_told(work: Workplace) -> None:
     with serve_health_endpoints(work, ("127.0.0.1", 0)) as address:
         again = serve_health_endpoints(work, address)
-        with pytest.raises(WaterclockError, match="nothing can listen"):
+        with pytest.raises(WaterclockError, match="cannot listen"):
             again.__enter__()

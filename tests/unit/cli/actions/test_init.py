@@ -62,7 +62,7 @@ def test_it_never_writes_over_anything(tmp_path: Path, there: str) -> None:
     (tmp_path / there).write_text("mine")
     found = ask("init", str(tmp_path))
     assert found.exit_code == 1
-    assert f"E901 {there} is there already" in found.stderr
+    assert f"E901 {there} exists already" in found.stderr
     assert (tmp_path / there).read_text() == "mine"
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / there]
 
@@ -124,4 +124,4 @@ def test_a_folder_that_cannot_be_written_is_told(
 
 def test_an_empty_project_is_refused_where_one_is(tmp_path: Path) -> None:
     start_project(tmp_path, TODAY)
-    assert "E901 waterclock.toml is there already" in ask("init", str(tmp_path), "--empty").stderr
+    assert "E901 waterclock.toml exists already" in ask("init", str(tmp_path), "--empty").stderr

@@ -53,7 +53,7 @@ def test_it_is_shown_and_asked_for_first(
     late_shop: Shop, runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    with pytest.raises(WaterclockError, match="no user can answer") as refused:
+    with pytest.raises(WaterclockError, match="the command needs a confirmation") as refused:
         make(late_shop, f"{STATE}@2024-11-17", yes=False)
     assert refused.value.code == "E902"
     told = capsys.readouterr()

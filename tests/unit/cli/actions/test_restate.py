@@ -16,7 +16,7 @@ def test_recompute_shows_the_ripple_and_its_cost_before_it_asks(busy_shop: Shop,
     found = busy_shop.ask("recompute", "shop.orders", "2024-11-17")
     assert found.exit_code == 1
     assert "recompute: 1 batch\n" in found.stdout
-    assert "then, where rows turn out to differ, up to 1 batch\n  sales.by_country" in found.stdout
+    assert "then, if rows differ, up to 1 batch\n  sales.by_country" in found.stdout
     assert re.search(r"^estimate: \d+\.\d s of work, if all of them are made$", found.stdout, re.MULTILINE)
     assert "Recompute 1 batch?" in found.stderr
     assert requested(busy_shop, "shop.orders") == {}
@@ -55,11 +55,13 @@ def test_recompute_only_asks_where_it_is_told_so(busy_shop: Shop, runs: Runs) ->
     plan = busy_shop.json("plan", "sales.by_country")
     [again] = [batch for batch in plan["batches"] if batch["is_revision"]]
     assert plan["following"] == {}
-    assert (again["label"], again["verb"], again["reason"]) == ("20241118000000", "recompute", "recompute asked for")
+    assert (again["label"], again["verb"], again["reason"]) == ("20241118000000", "recompute", "recompute requested")
 
 
 def test_what_was_never_done_is_not_made_again(busy_shop: Shop, runs: Runs) -> None:
-    assert busy_shop.ask("recompute", "shop.orders", "2024-11-19", "--yes").stdout.startswith("nothing was done there")
+    assert busy_shop.ask("recompute", "shop.orders", "2024-11-19", "--yes").stdout.startswith(
+        "there are no done batches to make again"
+    )
     assert runs.asked == []
 
 
@@ -68,7 +70,7 @@ def test_what_was_never_done_is_not_made_again(busy_shop: Shop, runs: Runs) -> N
     [
         (("shop.orders", "2019-01"), "E513"),
         (("shop.orders", "2031-01-01"), "E513"),
-        (("sales.by_country", "2024-11-18"), "E519 nothing of sales.by_country is collected"),
+        (("sales.by_country", "2024-11-18"), "E519 no table of sales.by_country is collected"),
         (("web.visits", "2024-11-18"), "an item does not arrive again"),
         (("shop.customers", "2024-11-18..2024-11-19"), None),
     ],
@@ -102,7 +104,10 @@ def test_a_source_by_data_time_is_asked_again(busy_shop: Shop, runs: Runs) -> No
 
 
 def test_backfill_of_changed_code_makes_what_ran_under_older_code(busy_shop: Shop, runs: Runs) -> None:
-    assert "nothing was done there" in busy_shop.ask("backfill", "sales.by_country", "--changed", "--yes").stdout
+    assert (
+        "there are no done batches to make again"
+        in busy_shop.ask("backfill", "sales.by_country", "--changed", "--yes").stdout
+    )
     path = next(path for path in busy_shop.folder.rglob("*.dpl") if "sales.by_country" in path.read_text())
     path.write_text(path.read_text().replace("sum(", "2 * sum("))
     found = busy_shop.ask("backfill", "sales.by_country", "--changed", "--yes")
@@ -118,4 +123,4 @@ def test_backfill_wants_labels_unless_code_changed(busy_shop: Shop) -> None:
 def test_plan_shows_what_may_follow_a_request(busy_shop: Shop) -> None:
     busy_shop.ask("recompute", "shop.orders", "2024-11-17..2024-11-18", "--no-run", "--yes")
     found = busy_shop.ask("plan").stdout
-    assert "then, where rows turn out to differ, up to 2 batches: sales.by_country (2)" in found
+    assert "then, if rows differ, up to 2 batches: sales.by_country (2)" in found

@@ -57,7 +57,7 @@ def test_a_run_that_leaves_a_batch_held_ends_with_1_and_says_where_to_look(busy_
     found = busy_shop.ask("run", "shop.orders", "--labels", "2024-11-19")
     assert found.exit_code == 1
     assert "1 due: 1 held" in found.stdout
-    assert "`waterclock status` shows what is held" in found.stdout
+    assert "`waterclock status` shows the held batches" in found.stdout
     assert busy_shop.ask("run", "shop.orders", "--labels", "2024-11-18").exit_code == 0
 
 
@@ -77,9 +77,9 @@ def test_a_run_is_json_even_where_nothing_is_due(busy_shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (("--now", "2999-01-01"), "2999-01-01 00:00Z lies in the future"),
-        (("--until", "2999-01-01"), "2999-01-01 00:00Z lies in the future"),
-        (("--now", "2024-11-19", "--until", "2024-11-18"), "--until 2024-11-18 00:00Z lies before --now"),
+        (("--now", "2999-01-01"), "2999-01-01 00:00Z is in the future"),
+        (("--until", "2999-01-01"), "2999-01-01 00:00Z is in the future"),
+        (("--now", "2024-11-19", "--until", "2024-11-18"), "--until 2024-11-18 00:00Z is before --now"),
     ],
 )
 def test_a_run_of_what_is_not_over_yet_is_refused(

@@ -195,7 +195,7 @@ def test_a_batch_that_was_not_made_says_why_not(busy_shop: Shop, which: str, why
 
 
 def test_a_table_that_never_ran_and_a_label_it_does_not_have_are_refused(busy_shop: Shop) -> None:
-    assert "E516 nothing was made of web.per_order yet" in busy_shop.ask("audit", "web.per_order").stderr
+    assert "E516 no batch of web.per_order was made yet" in busy_shop.ask("audit", "web.per_order").stderr
     assert "E513" in busy_shop.ask("audit", "shop.orders@2023-01-01").stderr
     assert "E515" in busy_shop.ask("audit", "shop.*").stderr
 

@@ -77,7 +77,7 @@ def test_a_window_is_closed_by_hand_and_every_view_says_who_did_and_why(books: B
     told = books.ask("close", "web.daily@2026-11-01", "--why", "b is broken")
     assert told.stdout == (
         "closed: web.daily@20261101000000 at 2026-11-04 06:00Z: b is broken\n"
-        "the next run makes it of what came before that\n"
+        "the next run makes it from the slices that arrived before that\n"
     )
     plan = books.ask("plan", "web.daily").stdout
     assert "due, books closed at 2026-11-04 06:00 +00:00, by hand, by " in plan
@@ -105,8 +105,8 @@ def test_json_of_close(books: Books) -> None:
     ("which", "said"),
     [
         ("web.daily", "E266 web.daily names no window"),
-        ("web.daily@2026-11-01..2026-11-02", "E266 web.daily@2026-11-01..2026-11-02 means several windows"),
-        ("web.daily@2026-11", "means several windows"),
+        ("web.daily@2026-11-01..2026-11-02", "E266 web.daily@2026-11-01..2026-11-02 contains several windows"),
+        ("web.daily@2026-11", "contains several windows"),
         ("web.daily@2026-11-02", "E266 the books of web.daily@20261101000000 are open"),
         ("web.daily@2026-11-04", "E266 web.daily@20261104000000 has not ended"),
         ("web.daily@2027-11-04", "it can be closed from 2027-11-05 00:00 +00:00 on"),

@@ -66,7 +66,7 @@ def test_the_impact_of_a_column_for_scripts(busy_shop: Shop) -> None:
 
 def test_impact_is_asked_of_a_column_that_there_is(busy_shop: Shop) -> None:
     told = busy_shop.ask("lineage", "shop.orders", "--impact")
-    assert "E378 shop.orders is a table, and --impact is asked of a column" in told.stderr
+    assert "E378 shop.orders is a table, and --impact needs a column" in told.stderr
     assert "did you mean amount?" in busy_shop.ask("lineage", "shop.orders.amuont", "--impact").stderr
     assert busy_shop.ask("lineage", "shop.orders.amount", "--impact", "--depth", "1").exit_code == 2
     nothing = busy_shop.ask("lineage", "out.by_country.revenue", "--impact")

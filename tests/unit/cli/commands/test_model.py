@@ -42,7 +42,10 @@ def test_a_picture_needs_graphviz_and_the_error_says_how_to_have_it(
 
 
 def test_another_kind_of_file_is_refused(busy_shop: Shop, tmp_path: Path) -> None:
-    assert "E907 model.pdf is no kind of drawing" in busy_shop.ask("model", "--out", str(tmp_path / "model.pdf")).stderr
+    assert (
+        "E907 model.pdf has an unknown image format"
+        in busy_shop.ask("model", "--out", str(tmp_path / "model.pdf")).stderr
+    )
 
 
 def test_the_model_is_json(busy_shop: Shop) -> None:

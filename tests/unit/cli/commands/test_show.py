@@ -8,7 +8,7 @@ def test_a_table_is_shown_as_declared_and_as_it_stands(busy_shop: Shop) -> None:
     assert found.startswith("shop.orders  partitioned collect, append, EVERY DAY\nOne row per order\n")
     assert "declared  flows/1_collect.dpl:6:9" in found
     assert "from      shop.orders, by data time" in found
-    assert "holds     2 labels of 20 rows made in all" in found
+    assert "holds     2 labels, 20 rows made in total" in found
     assert "newest    2024-11-18 (20241118000000), fresh to 2024-11-19 00:00Z" in found
     assert "✕ 1 label failed" in found
 

@@ -83,7 +83,7 @@ def test_labels_choose_the_columns(busy_shop: Shop) -> None:
 def test_wider_columns_show_the_loudest_state_and_how_often(busy_shop: Shop) -> None:
     found = busy_shop.ask("status", "shop.orders", "--by", "month").stdout
     assert row(found, "shop.orders") == ["✕1"]
-    assert "a number: so many of the labels there" in found
+    assert "a number: how many of the labels there" in found
 
 
 def test_the_grid_is_json_with_counts(busy_shop: Shop) -> None:
@@ -127,7 +127,7 @@ def _column(days: str, number: str) -> int:
 def test_what_was_asked_for_and_does_not_fit_is_told(busy_shop: Shop) -> None:
     found = busy_shop.ask("status", "--labels", "2024-11-01..2024-11-19", "--by", "day", width=50).stdout
     shown = int(found.splitlines()[0].split(" to ")[0][-2:])
-    assert f"{shown - 1} older columns for which the line is too short" in found
+    assert f"{shown - 1} older columns that do not fit the line" in found
     assert "too short" not in busy_shop.ask("status", "--labels", "2024-11-18..2024-11-19", width=60).stdout
     assert "too short" not in busy_shop.ask("status", width=50).stdout
 

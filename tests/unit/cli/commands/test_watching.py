@@ -131,7 +131,7 @@ def test_lag_is_of_now(web: Web) -> None:
     for more in (("--by", "day"), ("--labels", "2026-11"), ("web.daily@2026-11",)):
         refused = web.ask("status", "--lag", *more)
         assert refused.exit_code == 1
-        assert "E919 --lag tells of all labels up to now" in refused.output
+        assert "E919 --lag measures all labels up to now" in refused.output
 
 
 def test_a_source_that_brings_nothing_is_told_at_the_collect_alone(tmp_path: Path) -> None:

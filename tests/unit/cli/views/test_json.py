@@ -71,8 +71,8 @@ def test_what_has_not_followed_and_what_is_left_out_is_said_below_the_rows() -> 
         "1 row",
         "as of 2013-01-03 00:00Z, tick 20130103000000, as known at 2013-02-01 00:00Z",
         "inputs were restated since, and not all batches were made again: this is the answer known before",
-        "  b@20130101000000 and 1 other have not followed",
-        "without a@20130101000000..20130102000000, 2 labels: not there",
+        "  b@20130101000000 and 1 other have not been made again",
+        "without a@20130101000000..20130102000000, 2 labels: missing",
         "newer ticks wait for c@20130104000000; `waterclock plan` shows why",
     ]
     shown = AnsweredQuestion(AnsweredQuery((), (), is_cut=False, moment=MOMENT)).to_json()

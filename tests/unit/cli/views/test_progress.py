@@ -158,11 +158,13 @@ def test_how_to_leave_is_told_whole_on_a_narrow_terminal_and_so_is_what_moves() 
     to = Console(file=io.StringIO(), force_terminal=True, theme=theme("both"), width=44, height=20)
     shown = Progress(FLOW, "UTC", to)
     shown.on_group_start(group("marts.delays", "2013-01-01", "2013-01-02", "2013-01-03"))
-    shown.note("stopping: what runs is finished; Ctrl-C again leaves at once")
+    shown.note("stopping: running batches are finished; Ctrl-C again exits at once")
     with to.capture() as drawn:
         to.print(shown)
     lines = [Text.from_ansi(line).plain for line in drawn.get().splitlines()]
-    assert " ".join(" ".join(lines).split()).endswith("stopping: what runs is finished; Ctrl-C again leaves at once")
+    assert " ".join(" ".join(lines).split()).endswith(
+        "stopping: running batches are finished; Ctrl-C again exits at once"
+    )
     assert all(len(line) <= 44 for line in lines)
 
 
@@ -409,7 +411,7 @@ def test_the_same_failure_of_several_labels_is_told_once(out: io.StringIO) -> No
     print_outcome(make_console(out), outcome, FLOW, "UTC", 1.0)
     said = out.getvalue()
     assert said.count("it holds no number") == 1
-    assert "and the same of raw.a@20130102000000, " in said
+    assert "and the same for raw.a@20130102000000, " in said
     assert "raw.a@20130106000000 and 2 more" in said
     assert "flows/a.dpl:3:7" in said
 
@@ -422,7 +424,7 @@ def test_a_batch_that_waits_for_its_source_says_how_far_that_has_come() -> None:
         "the window ends 2013-01-04 00:00Z"
     )
     assert "clock: 2013-01-03 21:48Z;" in told(outcome(held_back=(replace(held, of_items=False),)))
-    assert "no file has come yet" in told(outcome(held_back=(replace(held, clock=BEGINNING),)))
+    assert "no file has arrived yet" in told(outcome(held_back=(replace(held, clock=BEGINNING),)))
 
     told_json = run_json(outcome(held_back=(held,)), FLOW, at("2013-01-04"), None, 1.0)
     assert told_json["held_by_source"] == [

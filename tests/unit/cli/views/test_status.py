@@ -31,7 +31,7 @@ def test_labels_that_failed_alike_are_one_problem() -> None:
     )
     assert lines == [
         "✕ a@20130101000000 failed: E806 visits_2013_01_01.csv line 1: no number",
-        "  and the same of 20130102000000, 20130103000000, 20130104000000, 20130105000000, 20130106000000 and 3 more",
+        "  and the same for 20130102000000, 20130103000000, 20130104000000, 20130105000000, 20130106000000 and 3 more",
         "",
     ]
 

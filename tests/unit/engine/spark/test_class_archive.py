@@ -74,7 +74,7 @@ def test_an_archive_that_is_there_is_not_written_again(archive: Path) -> None:
         "bytes": 5_000_000,
         "is_new": False,
     }
-    assert "is there already" in ask("warm").stdout
+    assert "exists already" in ask("warm").stdout
 
 
 def test_a_cache_that_cannot_be_made_is_told(tmp_path: Path) -> None:

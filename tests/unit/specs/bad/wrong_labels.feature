@@ -20,7 +20,7 @@ Feature: Sales
 #> fix  the nearest labels are 20200101000000 and 20200102000000
 #> E514 the labels '2020-01-05..2020-01-02' end before they start
 #>   wrong_labels.feature:5:5
-#> why  a range is written oldest first, and holds both its ends
+#> why  a range starts with the older label, and includes both
 #> fix  write 2020-01-02..2020-01-05
 #> E356 raw.customers@20200101000000 is given twice
 #>   wrong_labels.feature:9:5
