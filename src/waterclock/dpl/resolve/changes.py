@@ -50,7 +50,7 @@ def _check_changes(draft: UnresolvedTable, said: ModeSaid | None) -> Iterator[Wa
     if draft.declared.source is not None and draft.declared.source.unit.query is not None:
         yield draft.at("FROM").refuse(
             "E325",
-            f"{draft.name} collects a QUERY, BY CHANGES",
+            f"{draft.name} collects a QUERY BY CHANGES",
             why="a change log contains changes of tables, not of queries",
             fix="name the table, and put the query into a TRANSFORM",
         )

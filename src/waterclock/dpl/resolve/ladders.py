@@ -67,7 +67,7 @@ def _of_season(draft: UnresolvedTable) -> Iterator[WaterclockError]:
             continue
         yield draft.at("EXPECT").refuse(
             "E294",
-            f"{source}() with windows of {draft.cadence.period}",
+            f"{source}() cannot be used with windows of {draft.cadence.period}",
             why=f"{of}, and there are too many windows below {minutes} MINUTES to read",
             fix="use last_good(), or write the rule in a TRANSFORM with longer windows",
         )
@@ -77,7 +77,7 @@ def _of_season(draft: UnresolvedTable) -> Iterator[WaterclockError]:
     ):
         yield draft.at("EXPECT").refuse(
             "E294",
-            f"{short} with windows of {draft.cadence.period}",
+            f"{short} cannot be used with windows of {draft.cadence.period}",
             why=f"it compares the medians of {LEAST_IN_LEVEL} windows, which would overlap",
             fix=f"write trend({short.aggregate}, {least})" if least <= MOST_DAYS else "use usual() or last_good()",
         )

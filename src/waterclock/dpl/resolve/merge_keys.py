@@ -129,7 +129,7 @@ def _contradictions(draft: UnresolvedTable, temporal: Temporal, more: TemporalSa
     if (temporal.at or "").lower() == TIMELABEL:
         yield at.refuse(
             "E235",
-            "AT timelabel is the default",
+            "AT timelabel is redundant",
             why="without AT a row is valid since its window's end",
             fix="leave AT out",
         )
@@ -185,7 +185,7 @@ def record_name(span: Span, name: str, table: str) -> WaterclockError:
     """Build the error for a column with a name that every version has."""
     return span.refuse(
         "E211",
-        f"{name} is ours in a TEMPORAL table",
-        why=f"each version of {table} carries {', '.join(RECORD)}",
+        f"{name} is reserved in a TEMPORAL table",
+        why=f"each version of {table} has the columns {', '.join(RECORD)}",
         fix="rename it; the time of a row may be called rec_eff_time, as in TEMPORAL AT rec_eff_time",
     )

@@ -89,5 +89,5 @@ def _duplicate(statement: Statement, first: Statement) -> WaterclockError:
             fix="choose another name",
         )
     return statement.span.refuse(
-        "E212", f"{statement.name} is there twice", why=f"first at {first.span.place}", fix="choose another name"
+        "E212", f"{statement.name} is declared twice", why=f"first at {first.span.place}", fix="choose another name"
     )
