@@ -75,7 +75,9 @@ class _Placing:
     def _no_window(self, text: str, meaning: Meaning, near: datetime | None) -> WaterclockError:
         cadence = self.flow.tables[meaning.table].cadence
         if near is None or ".." in text:
-            return WaterclockError("E513", f"{text} names no labels of {meaning.table}", fix="write both ends: A..B")
+            return WaterclockError(
+                "E513", f"{text} is not a range of labels of {meaning.table}", fix="write both ends: A..B"
+            )
         return WaterclockError(
             "E513",
             f"no window of {meaning.table} starts at {text}",

@@ -40,7 +40,7 @@ def step_function(
     if not _are_declared(clauses):
         argument = "state_columns" if said.is_state else "columns"
         raise texts.argument_span(call.site, argument).refuse(
-            "E259", f"{argument} of {call.name} has columns without a type",
+            "E259", f"not all {argument} of {call.name} have a type",
             why="the function returns plain rows, which get the declared types",
             fix=f'write types, as in {argument}="user_id STRING, began TIMESTAMP"',
         )  # fmt: skip

@@ -257,7 +257,7 @@ class _CallReader:
             raise span.refuse(
                 "E252",
                 f"{name} has both a function and a query",
-                why="a table is made by one",
+                why="a table has only one of them",
                 fix="remove one of them",
             )
         if call.kind is StatementKind.FUNCTION:

@@ -44,7 +44,7 @@ def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[
     if found and len(parameters) != len(given := [*found.parameters()]):
         raise texts.argument_span(call.site, "parameters").refuse(
             "E254",
-            f"parameters has {len(parameters)}, and {found.function.__name__} takes {len(given)}",
+            f"parameters lists {len(parameters)}, and {found.function.__name__} takes {len(given)}",
             fix=f"write {', '.join(parameter.name + ' TYPE' for parameter, _ in given)}",
         )
     return tuple(parameters)

@@ -69,7 +69,7 @@ def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, 
     given = list(arguments(tokens, index + 1))
     if not brought.needs <= len(given) <= len(brought.parameters):
         span = source.span(tokens[index].start, tokens[index].end + 1)
-        count = f"{len(given)} argument{'s' if len(given) > 1 else ''}" if given else "nothing"
+        count = f"{len(given)} argument{'s' if len(given) > 1 else ''}" if given else "no arguments"
         return _argument_error(span, brought, f"{span.text} is called with {count}", fix=_in_number(span.text, brought))
     errors = (
         _argument(source, brought, argument, name) for argument, name in zip(given, brought.parameters, strict=False)

@@ -97,7 +97,7 @@ def _twice(output: Output, query: Span) -> Iterator[WaterclockError]:
             f"column{'s' if len(others) > 1 else ''} {names} {'are' if len(others) > 1 else 'is'} selected twice"
             if is_same
             else f"{before.name} and {entry.name} differ by case only",
-            why="column names of a table are unique, also without regard to case",
+            why="column names of a table are unique, regardless of case",
             fix=f"give one of them another name, or leave it out{left_out if _is_star(entry.node) else ''}",
         )
 
