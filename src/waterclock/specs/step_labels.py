@@ -82,7 +82,7 @@ class _Placing:
             "E513",
             f"no window of {meaning.table} starts at {text}",
             why=f"its windows are {cadence}",
-            fix=f"the nearest labels are {label_of(cadence.previous(near))} and {label_of(near)}",
+            fix=f"use the nearest label: {label_of(cadence.previous(near))} or {label_of(near)}",
         )
 
     def _usual_window(self, meaning: Meaning, at: int, said: list[tuple[Window, ...]]) -> Window:

@@ -110,7 +110,7 @@ def _of_function(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
             "use min(...) or max(...), equal if all values of a group are equal; or max_by(value, a_time)",
         )
     if isinstance(node, _LISTS) and not _is_ordered(node, window):
-        return f"the order of the values of {name} is arbitrary", _fix_of_list(node, name)
+        return f"the order of {name} is arbitrary", _fix_of_list(node, name)
     return None
 
 
@@ -123,7 +123,7 @@ def _over(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] 
     if isinstance(node, exp.ArrayUniqueAgg) or (isinstance(node, _LISTS) and not order):
         name = _find_function_name(node)
         return None if _is_ordered(node, window.parent) else (
-            f"the order of the values of {name} is arbitrary", _fix_of_list(node, name)
+            f"the order of {name} is arbitrary", _fix_of_list(node, name)
         )  # fmt: skip
     named = [*partition, *(each.this for each in order)]
     if unique.is_unique_by(select, named):
