@@ -163,7 +163,7 @@ def _otherwise_keyed(reader: TableSchema, writer: TableSchema) -> Iterator[Incom
                 what, f"is ({', '.join(theirs)}) where it is written, and ({', '.join(mine)}) where it is read"
             )
     for rule in sorted(reader.rules - writer.rules):
-        yield Incompatibility(f"the rule {rule}", "is asked where it is read, and was not where it is written")
+        yield Incompatibility(f"the rule {rule}", "is checked where it is read, but not where it is written")
 
 
 def _unlike(mine: ColumnType, theirs: ColumnType, path: str) -> Iterator[Incompatibility]:

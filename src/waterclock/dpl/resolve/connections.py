@@ -202,13 +202,13 @@ def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities
     if name in _LATER_TYPES:
         return span.refuse(
             "E208", f"connections of type {name}: not yet", why=f"there are {_list(capabilities)}",
-            fix=f"as in TYPE {_example(capabilities)}",
+            fix=f"write one, as in TYPE {_example(capabilities)}",
         )  # fmt: skip
     return span.refuse(
         "E222",
         f"unknown connection type {name}",
         why=f"there are {_list(capabilities)}",
-        fix=did_you_mean(name, [*capabilities, *_ALIASES], otherwise=f"as in TYPE {_example(capabilities)}")
+        fix=did_you_mean(name, [*capabilities, *_ALIASES], otherwise=f"write one, as in TYPE {_example(capabilities)}")
         if name not in _ALIASES
         else f"write TYPE {_ALIASES[name]}",
     )

@@ -85,7 +85,7 @@ def _duplicate(statement: Statement, first: Statement) -> WaterclockError:
         return statement.span.refuse(
             "E212",
             f"{statement.name} and {first.name} differ by case only",
-            why=f"the other is at {first.span.place}; some systems tell them apart and some do not",
+            why=f"the other is at {first.span.place}; some systems distinguish them, and some do not",
             fix="choose another name",
         )
     return statement.span.refuse(
