@@ -255,7 +255,7 @@ def test_every_span_of_words_is_legal_or_refused_with_a_legal_one(amount: int, u
         assert period == "E102"
         with pytest.raises(WaterclockError) as refusal:
             parse_period(f"{amount} {unit}")
-        legal = str(refusal.value.fix).removeprefix("the nearest: ").split(" or ")
+        legal = str(refusal.value.fix).removeprefix("use the nearest: ").split(" or ")
         assert [str(parse_period(text)) for text in legal] == legal
 
 

@@ -39,7 +39,7 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     statements, errors = statements_of(source)
     if not errors and len(statements) != 1:
         errors = [
-            source.span(0, len(source.text)).refuse("E210", "one query is asked at a time", fix="write one SELECT")
+            source.span(0, len(source.text)).refuse("E210", "this is more than one query", fix="write one SELECT")
         ]
     if errors:
         raise ProjectErrors(errors)
@@ -107,23 +107,23 @@ def _unknown(table: FoundTable, flow: Flow, known: Collection[str]) -> Watercloc
     if table.mark:
         return table.span.refuse(
             "E216",
-            f"{table.mark}(…) is for the queries of a flow",
-            why="it is said of a batch, and a query that is asked now is none",
+            f"{table.mark}(…) is only for queries of the flow",
+            why="it belongs to a batch, and an ad hoc query is not a batch",
             fix=f"read max(watermark) of {mark_of(table.name)}",
         )
     if table.kind is not ReadKind.PLAIN or table.is_flat:
         return table.span.refuse(
             "E216",
-            f"{table.words}(…) is for the queries of a flow",
-            why="it says what a batch reads, and a query that is asked now has no window",
-            fix=f"make a TRANSFORM of FLAT({table.name}), and ask that"
+            f"{table.words}(…) is only for queries of the flow",
+            why="it depends on the window of a batch, and an ad hoc query has no window",
+            fix=f"make a TRANSFORM of FLAT({table.name}), and query that"
             if table.is_flat
             else f"read {table.name} and filter on timelabel",
         )
     if table.name in flow.tables:
         raise AssertionError(table.name)
     now = next((name for name, it in flow.tables.items() if it.was == table.name), None)
-    fix = f"it is called {now} now: read that" if now else nearest_table(table.name, known)
+    fix = f"it was renamed: write {now}" if now else nearest_table(table.name, known)
     return table.span.refuse("E213", f"unknown table {table.name}", fix=fix)
 
 
@@ -134,9 +134,9 @@ def _flat_views(found: QueryNames, flow: Flow) -> Iterator[WaterclockError]:
         if flats:
             yield table.span.refuse(
                 "E216",
-                f"{table.name} reads {flats[0]}, which is for the queries of a flow",
-                why="it brings tables together as of a batch, and a query that is asked now is none",
-                fix=f"make a TRANSFORM of {table.name}, and ask that",
+                f"{table.name} reads {flats[0]}, which is only for queries of the flow",
+                why="it joins tables as of a batch, and an ad hoc query is not a batch",
+                fix=f"make a TRANSFORM of {table.name}, and query that",
             )
 
 
@@ -147,14 +147,14 @@ def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[Wate
             continue
         name = token.text.lower()
         is_qualified = index > 0 and tokens[index - 1].token_type is TokenType.DOT
-        what, why = "", "a query reads, and does nothing else"
+        what, why = "", "a query can only read"
         if name in CALLS_OF_CODE:
-            what = f"{token.text} calls Java, which a query may not"
+            what = f"{token.text} calls Java, which is not allowed in a query"
         elif name in MOST_ARGUMENTS and len(list(arguments(tokens, index + 1))) > MOST_ARGUMENTS[name]:
-            what = f"{token.text} takes {MOST_ARGUMENTS[name]} arguments in a query, no options"
-            why = "options name files that Spark then opens"
+            what = f"{token.text} takes {MOST_ARGUMENTS[name]} arguments in a query, without options"
+            why = "options can name files that Spark would open"
         elif is_qualified:
-            what, why = f"{token.text} is called with a schema", "functions are those of Spark and of the flow"
+            what, why = f"{token.text} is called with a schema", "only functions of Spark and of the flow can be called"
         if what:
             yield source.span(token.start, token.end + 1).refuse(
                 "E733", what, why=why, fix="leave the schema out" if is_qualified else "write a function in Python"
@@ -165,7 +165,7 @@ def _windows(found: QueryNames, source: SourceText) -> Iterator[WaterclockError]
     for value in found.values:
         yield source.span(value.start, value.end).refuse(
             "E216",
-            f"{value.name}() is for the queries of a flow",
-            why="a query that is asked now has no window",
+            f"{value.name}() is only for queries of the flow",
+            why="an ad hoc query has no window",
             fix="write the instant or the timelabel itself",
         )

@@ -309,9 +309,9 @@ def _unfit(storage: str, config: Config) -> list[WaterclockError]:
     return [
         config.place(("env", config.env, "storage")).refuse(
             "E242",
-            f"storage cannot lie in {storage!r}",
-            why=f"the libraries that read Delta's log take {found[0]!r} in a path for something else",
-            fix="move the project, or name a folder elsewhere as storage",
+            f"storage cannot be in {storage!r}",
+            why=f"the libraries that read Delta's log give {found[0]!r} in a path another meaning",
+            fix="move the project, or use another folder as storage",
         )
     ]
 
@@ -338,9 +338,9 @@ def _check_folder_options(config: Config) -> list[WaterclockError]:
     return [
         config.place(("env", config.env, "storage_options")).refuse(
             "E608",
-            "a folder has no storage_options",
-            why=f"the storage is {config.environment.storage}",
-            fix="leave them out, or name a bucket: storage = 's3://bucket/prefix'",
+            "storage_options are only for buckets",
+            why=f"the storage is the folder {config.environment.storage}",
+            fix="leave them out, or use a bucket: storage = 's3://bucket/prefix'",
         )
     ]
 

@@ -74,9 +74,9 @@ class Check:
             Demand.PARSED: "could not be read",
             Demand.REFERENCE: f"have no row in {self.text}",
             Demand.EXPRESSION: f"are not ({self.text})",
-            Demand.TYPE: f"hold no {self.text} in {', '.join(self.columns)}",
-            Demand.VALUE: f"hold nothing in {', '.join(self.columns)}",
-            Demand.PAST: f"have a key that was there in the {self.text} before",
+            Demand.TYPE: f"have no valid {self.text} in {', '.join(self.columns)}",
+            Demand.VALUE: f"have no value in {', '.join(self.columns)}",
+            Demand.PAST: f"have a key that also occurs in the {self.text} before",
         }[self.demand]
 
 

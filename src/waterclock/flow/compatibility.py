@@ -143,7 +143,7 @@ def _misfits(reader: TableSchema, writer: TableSchema) -> Iterator[Incompatibili
                 )
             continue
         if written.is_nullable and not mine.is_nullable:
-            yield Incompatibility(mine.name, "may be null as it is written, and may not where it is read")
+            yield Incompatibility(mine.name, "may be null where it is written, but not where it is read")
         yield from _unlike(mine.type, written.type, mine.name)
     yield from _otherwise_keyed(reader, writer)
 
@@ -160,10 +160,10 @@ def _otherwise_keyed(reader: TableSchema, writer: TableSchema) -> Iterator[Incom
     ):
         if [name.lower() for name in mine] != [name.lower() for name in theirs]:
             yield Incompatibility(
-                what, f"is ({', '.join(theirs)}) as it is written, and ({', '.join(mine)}) where it is read"
+                what, f"is ({', '.join(theirs)}) where it is written, and ({', '.join(mine)}) where it is read"
             )
     for rule in sorted(reader.rules - writer.rules):
-        yield Incompatibility(f"the rule {rule}", "is asked where it is read, and was not where it is written")
+        yield Incompatibility(f"the rule {rule}", "is checked where it is read, but not where it is written")
 
 
 def _unlike(mine: ColumnType, theirs: ColumnType, path: str) -> Iterator[Incompatibility]:
@@ -196,13 +196,13 @@ def _unlike_members(mine: Struct, theirs: Struct, path: str) -> Iterator[Incompa
                 yield Incompatibility(at, "is missing where it is read, and may not be null there")
             continue
         if found.is_nullable and not member.is_nullable:
-            yield Incompatibility(at, "may be null as it is written, and may not where it is read")
+            yield Incompatibility(at, "may be null where it is written, but not where it is read")
         yield from _unlike(member.type, found.type, at)
 
 
 def _nulls(what: str, mine: Array | Dictionary, theirs: Array | Dictionary) -> Iterator[Incompatibility]:
     if theirs.holds_nulls and not mine.holds_nulls:
-        yield Incompatibility(what, "may be null as it is written, and may not where it is read")
+        yield Incompatibility(what, "may be null where it is written, but not where it is read")
 
 
 def _widens(have: str, wanted: str) -> bool:

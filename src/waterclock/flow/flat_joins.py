@@ -129,12 +129,12 @@ class _ParentFollower:
             )
             return None
         if parent.type is TableType.PARTITIONED or parent.mode is Mode.APPEND:
-            how = "PARTITIONED" if parent.type is TableType.PARTITIONED else "APPENDed to"
+            how = "PARTITIONED" if parent.type is TableType.PARTITIONED else "an APPEND table"
             self._refuse(
                 column,
-                f"{parent.name} is {how}, and no parent",
+                f"{parent.name} is {how}, and cannot be a parent",
                 why="a parent has one row for each key, or one version at each time",
-                fix=f"make a table of it that is MERGE or TEMPORAL, and refer to that in {table.name}",
+                fix=f"make a MERGE or TEMPORAL table of it, and refer to that in {table.name}",
             )
             return None
         if not parent.keys:
@@ -186,7 +186,7 @@ class _ParentFollower:
             names = " and ".join(str(at) for _, at in said.values())
             self._refuse(
                 column,
-                f"one parent at two times, {names}",
+                f"one parent has two times, {names}",
                 why=f"its columns together are one key of {parent.name}",
                 fix="use the same AT, or another ROLE",
             )
@@ -207,7 +207,7 @@ class _ParentFollower:
             self._refuse(
                 column,
                 f"the time {at} of {table.name} is of type {time.type}",
-                why="versions are valid between instants; a date or a text is an instant only in a zone",
+                why="versions are valid between instants; a date or a string is an instant only in a zone",
                 fix=f"declare {at} TIMESTAMP, and convert it where the zone is known",
             )
         return time.name if time else at
@@ -216,7 +216,7 @@ class _ParentFollower:
         if parent.temporal is None:
             self._refuse(
                 column,
-                f"{parent.name} is a parent that is not temporal, and is referred to AT {at}",
+                f"{parent.name} is not TEMPORAL, but is referred to AT {at}",
                 why="it has one row for each key, the same at all times",
                 fix=f"make it TEMPORAL, or leave AT {at} out",
             )
@@ -241,8 +241,8 @@ class _ParentFollower:
             self._refuse(
                 column,
                 f"{column.name} is of type {column.type}, and {theirs} of {parent.name} of type {other.type}",
-                why="Spark would turn one into the other in silence",
-                fix="declare them alike, and cast where they are made",
+                why="Spark would convert one to the other without a warning",
+                fix="declare the same type for both, and cast where the columns are made",
             )
 
     def _role_twice(self, table: Referring, column: Column, reference: Reference, first: str) -> None:

@@ -81,7 +81,7 @@ def _paths(root: Path, files: Sequence[str | Path]) -> list[Path]:
         else:
             there = [_format_path(other, root) for other in (root / FOLDER).rglob(f"*{ENDING}")]
             near = nearest(str(each), there, most=1)
-            fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(there))}" if there else None
+            fix = f"did you mean {near[0]}?" if near else f"name one of {', '.join(sorted(there))}" if there else None
             raise WaterclockError("E360", f"no file {each}", where=str(each), fix=fix)
     return list(dict.fromkeys(paths))
 

@@ -75,12 +75,14 @@ class _Placing:
     def _no_window(self, text: str, meaning: Meaning, near: datetime | None) -> WaterclockError:
         cadence = self.flow.tables[meaning.table].cadence
         if near is None or ".." in text:
-            return WaterclockError("E513", f"{text} names no labels of {meaning.table}", fix="write both ends: A..B")
+            return WaterclockError(
+                "E513", f"{text} is not a range of labels of {meaning.table}", fix="write both ends: A..B"
+            )
         return WaterclockError(
             "E513",
             f"no window of {meaning.table} starts at {text}",
             why=f"its windows are {cadence}",
-            fix=f"the nearest labels are {label_of(cadence.previous(near))} and {label_of(near)}",
+            fix=f"use the nearest label: {label_of(cadence.previous(near))} or {label_of(near)}",
         )
 
     def _usual_window(self, meaning: Meaning, at: int, said: list[tuple[Window, ...]]) -> Window:

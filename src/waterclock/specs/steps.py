@@ -88,7 +88,7 @@ def parse_step(step: SpecStep) -> Meaning:
             return meaning
     raise WaterclockError(
         "E351",
-        f"no step is {step.text!r}",
+        f"unknown step {step.text!r}",
         where=str(step.place),
         why="the steps are:\n" + "\n".join(VOCABULARY),
         fix=f"did you mean: {_nearest(step.text)}",
@@ -98,7 +98,7 @@ def parse_step(step: SpecStep) -> Meaning:
 def _check_grid(meaning: Meaning) -> None:
     step, needs = meaning.step, meaning.does in _WITH_GRID
     if step.has_text:
-        raise _step_error(step, "a text below a step means nothing here", "write a table of | cells |")
+        raise _step_error(step, "this step takes no text block", "write a table of | cells |")
     if needs and step.grid is None:
         is_given = meaning.does in GIVEN
         empty = f"the table {meaning.table} is empty" if is_given else f"{meaning.table} is empty"

@@ -25,11 +25,11 @@ def unreadable(error: Any, text: str, file: str) -> WaterclockError:
     if "inconsistent cell count" in said:
         what, fix = "the lines of this table have different numbers of cells", "write NULL where there is no value"
     elif "unexpected end of file" in said:
-        what, fix = "the file ends too early", "a feature has scenarios, and a scenario steps"
+        what, fix = "the file ends too early", "write a feature with scenarios, and scenarios with steps"
     else:
         what = f"{' '.join(words)[:60]!r} is not expected here"
         near = did_you_mean(words[0], _KEYWORDS) if words else None
-        fix = near or "a line starts with Given, When, Then, And, a | of a table, or Scenario:"
+        fix = near or "begin the line with Given, When, Then, And, a | of a table, or Scenario:"
     return WaterclockError(
         "E350",
         what,

@@ -110,7 +110,7 @@ def _said_types(grid: ExampleTable, table: Table, errors: list[WaterclockError])
                 )
             )
         elif said and not (is_plain(type_name) or _NESTED.fullmatch(type_name)):
-            near = did_you_mean(said["type"].upper(), _TYPES, otherwise=f"types are {', '.join(_TYPES)}")
+            near = did_you_mean(said["type"].upper(), _TYPES, otherwise=f"write one of {', '.join(_TYPES)}")
             errors.append(WaterclockError("E359", f"{said['type']} is not a type", where=str(cell.place), fix=near))
         elif known is None or known.type is None:
             yield (known.name if known else name), type_name
@@ -193,7 +193,7 @@ class _ValueReader:
                     f"two rows of {key} are expected",
                     where=str(row[places[0]].place),
                     why=f"{action.table.name} has KEY ({', '.join(keys)}); the other row is at {before[0].place}",
-                    fix="a key has one row: leave one of them out",
+                    fix="remove one of them: a key has one row",
                 )
             )
 

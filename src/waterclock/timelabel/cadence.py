@@ -205,6 +205,6 @@ class Cadence:
         return WaterclockError(
             "E103",
             f"no window starts at {what}",
-            why=f"windows are cut {self}",
-            fix=f"the nearest labels: {' or '.join(labels)}",
+            why=f"the cadence is {self}",
+            fix=f"use the nearest label: {' or '.join(labels)}",
         )

@@ -143,5 +143,5 @@ class _CronCompiler:
             "E104",
             f"the schedule {self.text!r} has no uniform windows",
             why=why,
-            fix=f"the nearest: {legal}",
+            fix=f"use the nearest: {legal}",
         )

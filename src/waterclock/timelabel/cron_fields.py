@@ -101,14 +101,16 @@ def _item_values(text: str, item: str, field: _Field) -> range:
         raise _unreadable(text, f"the {field.name} {item!r} is not plain cron", "numbers, lists, ranges and */steps")
     step = int(match["step"] or 1)
     if step == 0:
-        raise _unreadable(text, f"the {field.name} {item!r} steps by nothing", "a step of 1 or more")
+        raise _unreadable(text, f"the {field.name} {item!r} has a step of 0", "a step of 1 or more")
     if match["low"] is None:
         # 7 is a second name of Sunday, not an eighth day that a step could reach
         return range(field.low, min(field.high, 6 if field.names == _WEEKDAYS else field.high) + 1, step)
     low = _number(text, match["low"], field)
     if match["high"] is None:
         if match["step"]:
-            raise _unreadable(text, f"the {field.name} {item!r} steps from one value", f"{low}-{field.high}/{step}")
+            raise _unreadable(
+                text, f"the {field.name} {item!r} has a step after a single value", f"{low}-{field.high}/{step}"
+            )
         return range(low, low + 1)
     high = _number(text, match["high"], field)
     if high < low:

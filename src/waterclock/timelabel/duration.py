@@ -121,5 +121,5 @@ def _unreadable(text: str) -> WaterclockError:
         "E107",
         f"cannot read {text!r} as a duration",
         why="a duration is a number and a unit: SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER or YEAR",
-        fix=f"write {meant}" if meant else "such as 2 HOURS or 7 DAYS",
+        fix=f"write {meant}" if meant else "write one such as 2 HOURS or 7 DAYS",
     )

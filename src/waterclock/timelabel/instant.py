@@ -21,7 +21,7 @@ def utc_of(instant: datetime) -> datetime:
         raise WaterclockError(
             "E106",
             f"{instant.isoformat()} has no zone",
-            why="an instant is a time in UTC; without a zone it could be any of some forty",
+            why="an instant is a time in UTC; without a zone it could be any of about forty",
             fix="attach a zone, or read the value in a zone by resolve_local",
         )
     try:

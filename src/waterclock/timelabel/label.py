@@ -101,7 +101,7 @@ def label_of_hive_path(path: str) -> str:
             "E101",
             f"no label in the path {path!r}",
             why="a label's folder is y=YYYY/m=MM/d=DD/h=HH/n=mm, padded with zeros",
-            fix="such as y=2018/m=03/d=05/h=08/n=00",
+            fix="write it as in y=2018/m=03/d=05/h=08/n=00",
         )
     return label_of_parts(found[-1])
 
@@ -111,7 +111,7 @@ def _malformed_label_error(label: str, why: str = "") -> WaterclockError:
         "E101",
         f"malformed label {label!r}",
         why=f"{why}a label is the UTC start of a window, YYYYMMDDHHmm00",
-        fix=_suggest_label(label) or "such as 20180305080000 for 2018-03-05 08:00 UTC",
+        fix=_suggest_label(label) or "write it as in 20180305080000 for 2018-03-05 08:00 UTC",
     )
 
 

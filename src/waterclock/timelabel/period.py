@@ -19,7 +19,7 @@ _SHORT = {
     "YEARLY": "YEAR", "ANNUALLY": "YEAR",
 }  # fmt: skip
 _SPAN = re.compile(r"(?:([0-9]{1,9})\s*)?([A-Za-z]+)")
-_RULE = "minutes and hours divide a day, so that windows tile it; DAY, WEEK, MONTH, QUARTER, YEAR come one at a time"
+_RULE = "minutes and hours must divide a day evenly; the count of DAY, WEEK, MONTH, QUARTER and YEAR is 1"
 
 
 class TimeUnit(StrEnum):
@@ -163,7 +163,7 @@ def _illegal(text: str, count: int, word: str) -> WaterclockError:
         "E102",
         f"{text!r} is not a window length",
         why=_RULE,
-        fix=f"the nearest: {' or '.join(nearest_periods(minutes, word))}",
+        fix=f"use the nearest: {' or '.join(nearest_periods(minutes, word))}",
     )
 
 
@@ -173,5 +173,5 @@ def _unreadable(text: str) -> WaterclockError:
         "E102",
         f"cannot read {text!r} as a period",
         why=_RULE,
-        fix=f"write {meant}" if meant else "such as 15 MINUTES, HOUR or DAY",
+        fix=f"write {meant}" if meant else "write one such as 15 MINUTES, HOUR or DAY",
     )

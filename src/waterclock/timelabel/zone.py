@@ -144,7 +144,7 @@ def _unknown(name: str) -> WaterclockError:
         "E105",
         f"unknown zone {name!r}",
         why=why,
-        fix=f"did you mean {' or '.join(near)}?" if near else "such as UTC or Europe/Berlin",
+        fix=f"did you mean {' or '.join(near)}?" if near else "write one such as UTC or Europe/Berlin",
     )
 
 
@@ -169,5 +169,5 @@ def _unreadable(text: str, why: str = "") -> WaterclockError:
         "E106",
         f"cannot read {text!r} as an instant",
         why=f"{why}an instant is a date, a date and time, or a label",
-        fix="such as '2018-01-01', '2018-01-01 06:00', '2018-01-01T06:00Z' or '20180101060000'",
+        fix="write one such as '2018-01-01', '2018-01-01 06:00', '2018-01-01T06:00Z' or '20180101060000'",
     )

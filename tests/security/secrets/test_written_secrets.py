@@ -53,7 +53,7 @@ def test_a_secret_that_is_written_out_is_refused_in_a_statement(
     tmp_path: Path, kind: str, name: str, value: str
 ) -> None:
     errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE {kind} OPTIONS ({NEEDED[kind]}, {name} {value});")
-    found = next(error for error in errors if error.what == f"{name} is written out")
+    found = next(error for error in errors if error.what == f"{name} is written in plain text")
     assert found.where is not None
     assert found.where.startswith("flows/a.dpl:1:")
     assert "SECRET" in str(found.fix)
@@ -65,7 +65,7 @@ def test_a_secret_that_is_written_out_is_refused_in_the_project_file(tmp_path: P
     option, _, value = NEEDED[kind].partition(" ")
     line = f'connections.c = {{ {option} = {value}, {name} = "{WORD}", strange = 1 }}'
     errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE {kind};", line)
-    found = next(error for error in errors if error.what == f"{name} is written out")
+    found = next(error for error in errors if error.what == f"{name} is written in plain text")
     assert found.where is not None
     assert found.where.startswith("waterclock.toml:4:")
     assert any("strange" in error.what for error in errors)
@@ -91,7 +91,7 @@ def test_an_address_with_a_password_is_refused(tmp_path: Path, kind: str, url: s
         errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE {kind};", f'connections.c = {{ url = "{url}" }}')
     else:
         errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE {kind} OPTIONS (url '{url}');")
-    [found] = [error for error in errors if error.what == "url holds a password"]
+    [found] = [error for error in errors if error.what == "url contains a password"]
     assert found.code == "E313"
     assert "url SECRET 'name'" in str(found.fix)
     assert WORD not in texts(errors)

@@ -258,13 +258,13 @@ def test_a_token_is_sent_and_shown_nowhere(busy_shop: Shop, hook: Heard) -> None
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('url = "https://a"\nfile = "x"', "E917 openlineage says both url and file"),
-        ('namespace = "x"', "E917 openlineage says neither url nor file"),
+        ('url = "https://a"\nfile = "x"', "E917 openlineage has both url and file"),
+        ('namespace = "x"', "E917 openlineage has neither url nor file"),
         ('ulr = "https://a"', "did you mean url?"),
-        ('url = "marquez:5000"', "E917 marquez:5000 is no address of the web"),
+        ('url = "marquez:5000"', "E917 marquez:5000 is not a web address"),
         ('file = "x"\ntoken = "y"', "E917 a file takes no token"),
-        ("file = 3", "E917 file is no text"),
-        ("url = 3", "E917 url is neither a text nor a secret"),
+        ("file = 3", "E917 file is not a string"),
+        ("url = 3", "E917 url is neither a string nor a secret"),
         ('url = { secret = "nowhere" }', "E225"),
     ],
 )

@@ -42,7 +42,7 @@ def test_tables_and_views_may_be_asked_and_the_time_too(flow: Flow) -> None:
 def test_reads_of_a_batch_are_refused(read: str, flow: Flow) -> None:
     word = read.partition("(")[0].upper()
     [refusal] = refusals(f"SELECT * FROM {read}", flow)
-    assert refusal.startswith(f"E216 {word}(…) is for the queries of a flow query:1:")
+    assert refusal.startswith(f"E216 {word}(…) is only for queries of the flow query:1:")
 
 
 @pytest.mark.parametrize("word", ["WATERMARK", "NEXT_WATERMARK"])
@@ -56,7 +56,7 @@ def test_a_watermark_is_of_a_batch_and_its_table_is_named_to_who_asks(word: str,
 @pytest.mark.parametrize("view", ["stg.flat", "stg.over"])
 def test_a_view_of_a_flat_read_is_refused_too(view: str, flow: Flow) -> None:
     assert refusals(f"SELECT * FROM {view}", flow) == [
-        f"E216 {view} reads FLAT(fact.a), which is for the queries of a flow query:1:15"
+        f"E216 {view} reads FLAT(fact.a), which is only for queries of the flow query:1:15"
     ]
 
 
@@ -69,7 +69,7 @@ def test_a_sample_may_be_asked_and_gets_the_alias_behind_it(flow: Flow) -> None:
 
 def test_queries_by_name_are_refused(flow: Flow) -> None:
     text = "SELECT id FROM raw.orders UNION ALL BY NAME SELECT id FROM raw.customers"
-    assert refusals(text, flow) == ["E236 UNION ALL BY NAME stands at the top of a TRANSFORM alone query:1:27"]
+    assert refusals(text, flow) == ["E236 UNION ALL BY NAME is allowed only at the top level of a TRANSFORM query:1:27"]
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_queries_by_name_are_refused(flow: Flow) -> None:
     [
         ("SELECT TRANSFORM(id) USING 'touch x' AS (a) FROM raw.orders", "USING runs a command of the machine here"),
         ('FROM raw.orders |> SELECT TRANSFORM(id) USING "id" AS (a)', "USING runs a command of the machine here"),
-        ("SELECT Reflect('java.lang.System', 'exit', 0)", "Reflect calls Java, which a query may not"),
-        ("SELECT system.builtin.`java_method`('a', 'b')", "java_method calls Java, which a query may not"),
-        ("SELECT try_reflect('a', 'b')", "try_reflect calls Java, which a query may not"),
+        ("SELECT Reflect('java.lang.System', 'exit', 0)", "Reflect calls Java, which is not allowed in a query"),
+        ("SELECT system.builtin.`java_method`('a', 'b')", "java_method calls Java, which is not allowed in a query"),
+        ("SELECT try_reflect('a', 'b')", "try_reflect calls Java, which is not allowed in a query"),
     ],
 )
 def test_a_query_runs_no_command_and_calls_no_java(text: str, what: str, flow: Flow) -> None:
@@ -96,7 +96,7 @@ def test_a_query_runs_no_command_and_calls_no_java(text: str, what: str, flow: F
     ],
 )
 def test_a_misspelt_beginning_is_told_where_it_stands(text: str, word: str, place: str, flow: Flow) -> None:
-    assert refusals(text, flow) == [f"E210 {word} is no word of a query query:{place}"]
+    assert refusals(text, flow) == [f"E210 {word} is not a keyword of a query query:{place}"]
 
 
 @pytest.mark.parametrize("named", ["text.`/etc/hostname`", "(raw.orders)", "IDENTIFIER('text.`/x`')"])

@@ -344,10 +344,10 @@ def test_where_secrets_lie_in_vault_is_read_whole_and_what_does_not_fit_is_told_
     with pytest.raises(ProjectErrors) as raised:
         load(tmp_path, settings=f"{TWO}\n{wrong}", env="prod")
     assert [error.what for error in raised.value.errors] == [
-        "vault is no address of Vault",
+        "vault is not the address of a Vault server",
         "auth certificate needs certificate",
         "auth certificate needs key",
-        "secret_id is of auth approle",
+        "secret_id belongs to auth approle",
     ]
     with pytest.raises(ProjectErrors, match="'token', 'approle', 'kubernetes' or 'certificate'"):
         load(tmp_path, settings=f'{TWO}\n[env.prod.vault]\nurl = "https://vault"\nauth = "ldap"\n', env="prod")

@@ -151,7 +151,7 @@ def test_a_key_that_looks_back_is_asked_of_before_the_key_within_the_batch() -> 
     )
     assert key_stays(of) == KeyStays((KeyOrder("at", is_descending=True),), WEEK)
     assert [(check.name, check.demand, check.broken_words) for check in checks_of(of)] == [
-        ("KEY (id, shop) PAST 7 DAYS", Demand.PAST, "have a key that was there in the 7 DAYS before"),
+        ("KEY (id, shop) PAST 7 DAYS", Demand.PAST, "have a key that also occurs in the 7 DAYS before"),
         ("KEY (id, shop)", Demand.KEY, "have no key, or one whose key another row has"),
     ]
     assert str(key_stays(of)) == "PAST 7 DAYS ORDER BY at DESC"

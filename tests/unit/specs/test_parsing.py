@@ -105,7 +105,7 @@ def test_an_outline_is_written_out_with_the_places_of_its_own_text() -> None:
             'Feature: a\nScenario: b\nGiven x\n"""\nno end\n',
             "the file ends too early",
             "6:1",
-            "a feature has scenarios, and a scenario steps",
+            "write a feature with scenarios, and scenarios with steps",
         ),
         (
             "Feature: a\nScenario: b\n",

@@ -72,7 +72,7 @@ def test_an_unknown_step_is_refused_with_the_nearest(text: str, nearest: str) ->
         ),
         (step("a.b is"), "the rows are missing below this step", "write a table of | cells |, or: a.b is empty"),
         (step("a.b runs", grid=GRID), "this step takes no rows", "remove the table below it"),
-        (step("a.b runs", has_text=True), "a text below a step means nothing here", "write a table of | cells |"),
+        (step("a.b runs", has_text=True), "this step takes no text block", "write a table of | cells |"),
     ],
 )
 def test_a_step_has_the_rows_that_it_needs_and_no_others(wrong: SpecStep, what: str, fix: str) -> None:

@@ -121,15 +121,15 @@ def test_a_label_that_starts_no_window_is_refused_with_the_nearest() -> None:
         every("15 MINUTES").window("20180305081000")
     error = refusal.value
     assert (error.code, error.what) == ("E103", "no window starts at label '20180305081000'")
-    assert error.why == "windows are cut EVERY 15 MINUTES"
-    assert error.fix == "the nearest labels: 20180305080000 or 20180305081500"
+    assert error.why == "the cadence is EVERY 15 MINUTES"
+    assert error.fix == "use the nearest label: 20180305080000 or 20180305081500"
 
 
 def test_the_nearest_labels_show_their_local_date() -> None:
     with pytest.raises(WaterclockError) as refusal:
         every("DAY", "Asia/Tokyo").window("20240305000000")
     assert refusal.value.fix == (
-        "the nearest labels: 20240304150000 (2024-03-05 00:00 +09:00) or 20240305150000 (2024-03-06 00:00 +09:00)"
+        "use the nearest label: 20240304150000 (2024-03-05 00:00 +09:00) or 20240305150000 (2024-03-06 00:00 +09:00)"
     )
 
 

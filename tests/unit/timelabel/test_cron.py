@@ -80,7 +80,7 @@ def test_a_cron_without_uniform_windows_is_refused(schedule: str, why: str, near
     assert error.why is not None
     assert why in error.why
     assert error.fix is not None
-    assert error.fix.startswith(f"the nearest: {nearest}")
+    assert error.fix.startswith(f"use the nearest: {nearest}")
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_a_cron_without_uniform_windows_is_refused(schedule: str, why: str, near
         ("0 0 ? * 1", "the day of month '?' is not plain cron"),
         ("0 0 * * 1#2", "the day of week '1#2' is not plain cron"),
         ("10- * * * *", "the minute '10-' is not plain cron"),
-        ("5/15 * * * *", "the minute '5/15' steps from one value"),
-        ("*/0 * * * *", "the minute '*/0' steps by nothing"),
+        ("5/15 * * * *", "the minute '5/15' has a step after a single value"),
+        ("*/0 * * * *", "the minute '*/0' has a step of 0"),
         ("30-10 * * * *", "the minute '30-10' runs backwards"),
         ("MON * * * *", "the minute 'MON' is not within 0-59"),
         (",5 * * * *", "the minute '' is not plain cron"),
@@ -143,13 +143,13 @@ def test_hours_that_a_change_of_the_clock_would_stretch_are_refused() -> None:
     with pytest.raises(WaterclockError) as refusal:
         compile_cron("0 */6 * * *", "America/New_York")
     assert refusal.value.code == "E104"
-    assert refusal.value.fix == "the nearest: EVERY HOUR, EVERY DAY, or the same schedule with ZONE 'UTC'"
+    assert refusal.value.fix == "use the nearest: EVERY HOUR, EVERY DAY, or the same schedule with ZONE 'UTC'"
 
 
 def test_half_hours_of_the_clock_stretch_hours_on_lord_howe() -> None:
     with pytest.raises(WaterclockError) as refusal:
         compile_cron("0 * * * *", "Australia/Lord_Howe")
-    assert refusal.value.fix == "the nearest: EVERY 30 MINUTES, EVERY DAY, or the same schedule with ZONE 'UTC'"
+    assert refusal.value.fix == "use the nearest: EVERY 30 MINUTES, EVERY DAY, or the same schedule with ZONE 'UTC'"
 
 
 def test_an_unknown_zone_is_refused() -> None:

@@ -39,12 +39,12 @@ def test_a_duration_is_read_in_its_forms(text: str, duration: Duration) -> None:
         ("DAY", "write 1 DAY"),
         ("7d", "write 7 DAYS"),
         ("2 huors", "write 2 HOURS"),
-        ("", "such as 2 HOURS or 7 DAYS"),
-        ("-2 HOURS", "such as 2 HOURS or 7 DAYS"),
-        ("1.5 HOURS", "such as 2 HOURS or 7 DAYS"),
-        ("INTERVAL", "such as 2 HOURS or 7 DAYS"),
-        ("INTERVAL '7 days", "such as 2 HOURS or 7 DAYS"),
-        ("1 DAY 2 HOURS", "such as 2 HOURS or 7 DAYS"),
+        ("", "write one such as 2 HOURS or 7 DAYS"),
+        ("-2 HOURS", "write one such as 2 HOURS or 7 DAYS"),
+        ("1.5 HOURS", "write one such as 2 HOURS or 7 DAYS"),
+        ("INTERVAL", "write one such as 2 HOURS or 7 DAYS"),
+        ("INTERVAL '7 days", "write one such as 2 HOURS or 7 DAYS"),
+        ("1 DAY 2 HOURS", "write one such as 2 HOURS or 7 DAYS"),
     ],
 )
 def test_what_is_no_duration_is_refused(text: str, fix: str) -> None:

@@ -73,7 +73,7 @@ def test_an_illegal_period_is_refused_with_the_nearest_legal_ones(text: str, nea
     with pytest.raises(WaterclockError) as refusal:
         parse_period(text)
     assert (refusal.value.code, refusal.value.what) == ("E102", f"{text!r} is not a window length")
-    assert refusal.value.fix == f"the nearest: {nearest}"
+    assert refusal.value.fix == f"use the nearest: {nearest}"
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_an_illegal_period_is_refused_with_the_nearest_legal_ones(text: str, nea
         ("daily", "write DAY"),
         ("dya", "write DAY"),
         ("15 munites", "write 15 MINUTES"),
-        ("1.5 HOURS", "such as 15 MINUTES, HOUR or DAY"),
-        ("-1 DAY", "such as 15 MINUTES, HOUR or DAY"),
-        ("", "such as 15 MINUTES, HOUR or DAY"),
-        ("now and then", "such as 15 MINUTES, HOUR or DAY"),
+        ("1.5 HOURS", "write one such as 15 MINUTES, HOUR or DAY"),
+        ("-1 DAY", "write one such as 15 MINUTES, HOUR or DAY"),
+        ("", "write one such as 15 MINUTES, HOUR or DAY"),
+        ("now and then", "write one such as 15 MINUTES, HOUR or DAY"),
     ],
 )
 def test_what_is_no_period_is_refused_with_what_was_meant(text: str, fix: str) -> None:

@@ -73,9 +73,9 @@ def test_a_date_beyond_the_calendar_is_refused() -> None:
         ("new york", "did you mean America/New_York?"),
         ("europe/berlin", "did you mean Europe/Berlin?"),
         ("Europe", "did you mean Europe/"),
-        ("+05:30", "such as UTC or Europe/Berlin"),
-        ("../../etc/passwd", "such as UTC or Europe/Berlin"),
-        ("", "such as UTC or Europe/Berlin"),
+        ("+05:30", "write one such as UTC or Europe/Berlin"),
+        ("../../etc/passwd", "write one such as UTC or Europe/Berlin"),
+        ("", "write one such as UTC or Europe/Berlin"),
     ],
 )
 def test_an_unknown_zone_is_refused_with_the_nearest(name: str, fix: str) -> None:

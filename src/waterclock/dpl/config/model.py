@@ -184,8 +184,8 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
     if not _PROJECT_NAME.fullmatch(file.project.name):
         errors.append(
             config.place(("project", "name")).refuse(
-                "E242", f"{file.project.name!r} cannot be the project's name",
-                why="it stands in every commit and in folders", fix="use letters, digits, _ and -",
+                "E242", f"{file.project.name!r} is not a valid project name",
+                why="the name is part of every commit and of folders", fix="use letters, digits, _ and -",
             )
         )  # fmt: skip
     if chosen is None:
@@ -218,7 +218,7 @@ def _later_sections(data: dict[str, Any], config: Config) -> list[WaterclockErro
         del data[section]
         errors.append(
             config.place((section,)).refuse(
-                "E208", f"[{section}]: not yet", why="the language has it, and a later release will do it",
+                "E208", f"[{section}]: not yet", why="it is planned for a later release",
                 fix="leave it out for now",
             )
         )  # fmt: skip
@@ -261,8 +261,8 @@ def _drop_illegal_defaults(
         elif key in _NEVER_DEFAULTS:
             errors.append(
                 config.place((*path, key)).refuse(
-                    "E241", f"{key} has no default", why="type, mode, keys and rules are said where the table is",
-                    fix="say it in the statement",
+                    "E241", f"{key} cannot have a default", why="type, mode, keys and rules belong to the table",
+                    fix="write it in the statement",
                 )
             )  # fmt: skip
         else:
@@ -279,8 +279,8 @@ def _environment(
         if len(names) > 1 and "dev" not in names:
             errors.append(
                 config.place(("env",)).refuse(
-                    "E243", "no environment is chosen", why=f"there are {', '.join(names)}",
-                    fix='say --env, or env = "..." below [project]',
+                    "E243", "no environment is selected", why=f"there are {', '.join(names)}",
+                    fix='use --env, or add env = "..." below [project]',
                 )
             )  # fmt: skip
             return None
@@ -304,9 +304,9 @@ def _variables(variables: Mapping[str, Any], config: Config) -> list[WaterclockE
     return [
         config.place(("vars", name)).refuse(
             "E242",
-            f"{name!r} cannot be a variable",
-            why="a variable is a word, and wc_ is ours",
-            fix="use a_to_z and _",
+            f"{name!r} is not a valid variable name",
+            why="a variable is one word, and the prefix wc_ is reserved",
+            fix="use letters and _",
         )
         for name in variables
         if not _NAME.fullmatch(name) or name.lower().startswith("wc_")
@@ -315,7 +315,7 @@ def _variables(variables: Mapping[str, Any], config: Config) -> list[WaterclockE
 
 def _pools(pools: Mapping[str, int], config: Config) -> list[WaterclockError]:
     return [
-        config.place(("pools", name)).refuse("E242", f"pool {name} holds {size} batches", fix="let it hold 1 or more")
+        config.place(("pools", name)).refuse("E242", f"the size of pool {name} is {size}", fix="write 1 or more")
         for name, size in pools.items()
         if size < 1
     ]
@@ -349,9 +349,9 @@ def _unreadable(source: SourceText, error: tomllib.TOMLDecodeError) -> Watercloc
     reason = str(error).split(" (at ")[0]
     return source.span(offset).refuse(
         "E240",
-        "the project file is no TOML",
+        "the project file is not valid TOML",
         why=reason[:1].lower() + reason[1:],
-        fix="quote texts, and close brackets",
+        fix="quote strings, and close brackets",
     )
 
 
@@ -361,7 +361,7 @@ def _redact_value(path: tuple[str, ...], value: object) -> str:
 
 
 _EXPECTED = {
-    "string_type": "a text in quotes",
+    "string_type": "a string in quotes",
     "int_type": "a whole number",
     "bool_type": "true or false",
     "dict_type": "a table",
@@ -383,7 +383,7 @@ def _all_invalid(config: Config, problems: Sequence[Any]) -> list[WaterclockErro
             errors.append(
                 config.place(path).refuse(
                     "E242", f"{'.'.join(path)} is neither a value nor a secret",
-                    fix='give it a text in quotes, or { secret = "name" }',
+                    fix='write a string in quotes, or { secret = "name" }',
                 )
             )  # fmt: skip
     return errors
@@ -405,7 +405,7 @@ def _invalid(
         return config.place(path).refuse(
             "E241",
             f"unknown key {key}",
-            why=f"here can stand {', '.join(known)}" if known else None,
+            why=f"valid keys are {', '.join(known)}" if known else None,
             fix=_mend_of_key(key, known, path, config),
         )
     if kind == "missing":
@@ -414,11 +414,11 @@ def _invalid(
         )
     known_path = _nearest_place(config, path)
     if kind == "literal_error":
-        what = f"{'.'.join(known_path)} holds {_redact_value(known_path, problem['input'])}"
-        return config.place(known_path).refuse("E242", what, fix=f"give it {problem['ctx']['expected']}")
-    expected = _EXPECTED.get(kind, "a text, a number, true, false or a date")
+        what = f"{'.'.join(known_path)} is {_redact_value(known_path, problem['input'])}"
+        return config.place(known_path).refuse("E242", what, fix=f"write {problem['ctx']['expected']}")
+    expected = _EXPECTED.get(kind, "a string, a number, true, false or a date")
     return config.place(known_path).refuse(
-        "E242", f"{'.'.join(known_path)} holds {_redact_value(known_path, problem['input'])}", fix=f"give it {expected}"
+        "E242", f"{'.'.join(known_path)} is {_redact_value(known_path, problem['input'])}", fix=f"write {expected}"
     )
 
 
@@ -448,8 +448,8 @@ def _mend_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: 
     name = meant or key
     homes = [home for home, model in _HOMES.items() if name in model.model_fields]
     if homes:
-        return f"{name} stands below {' or '.join(homes)}"
-    return "values of your own stand below [vars]; what is not used can be commented out with #"
+        return f"write {name} below {' or '.join(homes)}"
+    return "write your own values below [vars], or comment the line out with #"
 
 
 def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:

@@ -28,7 +28,7 @@ def loading_error(raised: BaseException, path: Path, root: Path) -> WaterclockEr
             "E250",
             f"this file cannot be loaded: {what}",
             where=_name(path, root),
-            fix=f"make `import` of it work in Python first: {_name(path, root)}",
+            fix=f"first make `import` of {_name(path, root)} work in Python",
         )
     last = frames[-1]
     line = last.lineno or 1
@@ -54,7 +54,7 @@ def _unreadable(raised: SyntaxError, path: Path, root: Path) -> WaterclockError:
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     return source.span(column, max(end, column + 1)).refuse(
         "E250",
-        f"this file is no Python: {message}",
+        f"this file is not valid Python: {message}",
         fix=hint or f"correct this line, or the one before it; Waterclock runs in Python {python}",
     )
 
@@ -70,14 +70,14 @@ def _hint_of(message: str) -> tuple[str, str | None]:
 
 def _fix_of(raised: BaseException, path: Path, root: Path) -> str:
     if isinstance(raised, SystemExit):
-        return "leave the exit out, or put it below `if __name__ == '__main__':`; each command loads the whole file"
+        return "remove the exit, or put it below `if __name__ == '__main__':`; each command loads the whole file"
     if not isinstance(raised, ModuleNotFoundError) or not raised.name:
-        return "correct this line; what a print(...) above it prints is shown by waterclock check"
+        return "correct this line; waterclock check shows the output of print(...)"
     beside = path.parent / f"{raised.name}.py"
     if beside.is_file() and path.parent != root:
         package = ".".join(path.parent.relative_to(root).parts)
         return f"modules are found from the project's folder: from {package} import {raised.name}"
-    return "install it, or look at its spelling; the project's own modules are found from the project's folder"
+    return "install it, or check its spelling; the project's own modules are found from the project's folder"
 
 
 def _is_own(file: str, root: Path) -> bool:

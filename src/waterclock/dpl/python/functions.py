@@ -60,14 +60,14 @@ def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
     """Find the decorated function. Raises E252 where the engine could not find it again."""
     if not isinstance(found, FunctionType):
         raise span.refuse(
-            "E252", f"no function stands below the decorator, but {_describe_object(found)}",
-            why="a function can be called with what it reads", fix="write def name(...): below it",
+            "E252", f"there is no function below the decorator, but {_describe_object(found)}",
+            why="a batch calls a function with its inputs", fix="write def name(...): below the decorator",
         )  # fmt: skip
     inner = inspect.unwrap(found)
     name = found.__name__
     if not isinstance(inner, FunctionType) or name == "<lambda>" or "<locals>" in found.__qualname__:
         raise span.refuse(
-            "E252", f"{found.__qualname__.replace('.<locals>', '')} is made inside of another function",
+            "E252", f"{found.__qualname__.replace('.<locals>', '')} is defined inside another function",
             why="a batch finds a function by its file and its name",
             fix="write it at the file's top level (a decorator of your own needs functools.wraps)",
         )  # fmt: skip
@@ -75,8 +75,8 @@ def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
     is_there = callable(there) and getattr(inspect.unwrap(there), "__code__", None) is inner.__code__
     if not is_there:
         raise span.refuse(
-            "E252", f"at the end of the file {name} is something else",
-            why="a batch finds a function by its file and its name", fix="give each function a name of its own",
+            "E252", f"{name} is assigned again later in the file",
+            why="a batch finds a function by its file and its name", fix="give each function a different name",
         )  # fmt: skip
     return FoundFunction(found, texts, span)
 
@@ -110,7 +110,7 @@ def describe_function(
     name = found.function.__name__
     if found.text is None or found.node is None:
         raise found.span.refuse(
-            "E252", f"{name} is no function of this project",
+            "E252", f"{name} is not a function of this project",
             why="a batch finds a function by its file and its name", fix="write a function here that calls it",
         )  # fmt: skip
     shapes = texts.fingerprints.shapes_of(found.node, found.text.tree, found.path, declared=declarations)
@@ -194,18 +194,18 @@ def _meaningless(parameter: inspect.Parameter, at: Span, *, is_window: bool = Fa
     name, kind = parameter.name, parameter.kind
     if kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
         stars = "*" if kind is parameter.VAR_POSITIONAL else "**" if kind is parameter.VAR_KEYWORD else ""
-        why = "a batch calls the function with each parameter by its name"
-        return at.refuse("E253", f"parameter {stars}{name} has no meaning", why=why, fix="name each parameter")
+        why = "a batch passes each parameter by name"
+        return at.refuse("E253", f"parameter {stars}{name} is not supported", why=why, fix="name each parameter")
     if parameter.default is None and is_window:
-        fix = f"write it behind a star and without a default: *, {name}: wc.Window"
+        fix = f"write it after a star and without a default: *, {name}: wc.Window"
     elif parameter.default is not parameter.empty:
-        fix = f'write the value inside of the function, or {name}=wc.var("{name}") with {name} below [vars]'
+        fix = f'write the value inside the function, or {name}=wc.var("{name}") with {name} below [vars]'
     else:
         fix = did_you_mean(name, ["window"]) or (
             f'write {name}=wc.table("schema.name"), {name}=wc.var("name") or {name}: wc.Window'
         )
-    why = "a parameter is what is read, a value of [vars], or the window"
-    return at.refuse("E253", f"parameter {name} has no meaning", why=why, fix=fix)
+    why = "a batch passes only inputs, values of [vars] and the window"
+    return at.refuse("E253", f"parameter {name} is not an input, a variable or the window", why=why, fix=fix)
 
 
 def _source(text: PythonText, node: ast.FunctionDef) -> str:
@@ -214,4 +214,4 @@ def _source(text: PythonText, node: ast.FunctionDef) -> str:
 
 
 def _describe_object(found: object) -> str:
-    return f"the class {found.__name__}" if isinstance(found, type) else f"what is of type {type(found).__name__}"
+    return f"the class {found.__name__}" if isinstance(found, type) else f"an object of type {type(found).__name__}"

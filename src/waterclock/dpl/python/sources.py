@@ -82,7 +82,7 @@ class Texts:
         definition = BY_ARGUMENT.get(argument)
         examples = [each.example for each in definition.python_arguments if each.name == argument] if definition else []
         raise self.argument_span(site, argument).refuse(
-            "E251", f"{argument} is {shown}, not a text", why="an argument's value is the clause's own text",
+            "E251", f"{argument} is {shown}, not a string", why="an argument's value is the text of the clause",
             fix=f"write {argument}={examples[0]}" if examples else "write it in quotes",
         )  # fmt: skip
 
@@ -96,7 +96,7 @@ class Texts:
             node = call.args[index] if index < len(call.args) else by_name.get(names[index])
         if not isinstance(value, str):
             span = self.node_span(site, node) if site and node is not None else self.site(site, at)
-            raise span.refuse("E251", f"{value!r} is no text", fix="write it in quotes")
+            raise span.refuse("E251", f"{value!r} is not a string", fix="write it in quotes")
         if site is None:
             return at.source, value
         return self.source(site, node, value, "name"), value
@@ -107,11 +107,11 @@ class Texts:
         if errors:
             raise errors[0]
         if len(statements) > 1:
-            raise statements[1].span.refuse("E204", "a semicolon stands inside of an argument", fix="leave it out")
+            raise statements[1].span.refuse("E204", "an argument contains a semicolon", fix="remove it")
         tokens = statements[0].tokens if statements else []
         if not tokens:
             raise source.span(0, 1).refuse(
-                "E204", "this text is empty", fix="write what it is to say, or leave the argument out"
+                "E204", "this string is empty", fix="write a value, or leave the argument out"
             )
         source = statements[0].source
         return Cursor(source, words_of(source, tokens), tokens, self.variables, first_words={})
@@ -129,5 +129,5 @@ class Texts:
         else:
             name, span = cursor.table()
         if not cursor.is_done:
-            cursor.raise_unexpected("nothing more behind the name", fix=f"write the name alone: {name}")
+            cursor.raise_unexpected("nothing after the name", fix=f"write the name alone: {name}")
         return name, span

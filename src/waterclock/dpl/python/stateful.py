@@ -17,7 +17,7 @@ from waterclock.flow.declarations import Argument, PythonFunction, Read
 from waterclock.flow.steps import ROWS, STATE, StatefulStep
 
 _PARAMETERS = ("key", "state_rows", "rows", "window")
-_SHAPE = f"write def name({', '.join(_PARAMETERS)}): below it, that gives state_rows and out_rows"
+_SHAPE = f"write def name({', '.join(_PARAMETERS)}): below it, and return state_rows and out_rows"
 
 
 def step_function(
@@ -35,14 +35,14 @@ def step_function(
     if len(parameters) != len(_PARAMETERS) or any(each.kind is not each.POSITIONAL_OR_KEYWORD for each in parameters):
         raise found.span.refuse(
             "E259", f"{found.function.__name__} does not take {', '.join(_PARAMETERS)}",
-            why="a rule is called for each key, with the rows of the state and of the window", fix=_SHAPE,
+            why="the function is called for each key, with the rows of the state and of the window", fix=_SHAPE,
         )  # fmt: skip
     if not _are_declared(clauses):
         argument = "state_columns" if said.is_state else "columns"
         raise texts.argument_span(call.site, argument).refuse(
-            "E259", f"{argument} of {call.name} are not all said with their types",
-            why="what a rule gives is plain rows, which get the types that are declared",
-            fix=f'as in {argument}="user_id STRING, began TIMESTAMP"',
+            "E259", f"not all {argument} of {call.name} have a type",
+            why="the function returns plain rows, which get the declared types",
+            fix=f'write types, as in {argument}="user_id STRING, began TIMESTAMP"',
         )  # fmt: skip
     rows, at = texts.table_name(texts.argument(call.site, "rows", said.rows))
     state, at_state = texts.table_name(texts.argument(call.site, "state", said.state))
@@ -67,9 +67,7 @@ def _keys(call: Call, texts: Texts) -> tuple[str, ...]:
     while cursor.accept(","):
         names.append(cursor.name("a column of the key").text)
     if not cursor.is_done:
-        cursor.raise_unexpected(
-            "nothing more behind the key", fix="write names of columns, as in user_id or user_id, device"
-        )
+        cursor.raise_unexpected("nothing after the key", fix="write names of columns, as in user_id or user_id, device")
     return tuple(names)
 
 
@@ -80,7 +78,7 @@ def check_step_arguments(call: Call, texts: Texts) -> WaterclockError | None:
     if not lacking:
         return None
     return texts.site(call.site).refuse(
-        "E259", f"wc.stateful does not say {', '.join(lacking)}",
-        why="it takes the rows of one table, by key, and keeps its state in another",
-        fix='as in rows="web.clicks", state="web.pending", key="user_id"',
+        "E259", f"wc.stateful has no {', '.join(lacking)}",
+        why="it reads the rows of one table, by key, and keeps its state in another",
+        fix='add it, as in rows="web.clicks", state="web.pending", key="user_id"',
     )  # fmt: skip

@@ -26,17 +26,19 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import PythonFunction, Secret, Value
 
 _HABITS = {
-    "merge": 'say mode="merge ..."', "append": 'say mode="append"', "replace": 'say mode="replace"',
-    "temporal": 'say mode="temporal ..."', "data_time": 'say by="data time column"',
-    "arrival_time": 'say by="arrival time"', "lookback": 'say by="data time column lookback 1 hour"',
-    "order_by": 'say mode="merge order by column"', "delete_when": 'say mode="merge delete when expression"',
-    "key": 'say columns="id KEY, *"', "keys": 'say columns="id KEY, *"', "unique_key": 'say columns="id KEY, *"',
-    "primary_key": 'say columns="id KEY, *"', "query": 'say as_="SELECT ..."', "sql": 'say as_="SELECT ..."',
-    "source": 'say from_="connection.unit"', "target": 'say to="connection.unit"', "cron": 'say schedule="10 * * * *"',
-    "schema": 'say columns="id BIGINT, *"', "description": 'say comment="..."', "timezone": 'say zone="Europe/Berlin"',
-    "depends_on": "leave it out: what is read is what is waited for",
-    "materialized": "leave it out: a transform is a table", "expectations": 'say expect=["a > 0", ...]',
-    "type_": 'say type="..."',
+    "merge": 'write mode="merge ..."', "append": 'write mode="append"', "replace": 'write mode="replace"',
+    "temporal": 'write mode="temporal ..."', "data_time": 'write by="data time column"',
+    "arrival_time": 'write by="arrival time"', "lookback": 'write by="data time column lookback 1 hour"',
+    "order_by": 'write mode="merge order by column"', "delete_when": 'write mode="merge delete when expression"',
+    "key": 'write columns="id KEY, *"', "keys": 'write columns="id KEY, *"', "unique_key": 'write columns="id KEY, *"',
+    "primary_key": 'write columns="id KEY, *"', "query": 'write as_="SELECT ..."', "sql": 'write as_="SELECT ..."',
+    "source": 'write from_="connection.unit"', "target": 'write to="connection.unit"',
+    "cron": 'write schedule="10 * * * *"',
+    "schema": 'write columns="id BIGINT, *"', "description": 'write comment="..."',
+    "timezone": 'write zone="Europe/Berlin"',
+    "depends_on": "leave it out: a batch waits for its inputs",
+    "materialized": "leave it out: a transform is a table", "expectations": 'write expect=["a > 0", ...]',
+    "type_": 'write type="..."',
 }  # fmt: skip
 
 
@@ -94,13 +96,13 @@ class _CallReader:
             self.errors.append(error)
             failed.add("AS")
         if all(call.arguments.get(flag) is True for flag in BY_WORD["TYPE OF TABLE"].argument_names):
-            self.errors.append(span.refuse("E207", "the type of the table is said twice", fix="say one of the two"))
+            self.errors.append(span.refuse("E207", "the type of the table is written twice", fix="remove one of them"))
         yield Statement(call.kind, name, span, tuple(clauses), function, frozenset(failed))
 
     def _nameless(self, call: Call) -> WaterclockError:
         name = getattr(call.name, "__name__", "name")
         return self.texts.site(call.site).refuse(
-            "E251", f"{_format_decorator(call)} stands above {name} and names nothing",
+            "E251", f"{_format_decorator(call)} above {name} has no name",
             fix=f'write @{_format_decorator(call)}("{"" if call.kind is StatementKind.FUNCTION else "schema."}{name}")',
         )  # fmt: skip
 
@@ -148,7 +150,7 @@ class _CallReader:
         pairs = value if isinstance(value, list | tuple) else ()
         if not pairs or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
             raise at.refuse(
-                "E251", "when is no list of conditions with a query each",
+                "E251", "when is not a list of pairs of a condition and a query",
                 fix="""write when=[("WINDOW_START() < '2024-01-01'", "SELECT ..."), ...]""",
             )  # fmt: skip
         nodes = node.elts if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == len(pairs) else []
@@ -164,7 +166,7 @@ class _CallReader:
         text = source.text
         if word in {"OPTIONS", "TAGS"} and not text.lstrip().startswith("("):
             raise source.span(0, len(text) or 1).refuse(
-                "E204", f"{word.lower()} stand in brackets here", fix=f'write {word.lower()}="({text})"'
+                "E204", f"{word.lower()} must be in brackets here", fix=f'write {word.lower()}="({text})"'
             )
         value = parse_clause(word, text, source, variables=self.texts.variables)
         return Clause(word, value, source.span(0, max(len(text), 1)))
@@ -180,7 +182,7 @@ class _CallReader:
         name = at.text.partition("=")[0].strip() or argument
         if any(argument in others for others in ARGUMENTS.values()):
             raise at.source.span(at.start, at.start + len(name)).refuse(
-                "E206", f"{argument} is not said of a {call.kind.value}", why=f"it takes {', '.join(known)}",
+                "E206", f"a {call.kind.value} takes no argument {argument}", why=f"it takes {', '.join(known)}",
                 fix=f"leave {argument} out",
             )  # fmt: skip
         raise at.source.span(at.start, at.start + len(name)).refuse(
@@ -201,7 +203,7 @@ class _CallReader:
             key = nodes.get(name)
             span = self.texts.node_span(call.site, key) if key is not None else at
             if not isinstance(name, str):
-                self.errors.append(span.refuse("E251", f"option {name!r} is no text", fix="write its name in quotes"))
+                self.errors.append(span.refuse("E251", f"option {name!r} is not a string", fix="write it in quotes"))
             elif value is not None:
                 try:
                     found[name], spans[name] = self._option(name, value, span), span
@@ -223,7 +225,7 @@ class _CallReader:
             else f'write one value, as in "{name}": "text", or leave it out'
         )
         shown = "a value that is not shown" if is_credential(name) else hide_credentials(repr(value))
-        raise span.refuse("E251", f"option {name} is {shown}, not a text, a number, True or False", fix=fix)
+        raise span.refuse("E251", f"option {name} is {shown}, not a string, a number, True or False", fix=fix)
 
     def _list(self, call: Call, argument: str, value: object) -> list[SourceText]:
         node = self.texts.keyword(call.site, argument)
@@ -239,7 +241,7 @@ class _CallReader:
         cursor = self.texts.cursor(source)
         name = cursor.name("a name").text
         if not cursor.is_done:
-            cursor.raise_unexpected("nothing more behind the name", fix=f"write the name alone: {name}")
+            cursor.raise_unexpected("nothing after the name", fix=f"write the name alone: {name}")
         return name
 
     def _function(
@@ -248,12 +250,15 @@ class _CallReader:
         has_text = any(call.arguments.get(one) is not None for one in ("as_", "return_"))
         if call.function is not None and call.arguments.get("when") is not None:
             raise span.refuse(
-                "E252", f"{name} has a function, and queries to choose between", why="it chooses between queries alone",
-                fix='leave the function out, and say as_="SELECT ..." for all other labels',
+                "E252", f"{name} has both a function and when", why="when can only choose between queries",
+                fix='remove the function, and add as_="SELECT ..." for all other labels',
             )  # fmt: skip
         if call.function is not None and has_text:
             raise span.refuse(
-                "E252", f"{name} has a function and a text", why="either makes it", fix="leave one of them out"
+                "E252",
+                f"{name} has both a function and a query",
+                why="a table has only one of them",
+                fix="remove one of them",
             )
         if call.kind is StatementKind.FUNCTION:
             return function_said(call, self.texts, span, self.declarations)
@@ -263,13 +268,13 @@ class _CallReader:
             failed.add("AS")
             if call.arguments.get("when") is not None and self.is_whole:
                 raise span.refuse(
-                    "E233", f"{name} does not say what makes its other labels",
-                    why="a label for which no condition is TRUE would have no rows without a visible reason",
-                    fix='say as_="SELECT ..." for them',
+                    "E233", f"{name} has no query for other labels",
+                    why="a label for which no condition is TRUE would have no rows, without a visible reason",
+                    fix='add as_="SELECT ..." for them',
                 )  # fmt: skip
             above = ", or write @wc.transform above a function" if call.kind is StatementKind.TRANSFORM else ""
             if self.is_whole:
-                raise span.refuse("E233", f"{name} has no query", fix=f'say as_="SELECT ..."{above}')
+                raise span.refuse("E233", f"{name} has no query", fix=f'add as_="SELECT ..."{above}')
         return None, []
 
 

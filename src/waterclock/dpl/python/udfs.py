@@ -39,13 +39,13 @@ def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[
             break
     if not cursor.is_done:
         cursor.raise_unexpected(
-            "a comma behind the parameter", fix="write a name and a type for each, as in cents INT, rate DOUBLE"
+            "a comma after the parameter", fix="write a name and a type for each, as in cents INT, rate DOUBLE"
         )
     if found and len(parameters) != len(given := [*found.parameters()]):
         raise texts.argument_span(call.site, "parameters").refuse(
             "E254",
-            f"parameters names {len(parameters)}, and {found.function.__name__} takes {len(given)}",
-            fix=f"say {', '.join(parameter.name + ' TYPE' for parameter, _ in given)}",
+            f"parameters lists {len(parameters)}, and {found.function.__name__} takes {len(given)}",
+            fix=f"write {', '.join(parameter.name + ' TYPE' for parameter, _ in given)}",
         )
     return tuple(parameters)
 
@@ -56,16 +56,16 @@ def _read_annotations(found: FoundFunction) -> tuple[tuple[str, str], ...]:
         is_plain = parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
         if not is_plain or parameter.default is not parameter.empty:
             raise at.refuse(
-                "E254", f"parameter {parameter.name} cannot be given in a query",
-                why="a query gives a value for each parameter, in their order", fix="name each, without a default",
+                "E254", f"parameter {parameter.name} cannot be passed in a query",
+                why="a query passes a value for each parameter, in order", fix="name each parameter, without a default",
             )  # fmt: skip
         type_name = sql_type(parameter.annotation, found)
         if type_name is None:
             raise at.refuse(
                 "E254",
                 f"the SQL type of parameter {parameter.name} is not known",
-                why="only bool, int, float, str, bytes, date and datetime say it all",
-                fix=f'say parameters="{parameter.name} {_EXAMPLE}, ..." with a type for each',
+                why="only bool, int, float, str, bytes, date and datetime have one SQL type",
+                fix=f'write parameters="{parameter.name} {_EXAMPLE}, ..." with a type for each',
             )
         parameters.append((parameter.name, type_name))
     return tuple(parameters)
@@ -77,12 +77,12 @@ def _returns(call: Call, texts: Texts, span: Span, found: FoundFunction | None) 
         cursor = texts.cursor(texts.argument(call.site, "returns", said))
         type_name = take_type(cursor)
         if not cursor.is_done:
-            cursor.raise_unexpected("nothing more behind the type", fix=f"write the type alone: {type_name}")
+            cursor.raise_unexpected("nothing after the type", fix=f"write the type alone: {type_name}")
         return type_name
     annotation = found.function.__annotations__.get("return") if found else None
     annotated = sql_type(annotation, found) if found and annotation is not None else None
     if annotated is None:
-        raise span.refuse("E254", f"{call.name} does not say what it returns", fix=f'say returns="{_EXAMPLE}"')
+        raise span.refuse("E254", f"{call.name} has no return type", fix=f'add returns="{_EXAMPLE}"')
     return annotated
 
 
@@ -92,7 +92,7 @@ def _body(call: Call, texts: Texts, span: Span) -> Expression:
         raise span.refuse(
             "E233",
             f"function {call.name} has no body",
-            fix='say return_="cents / 100", or write @wc.function above one',
+            fix='add return_="cents / 100", or write @wc.function above a function',
         )
     source = texts.argument(call.site, "return_", said)
     tokens = texts.cursor(source).tokens

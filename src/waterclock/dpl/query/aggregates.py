@@ -36,9 +36,9 @@ def aggregate_miscalled(source: SourceText, tokens: Sequence[Token], index: int,
     if closing > index + 2 and not commas:
         return None
     span = source.span(tokens[index].start, tokens[index].end + 1)
-    given = f"{len(commas) + 1} arguments" if commas else "nothing"
-    why, fix = f"it is {upper.lower()}(column)", f"give it one column: {upper.lower()}(customer_id)"
-    return span.refuse("E238", f"{span.text} is given {given}", why=why, fix=fix)
+    given = f"{len(commas) + 1} arguments" if commas else "no arguments"
+    why, fix = f"its form is {upper.lower()}(column)", f"pass one column: {upper.lower()}(customer_id)"
+    return span.refuse("E238", f"{span.text} is called with {given}", why=why, fix=fix)
 
 
 def in_sparks_words(text: str) -> str:

@@ -69,8 +69,8 @@ def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, 
     given = list(arguments(tokens, index + 1))
     if not brought.needs <= len(given) <= len(brought.parameters):
         span = source.span(tokens[index].start, tokens[index].end + 1)
-        count = f"{len(given)} argument{'s' if len(given) > 1 else ''}" if given else "nothing"
-        return _argument_error(span, brought, f"{span.text} is given {count}", fix=_in_number(span.text, brought))
+        count = f"{len(given)} argument{'s' if len(given) > 1 else ''}" if given else "no arguments"
+        return _argument_error(span, brought, f"{span.text} is called with {count}", fix=_in_number(span.text, brought))
     errors = (
         _argument(source, brought, argument, name) for argument, name in zip(given, brought.parameters, strict=False)
     )
@@ -112,7 +112,7 @@ def _argument(
     return span.refuse(
         "E310",
         f"unknown {name} {span.text}",
-        fix=did_you_mean(tokens[0].text, choices, otherwise=f"one of {', '.join(choices)}"),
+        fix=did_you_mean(tokens[0].text, choices, otherwise=f"write one of {', '.join(choices)}"),
     )
 
 
@@ -125,4 +125,4 @@ def _in_number(name: str, brought: BuiltinFunction) -> str:
 
 def _argument_error(span: Span, brought: BuiltinFunction, what: str, *, fix: str) -> WaterclockError:
     taken = f"{brought.function.name}({', '.join(brought.parameters)})"
-    return span.refuse("E238", what, why=f"it is {taken}", fix=fix)
+    return span.refuse("E238", what, why=f"its form is {taken}", fix=fix)

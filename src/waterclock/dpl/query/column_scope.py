@@ -214,17 +214,17 @@ class Resolver:
         aliases = list(dict.fromkeys(owner.alias for owner in owners if owner.alias))
         bare = name.rpartition(".")[2]
         is_one = len(aliases) < 2
-        twice = f"{aliases[0] if aliases else 'what is read'} has it twice"
+        twice = f"{aliases[0] if aliases else 'the input'} has it twice"
         which = " or ".join(f"{'t' if alias == _PIPED else alias}.{bare}" for alias in aliases)
-        naming = "name the rows of the step before, |> AS t, and " if _PIPED in aliases else ""
+        naming = "name the rows of the previous step, |> AS t, and " if _PIPED in aliases else ""
         self.errors.append(
             self.source.span(start, node.meta.get("end", start) + 1).refuse(
                 "E239",
-                f"{name} may be one of several columns",
+                f"{name} is ambiguous",
                 why=twice if is_one else f"{' and '.join(aliases)} have it",
                 fix="rename one of them where they are made: ... AS another_name"
                 if is_one
-                else f"{naming}say which: {which}",
+                else f"{naming}write {which}",
             )
         )
 
@@ -241,7 +241,7 @@ class Resolver:
         error = unknown_column(self.source.span(start, last + 1), name, known, list_sources(sources))
         bare = name.rpartition(".")[2]
         if any(bare.lower() in source.output.beneath for source in sources):
-            error.fix = f"{bare} is HIDDEN, and no * brings it: name it beside the *, as in SELECT {bare}, * FROM ..."
+            error.fix = f"{bare} is HIDDEN, and * does not include it: name it, as in SELECT {bare}, * FROM ..."
         self.errors.append(error)
 
     def _check_using(self, join: Any, frame: Frame) -> None:
@@ -269,9 +269,9 @@ class Resolver:
             self.errors.append(
                 written.refuse(
                     "E210",
-                    "a .* stands behind a call",
-                    why="Spark takes it behind the name of a column or of a table alone",
-                    fix="name the call in a query below: SELECT made.* FROM (SELECT ... AS made FROM ...)",
+                    ".* comes after a function call",
+                    why="Spark allows it only after the name of a column or of a table",
+                    fix="name the call in a subquery: SELECT made.* FROM (SELECT ... AS made FROM ...)",
                 )
             )
 
@@ -318,7 +318,7 @@ def unknown_column(
         why="; ".join(lists) or None,
         fix=f"did you mean {' or '.join(shown)}?"
         if shown
-        else f"write a column that is there, or bring {bare} where the table is made",
+        else f"write an existing column, or add {bare} where the table is made",
     )
 
 

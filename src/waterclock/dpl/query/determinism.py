@@ -10,11 +10,11 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 
-_WINDOW = "say WINDOW_END() or WINDOW_START(), the batch's own time"
-_RANDOM = "choose by a hash of a key, as in pmod(xxhash64(id), 100) < 10"
-_ID = "make it of the row's own columns, as in sha2(concat_ws('|', a, b), 256)"
-_PLACE = "leave it out: where a row is computed says nothing of it"
-_SESSION = "leave it out: who runs a batch says nothing of its rows"
+_WINDOW = "use WINDOW_END() or WINDOW_START(), the time of the batch"
+_RANDOM = "choose rows by a hash of a key, as in pmod(xxhash64(id), 100) < 10"
+_ID = "compute it from columns of the row, as in sha2(concat_ws('|', a, b), 256)"
+_PLACE = "leave it out: a row must not depend on where it is computed"
+_SESSION = "leave it out: rows must not depend on the user or session of a batch"
 _CALLS = {
     "NOW": _WINDOW, "CURDATE": _WINDOW, "CURRENT_TIMESTAMP": _WINDOW, "CURRENT_DATE": _WINDOW, "CURRENT_TIME": _WINDOW,
     "LOCALTIMESTAMP": _WINDOW, "SYSDATE": _WINDOW, "GETDATE": _WINDOW, "SYSTIMESTAMP": _WINDOW, "TODAY": _WINDOW,
@@ -33,7 +33,7 @@ _BARE = frozenset(
 _UNLESS_COLUMNS = frozenset({*_BARE, "USER"})
 _BUILTIN = (["BUILTIN"], ["SYSTEM", "BUILTIN"])
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
-_WHY = "the same inputs and the same code must give the same output, or a batch cannot be made again"
+_WHY = "the same inputs and the same code must give the same output, or a batch cannot be repeated"
 _ALIAS_FOLLOWS = frozenset(
     {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NUMBER, TokenType.STRING, TokenType.ALIAS,
      TokenType.DOT}
@@ -63,9 +63,9 @@ def nondeterministic(source: SourceText, tokens: Sequence[Token], index: int, up
     is_quoted = tokens[index].token_type is TokenType.IDENTIFIER and not is_call
     return source.span(tokens[index].start, tokens[index].end + 1).refuse(
         "E215",
-        f"{tokens[index].text} gives another answer each time",
+        f"{tokens[index].text} returns another value each time",
         why=_WHY,
-        fix=f"{fix}; where a column is meant, write its table's alias before it" if is_quoted else fix,
+        fix=f"{fix}; for a column, write its table's alias before it" if is_quoted else fix,
     )
 
 
@@ -75,7 +75,7 @@ def at_the_moment(source: SourceText, name: Any) -> WaterclockError | None:
     if start is None or upper not in _UNLESS_COLUMNS:
         return None
     span = source.span(start, name.meta.get("end", start) + 1)
-    return span.refuse("E215", f"{name.name} gives another answer each time", why=_WHY, fix=_CALLS[upper])
+    return span.refuse("E215", f"{name.name} returns another value each time", why=_WHY, fix=_CALLS[upper])
 
 
 def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
@@ -96,7 +96,7 @@ def _sample(source: SourceText, tokens: Sequence[Token], index: int) -> Waterclo
         return None
     return source.span(tokens[index].start, tokens[index].end + 1).refuse(
         "E215",
-        "TABLESAMPLE takes other rows each time",
-        why=f"{_WHY}; with REPEATABLE too, the rows hang on how Spark divides them into tasks",
-        fix="choose by a hash of a key: WHERE pmod(xxhash64(id), 100) < 10; so many rows by ORDER BY id LIMIT 5",
+        "TABLESAMPLE returns other rows each time",
+        why=f"{_WHY}; even with REPEATABLE the rows depend on how Spark divides them into tasks",
+        fix="choose rows by a hash of a key: WHERE pmod(xxhash64(id), 100) < 10; or a number: ORDER BY id LIMIT 5",
     )

@@ -307,9 +307,9 @@ class _HiddenColumnFinder:
         token = self.tokens[at]
         return self.source.span(token.start, token.end + 1).refuse(
             "E319",
-            f"{name} is HIDDEN, and named beside a NATURAL JOIN",
-            why="a NATURAL JOIN goes by the columns that a * brings, and HIDDEN ones are not among them",
-            fix="say by which columns: JOIN ... USING (id)",
+            f"{name} is HIDDEN, and used with a NATURAL JOIN",
+            why="a NATURAL JOIN uses the columns of *, which does not include HIDDEN columns",
+            fix="name the columns of the join: JOIN ... USING (id)",
         )
 
 

@@ -80,7 +80,7 @@ class ColumnLineage:
             f"{of.table} has no column {of.column}",
             why=f"it has {', '.join(known)}" if known else "its columns are not known before its first run",
             fix=did_you_mean(
-                of.column, known, otherwise="name one of them" if known else f"run {of.table} once: they are known then"
+                of.column, known, otherwise="name one of them" if known else f"run {of.table} once, then they are known"
             ),
         )
 

@@ -39,9 +39,9 @@ def now_texts(tree: Any, source: SourceText, column: FamilyOf) -> Iterator[Water
         if written is not None and _is_read_as_time(node, column):
             yield written.refuse(
                 "E215",
-                f"'{text.strip()}' is another time at each run",
-                why="the same inputs and the same code must give the same output, or a batch cannot be made again",
-                fix="say WINDOW_END() or WINDOW_START(), the batch's own time; as a date, CAST(WINDOW_START() AS DATE)",
+                f"'{text.strip()}' is a different time in each run",
+                why="the same inputs and the same code must give the same output, or a batch cannot be repeated",
+                fix="use WINDOW_END() or WINDOW_START(), the batch's time; as a date, CAST(WINDOW_START() AS DATE)",
             )
 
 

@@ -15,10 +15,10 @@ from waterclock.spark_sql import illegal_signs
 from waterclock.timelabel.label import TIMELABEL
 
 _KEEP = {
-    Family.INTERVAL: "keep a number of its unit, as by timestampdiff(SECOND, a, b) or datediff(b, a)",
-    Family.VARIANT: "keep the text, as by to_json(...), and say parse_json(...) where it is read",
-    Family.COLLATED: "say COLLATE where texts are compared, and keep collate(..., 'UTF8_BINARY')",
-    Family.TIME: "keep it as a STRING, or the TIMESTAMP that it is a part of",
+    Family.INTERVAL: "store a number of a unit, as in timestampdiff(SECOND, a, b) or datediff(b, a)",
+    Family.VARIANT: "store the text by to_json(...), and use parse_json(...) where it is read",
+    Family.COLLATED: "use COLLATE where strings are compared, and store collate(..., 'UTF8_BINARY')",
+    Family.TIME: "store it as a STRING, or store the whole TIMESTAMP",
 }
 
 
@@ -34,8 +34,8 @@ def illegal_name(name: str, span: Span, fix: str) -> WaterclockError | None:
         return None
     return span.refuse(
         "E211",
-        f"{name!r} cannot be a column",
-        why=f"Delta takes no {' '.join(repr(sign) for sign in bad)} in a column's name",
+        f"{name!r} is not a valid column name",
+        why=f"Delta does not allow {' '.join(repr(sign) for sign in bad)} in a column's name",
         fix=fix,
     )
 
@@ -52,7 +52,7 @@ def unstorable(output: Output, query: Span, said: ColumnsSaid | None) -> Iterato
         if entry.family in UNSTORED and not is_left_out and types.get(lower) is None:
             yield span_of(entry.node, query).refuse(
                 "E219",
-                f"{entry.name} is {_a(entry.family)}, which no table stores",
+                f"{entry.name} is {_a(entry.family)}, which no table can store",
                 fix=_KEEP[entry.family] if entry.family else None,
             )
 
@@ -65,14 +65,14 @@ def check_column_names(tree: Any, source: SourceText) -> Iterator[WaterclockErro
             yield source.span(written.start).refuse(
                 "E234",
                 "a column of this query has no name",
-                why="Spark would make one up of the expression, with signs in it that no table takes",
+                why="Spark would derive the name from the expression, with characters that no table allows",
                 fix="name it: ... AS name",
             )
 
 
 def _names(output: Output, query: Span) -> Iterator[WaterclockError]:
     for entry in output.entries:
-        fix = "name it with letters, digits and _: ... AS another_name"
+        fix = "rename it with letters, digits and _: ... AS another_name"
         error = illegal_name(entry.name, span_of(entry.node, query), fix)
         if error is not None:
             yield error
@@ -94,10 +94,10 @@ def _twice(output: Output, query: Span) -> Iterator[WaterclockError]:
         is_same = before.name == entry.name or len(others) > 1
         yield span_of(entry.node, query).refuse(
             "E212",
-            f"column{'s' if len(others) > 1 else ''} {names} {'are' if len(others) > 1 else 'is'} there twice"
+            f"column{'s' if len(others) > 1 else ''} {names} {'are' if len(others) > 1 else 'is'} selected twice"
             if is_same
             else f"{before.name} and {entry.name} differ by case only",
-            why="a table has one column of a name, and case alone does not tell two apart",
+            why="column names of a table are unique, regardless of case",
             fix=f"give one of them another name, or leave it out{left_out if _is_star(entry.node) else ''}",
         )
 

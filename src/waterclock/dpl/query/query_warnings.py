@@ -14,10 +14,8 @@ from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Query, Table
 
-_WHY_ORDER = (
-    "Spark promises no order of rows, so the same batch made again may differ, and its readers are made again too"
-)
-_WHY_LABEL = "timelabel is a column of every table, and a * has it too"
+_WHY_ORDER = "Spark does not guarantee an order of rows, so a repeated batch may differ, and its readers run again too"
+_WHY_LABEL = "timelabel is a column of every table, and * includes it"
 
 
 def query_warnings(flow: Flow) -> list[WaterclockError]:
@@ -56,9 +54,9 @@ def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[Waterc
             at, written = read
             yield span_of(at, whole).refuse(
                 "W204",
-                f"{written} reads a text without an offset in UTC, not in {zone}",
-                why="Spark's session is in UTC; a column that is declared TIMESTAMP reads its text in the table's zone",
-                fix=f"declare the column TIMESTAMP in the column list, and give it the text; or "
+                f"{written} reads a string without an offset in UTC, not in {zone}",
+                why="Spark's session is in UTC; a column that is declared TIMESTAMP is read in the table's zone",
+                fix=f"declare the column TIMESTAMP in the column list, and select the string; or "
                 f"to_utc_timestamp(..., '{zone}')",
             )
 
@@ -73,7 +71,7 @@ def _zone(flow: Flow, reader: Table | None) -> str:
 def _natural(node: Any) -> tuple[Any, str, str] | None:
     if not isinstance(node, exp.Join) or node.method != "NATURAL" or not _is_stored(node.this):
         return None
-    return node.this, "NATURAL JOIN goes by timelabel too", "say JOIN ... USING (the columns that are meant)"
+    return node.this, "NATURAL JOIN also joins by timelabel", "write JOIN ... USING (columns)"
 
 
 def _star_of_function(node: Any) -> tuple[Any, str, str] | None:
@@ -90,7 +88,7 @@ def _star_of_function(node: Any) -> tuple[Any, str, str] | None:
         return None
     name = call.name if isinstance(call, exp.Anonymous) else str(call.sql_name()).lower()
     star = f"{column.table}.*" if column is not None and column.table else "*"
-    return call, f"{name}({star}) takes timelabel too", f"say {star} EXCEPT (timelabel), or name the columns"
+    return call, f"{name}({star}) includes timelabel", f"write {star} EXCEPT (timelabel), or name the columns"
 
 
 _LOOKS: tuple[Callable[[Any], tuple[Any, str, str] | None], ...] = (_natural, _star_of_function)

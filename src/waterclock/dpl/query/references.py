@@ -29,7 +29,7 @@ from waterclock.flow.choices import ReadKind
 from waterclock.timelabel.duration import Duration, parse_duration
 
 READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
-SPANNING = {"PAST": "how far back", "UNTIL": "for how long rows may come late"}
+SPANNING = {"PAST": "how far back to read", "UNTIL": "how late rows may arrive"}
 VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL", "IS_PARTIAL"})
 MARKS = {"WATERMARK": ReadKind.PREVIOUS, "NEXT_WATERMARK": ReadKind.PLAIN}
 """The kind of read for a watermark: the mark before a batch, and the mark after it."""
@@ -40,19 +40,17 @@ _BEHIND_LATERAL = frozenset({"VIEW", "OUTER"})
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _BEGIN_A_QUERY = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES})
 _MISTAKEN_READS = {
-    "LAST": "say PAST(table, '7 days') for the days before, LATEST(table) for the newest state",
-    "FIRST": "say HISTORY(table) for all of it",
+    "LAST": "write PAST(table, '7 days') for earlier days, LATEST(table) for the newest state",
+    "FIRST": "write HISTORY(table) for all rows",
     "STREAM": "leave STREAM out: a PARTITIONED table is read by its windows",
-    "REF": "write the table's name as it is",
-    "SOURCE": "write the table's name as it is",
+    "REF": "write only the table's name",
+    "SOURCE": "write only the table's name",
 }
 
 
 def exactly(said: str) -> str:
     """Return the fix for an unknown option of FLAT, `said`."""
-    return (
-        "did you mean 'exact'?" if nearest(said, ["exact"]) else "there is one, 'exact': split at each parent's change"
-    )
+    return "did you mean 'exact'?" if nearest(said, ["exact"]) else "write 'exact': split at each parent's change"
 
 
 def find_in_branches(query: QuerySaid) -> QueryNames:
@@ -102,7 +100,7 @@ def _parse_query(query: QuerySaid, errors: list[WaterclockError]) -> Any:
         return None
     if trees and isinstance(trees[0], exp.Query | exp.Values):
         return trees[0]
-    errors.append(source.span(query.span.start).refuse("E210", "this is no query", fix="write SELECT ... FROM ..."))
+    errors.append(source.span(query.span.start).refuse("E210", "this is not a query", fix="write SELECT ... FROM ..."))
     return None
 
 
@@ -111,10 +109,10 @@ def _parser_crash_error(error: BaseException | None, span: Span) -> WaterclockEr
 
     These are a pipe, `|> ORDER BY x |> LIMIT 3`, or a call without an argument, such as `map(a)`.
     """
-    known, fix = "a |> that sorts or limits", "say it without |>"
+    known, fix = "a |> that sorts or limits", "write it without |>"
     if isinstance(error, IndexError):
-        known, fix = "a call that lacks an argument, as map(a),", "give the call what it lacks"
-    why = f"the parser of queries breaks off over it; {known} is known to do that to it"
+        known, fix = "a call without a required argument, such as map(a),", "add the missing argument"
+    why = f"the parser fails on it; {known} is a known cause"
     return span.refuse("E210", "the query cannot be read", why=why, fix=fix)
 
 
@@ -159,7 +157,7 @@ class _Finder:
         for index, (token, following) in enumerate(pairwise(self.tokens)):
             if token.text.upper() == "USING" and following.token_type in _LITERALS:
                 error = self._span(index).refuse(
-                    "E733", "USING runs a command of the machine here", why="a query reads, and does nothing else",
+                    "E733", "USING runs a command of the machine here", why="a query can only read",
                     fix="write a transform or a function in Python",
                 )  # fmt: skip
                 self.found.errors.append(error)
@@ -184,12 +182,12 @@ class _Finder:
         span = self.source.span(self.tokens[first].start, self.tokens[index].end + 1)
         if node.args.get("version") or node.args.get("when"):
             raise span.refuse(
-                "E216", f"{'.'.join(parts)} is read at a version of its own",
-                why="a batch reads what its window says, so that it can be made again",
-                fix="say HISTORY, PAST, PREVIOUS or LATEST around the name, or leave the version out",
+                "E216", f"{'.'.join(parts)} is read at a fixed version",
+                why="the window of a batch determines what it reads, so that it can be repeated",
+                fix="write HISTORY, PAST, PREVIOUS or LATEST around the name, or leave the version out",
             )  # fmt: skip
         if isinstance(node.parent, exp.Stream) or node.find_ancestor(exp.Stream):
-            raise span.refuse("E209", "STREAM is not said here", fix=_MISTAKEN_READS["STREAM"])
+            raise span.refuse("E209", "STREAM is not supported", fix=_MISTAKEN_READS["STREAM"])
         if len(parts) == 1 and is_cte(node, parts[0]):
             return
         self._add(node, parts, span, ReadKind.PLAIN, None, first, index)
@@ -199,10 +197,10 @@ class _Finder:
         if word in MARKS:
             self.reads.add(index)
             raise self._span(index).refuse(
-                "E216", f"{word}(...) is a value, and stands where a table is meant", fix=f"say SELECT {word}(...)"
+                "E216", f"{word}(...) is a value, not a table", fix=f"write SELECT {word}(...)"
             )
         if word in _MISTAKEN_READS:
-            raise self._span(index).refuse("E216", f"{word}(...) reads no table", fix=_MISTAKEN_READS[word])
+            raise self._span(index).refuse("E216", f"{word}(...) does not exist", fix=_MISTAKEN_READS[word])
         if word == _IDENTIFIER:
             return  # refused wherever it occurs
         if word not in _READ_WORDS:
@@ -213,8 +211,8 @@ class _Finder:
         parts, name_span, rest = self._read_name(index + 2, last, word)
         if len(parts) == 1 and is_cte(node, parts[0]):
             raise name_span.refuse(
-                "E216", f"{word} reads a table, and {parts[0]} is a part of this query",
-                fix=f"say {word} around the table inside of {parts[0]}",
+                "E216", f"{word} reads a table, and {parts[0]} is defined in this query",
+                fix=f"write {word} around the table inside {parts[0]}",
             )  # fmt: skip
         if word == FLAT:
             is_exact = self._exactness(rest, last)
@@ -229,7 +227,7 @@ class _Finder:
         span, name = self._span(index), self.tokens[index].text
         if name.lower() not in TABLE_FUNCTIONS:
             raise span.refuse(
-                "E216", f"{name} is not one of Spark's functions that give rows",
+                "E216", f"{name} is not a table function of Spark",
                 fix=did_you_mean(
                     name.lower(), [*TABLE_FUNCTIONS, *map(str.lower, _READ_WORDS)],
                     otherwise="read a table by its name, as in FROM schema.name",
@@ -247,7 +245,7 @@ class _Finder:
             return True
         if not said or self.tokens[index].token_type is not TokenType.COMMA:
             raise self._span(index, last - 1).refuse(
-                "E216", "FLAT reads a table by its name alone", fix="name one table"
+                "E216", "FLAT takes only the name of a table", fix="name one table"
             )
         span = self._span(index + 1, last - 1)
         raise span.refuse("E237", f"unknown option {span.text}", fix=exactly(said[0].text))
@@ -271,15 +269,17 @@ class _Finder:
         if index >= last:
             if word in SPANNING:
                 raise self._span(index - 1, last).refuse(
-                    "E216", f"{word} does not say {SPANNING[word]}", fix=f"as in {word}(schema.name, '7 days')"
+                    "E216",
+                    f"{word} has no second argument, {SPANNING[word]}",
+                    fix=f"write it as in {word}(schema.name, '7 days')",
                 )
             return None
         span = self.source.span(self.tokens[index].start, self.tokens[last - 1].end + 1)
         if self.tokens[index].token_type is not TokenType.COMMA:
-            raise span.refuse("E216", f"{word} reads a table by its name alone", fix="name one table")
+            raise span.refuse("E216", f"{word} takes only the name of a table", fix="name one table")
         if word not in SPANNING:
-            fix = "say PAST(table, '7 days')" if word in {"HISTORY", "LATEST"} else f"write {word}(schema.name)"
-            raise span.refuse("E216", f"{word} takes nothing but a table", fix=fix)
+            fix = "write PAST(table, '7 days')" if word in {"HISTORY", "LATEST"} else f"write {word}(schema.name)"
+            raise span.refuse("E216", f"{word} takes only a table", fix=fix)
         token = self.tokens[index + 1]
         inner = self.source.span(token.start, self.tokens[last - 1].end + 1)
         is_text = token.token_type in {TokenType.STRING, TokenType.RAW_STRING} and index + 2 == last
@@ -321,7 +321,7 @@ class _Finder:
         bare = ".".join(parts[1:])
         raise self.source.span(start, node.parts[-1].meta.get("end", start) + 1).refuse(
             "E214", f"{'.'.join(parts)} names its table with the schema",
-            why="inside of a query a table goes by its alias, or by its bare name",
+            why="a column is qualified by a table's alias, or by its name without schema",
             fix=f"write {bare}" if names[table].alias else "write the alias and the column",
         )  # fmt: skip
 
@@ -354,7 +354,9 @@ class _Finder:
         if "" in variables or "?" in variables:
             at = next((t for t in tokens if t.token_type is TokenType.PLACEHOLDER), tokens[0])
             self.found.errors.append(
-                self.source.span(at.start).refuse("E217", "? has no value", fix="name it: :late_minutes, below [vars]")
+                self.source.span(at.start).refuse(
+                    "E217", "? has no value", fix="use a variable, as in :late_minutes, and set it below [vars]"
+                )
             )
 
     def _refuse(self, error: WaterclockError | None) -> None:
@@ -371,7 +373,7 @@ class _Finder:
         """Refuse a superfluous comma, which sqlglot ignores and Spark does not."""
         following = self.tokens[index + 1].token_type if index + 1 < len(self.tokens) else None
         if following in {TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, None}:
-            self.found.errors.append(self._span(index).refuse("E210", "there is a comma too many", fix="remove it"))
+            self.found.errors.append(self._span(index).refuse("E210", "there is an extra comma", fix="remove it"))
 
     def _table_argument(self, index: int) -> None:
         """Refuse TABLE(name) as a function's argument, which Spark could resolve to a file; a CTE's name is legal."""
@@ -385,7 +387,7 @@ class _Finder:
         name = self.source.span(said[0].start, self.tokens[last - 1].end + 1).text
         error = self._span(index, last).refuse(
             "E216", f"TABLE({name}) names a table outside of FROM",
-            why="Spark would look for it elsewhere than among the flow's tables, and in files too",
+            why="Spark would search for it outside of the flow's tables, and in files too",
             fix=f"write TABLE(SELECT * FROM {name})",
         )  # fmt: skip
         self.found.errors.append(error)
@@ -393,7 +395,7 @@ class _Finder:
     def _identifier(self, index: int) -> None:
         if self._is_call(index):
             raise self._span(index).refuse(
-                "E216", "IDENTIFIER(...) hides which table or function is named", fix="write the name as it is"
+                "E216", "IDENTIFIER(...) hides the name of a table or function", fix="write the name itself"
             )
 
     def _lateral(self, index: int) -> None:
@@ -415,7 +417,7 @@ class _Finder:
         last = self._find_closing_bracket(index + 1)
         if last != index + 2:
             self.found.errors.append(
-                self._span(index, last).refuse("E216", f"{upper} takes nothing", fix=f"write {upper}()")
+                self._span(index, last).refuse("E216", f"{upper} takes no argument", fix=f"write {upper}()")
             )
         else:
             self.found.values.append(FoundValue(upper, self.tokens[index].start, self.tokens[last].end + 1))
@@ -442,8 +444,8 @@ class _Finder:
         if self._is_call(index):
             self.found.errors.append(
                 self._span(index).refuse(
-                    "E216", f"{upper}(...) reads a table, and stands where a value is meant",
-                    fix=f"put it into FROM, as in (SELECT max(a) FROM {upper}(schema.name))",
+                    "E216", f"{upper}(...) reads a table, and is not a value",
+                    fix=f"write it in FROM, as in (SELECT max(a) FROM {upper}(schema.name))",
                 )
             )  # fmt: skip
 

@@ -29,7 +29,7 @@ _WRAPS = (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.Paren)
 _ORDERLESS = (exp.ArraySort, exp.ArraySize, exp.ArrayContains, exp.ArrayMin, exp.ArrayMax, exp.ArraySum)
 _ORDERLESS_CALLS = frozenset({"CARDINALITY"})
 
-_END_WITH_KEY = "end the {} with columns that are unique, and declare these as KEY in the table that is read"
+_END_WITH_KEY = "end the {} with unique columns, and declare these as KEY in the table that is read"
 
 
 def order_left_to_chance(node: Any, unique: Uniqueness) -> tuple[Any, str, str] | None:
@@ -81,10 +81,10 @@ def _limit(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
     word = "LIMIT" if node.args.get("limit") else "OFFSET"
     order = node.args.get("order")
     if order is None:
-        return f"{word} without ORDER BY takes whichever rows come first", f"put ORDER BY a key before {word}"
+        return f"{word} without ORDER BY takes arbitrary rows", f"add ORDER BY a key before {word}"
     if unique.is_ordered(node, order):
         return None
-    return f"{word} takes whichever rows come first of those that tie in ORDER BY", _END_WITH_KEY.format("ORDER BY")
+    return f"{word} takes arbitrary rows among ties in ORDER BY", _END_WITH_KEY.format("ORDER BY")
 
 
 def _is_one_row(node: Any) -> bool:
@@ -106,11 +106,11 @@ def _of_function(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
     name = _find_function_name(node)
     if isinstance(node, _PICKS):
         return (
-            f"{name} takes whichever row of a group comes {'last' if 'last' in name else 'first'}",
-            "say min(...) or max(...), which are the same where all of a group are alike; or max_by(value, a_time)",
+            f"{name} takes an arbitrary row of a group",
+            "use min(...) or max(...), equal if all values of a group are equal; or max_by(value, a_time)",
         )
     if isinstance(node, _LISTS) and not _is_ordered(node, window):
-        return f"the order of what {name} gathers is left to chance", _fix_of_list(node, name)
+        return f"the order of {name} is arbitrary", _fix_of_list(node, name)
     return None
 
 
@@ -123,13 +123,13 @@ def _over(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] 
     if isinstance(node, exp.ArrayUniqueAgg) or (isinstance(node, _LISTS) and not order):
         name = _find_function_name(node)
         return None if _is_ordered(node, window.parent) else (
-            f"the order of the values that {name} gathers is left to chance", _fix_of_list(node, name)
+            f"the order of {name} is arbitrary", _fix_of_list(node, name)
         )  # fmt: skip
     named = [*partition, *(each.this for each in order)]
     if unique.is_unique_by(select, named):
         return None
     return (
-        f"{_find_function_name(node)} goes by an order in which rows may tie",
+        f"{_find_function_name(node)} uses an order in which rows may tie",
         _END_WITH_KEY.format("window's ORDER BY"),
     )
 
@@ -162,7 +162,7 @@ def _is_ordered(node: Any, above: Any) -> bool:
 
 def _fix_of_list(node: Any, name: str) -> str:
     if isinstance(node, exp.GroupConcat):
-        return f"say {name}(...) WITHIN GROUP (ORDER BY ...)"
+        return f"write {name}(...) WITHIN GROUP (ORDER BY ...)"
     return f"sort it: sort_array({name}(...))"
 
 

@@ -37,9 +37,9 @@ def check_sources_parsed(source: SourceText, tokens: Sequence[Token], tree: Any)
             span = source.span(token.start, token.end + 1)
             return span.refuse(
                 "E210",
-                f"{span.text} is read where it cannot be followed",
-                why="behind |> SELECT, |> SET and |> DROP only a |> may follow; of two |> ORDER BY the last counts",
-                fix="write it as a step of its own, as in |> UNION ALL (SELECT ...), or in a WITH before the query",
+                f"the table {span.text} cannot be read at this place",
+                why="after |> SELECT, |> SET and |> DROP only a |> may follow; of two |> ORDER BY only the last counts",
+                fix="write it as a separate step, as in |> UNION ALL (SELECT ...), or in a WITH before the query",
             )
     return None
 

@@ -21,7 +21,7 @@ _OF_WHOLE = frozenset(
      TokenType.OFFSET, TokenType.FETCH}
 )  # fmt: skip
 _SETS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
-_WHY = "Spark runs the queries between for themselves, and their rows are put together by name"
+_WHY = "Spark runs each of the queries on its own, and their rows are combined by name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def branches_of(query: QuerySaid) -> tuple[list[QuerySaid], list[WaterclockError
             errors.append(
                 _span(query, cut.first, cut.behind).refuse(
                     "E210",
-                    "a query is missing beside UNION ALL BY NAME",
+                    "a query is missing before or after UNION ALL BY NAME",
                     fix="write it, or leave UNION ALL BY NAME out",
                 )
             )
@@ -64,9 +64,9 @@ def check_union_by_name(query: QuerySaid) -> Iterator[WaterclockError]:
     for words in _by_name(query.tokens):
         yield _span(query, words.first, words.behind).refuse(
             "E236",
-            f"{_format_words(query, words)} stands at the top of a TRANSFORM alone",
+            f"{_format_words(query, words)} is allowed only at the top level of a TRANSFORM",
             why=_WHY,
-            fix="make it a TRANSFORM of its own, and read that",
+            fix="move it to another TRANSFORM, and read that",
         )
 
 
@@ -87,9 +87,9 @@ def _distinct(query: QuerySaid, cut: _Words) -> WaterclockError | None:
         return None
     return _span(query, cut.first, cut.behind).refuse(
         "E236",
-        f"{_format_words(query, cut)} leaves out rows that are alike",
+        f"{_format_words(query, cut)} removes duplicate rows",
         why=_WHY,
-        fix="say UNION ALL BY NAME, and SELECT DISTINCT where the table is read",
+        fix="write UNION ALL BY NAME, and SELECT DISTINCT where the table is read",
     )
 
 
@@ -99,9 +99,9 @@ def _beside(branch: QuerySaid) -> Iterator[WaterclockError]:
     if tokens[0].token_type is TokenType.WITH:
         yield source.span(tokens[0].start, tokens[0].end + 1).refuse(
             "E236",
-            "WITH stands in front of UNION ALL BY NAME",
+            "WITH applies to both sides of UNION ALL BY NAME",
             why=_WHY,
-            fix="make a CREATE VIEW of it, or put it into brackets with the query that needs it: (WITH ... SELECT ...)",
+            fix="make it a CREATE VIEW, or put it in brackets with the query that needs it: (WITH ... SELECT ...)",
         )
     depth = 0
     for index, token in enumerate(tokens):
@@ -113,9 +113,9 @@ def _beside(branch: QuerySaid) -> Iterator[WaterclockError]:
         text = " ".join(token.text.upper().split())
         yield source.span(token.start, token.end + 1).refuse(
             "E236",
-            f"{text} stands beside UNION ALL BY NAME",
+            f"{text} applies to both sides of UNION ALL BY NAME",
             why=_WHY,
-            fix=f"put it into brackets with the query that it is said of: (SELECT ... {text} ...)",
+            fix=f"put it in brackets with the query that it belongs to: (SELECT ... {text} ...)",
         )
         return
 

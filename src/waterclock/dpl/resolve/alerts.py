@@ -69,25 +69,25 @@ class _AlertReader:
             if key not in known:
                 fix = did_you_mean(key, known, otherwise="leave it out")
                 self.refuse(
-                    (*path, key), "E911", f"unknown key {key}", why=f"here can stand {', '.join(known)}", fix=fix
+                    (*path, key), "E911", f"unknown key {key}", why=f"valid keys are {', '.join(known)}", fix=fix
                 )
 
     def tables(self, said: Mapping[str, Any], path: _Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the tables below a key by their names."""
         kind, found = path[-1], said.get(path[-1], {})
         if not isinstance(found, Mapping):
-            fix = f"write [alerts.{kind}.NAME], and its keys below"
-            self.refuse(path, "E911", f"alerts.{kind} is no table of {kind}", fix=fix)
+            fix = f"write [alerts.{kind}.NAME] and its keys below it"
+            self.refuse(path, "E911", f"alerts.{kind} is not a table of {kind}", fix=fix)
             return
         for name, values in found.items():
             if not _NAME.fullmatch(name):
                 fix = "use letters, digits, _ and -"
-                self.refuse((*path, name), "E911", f"{name!r} cannot be a name of {kind}", fix=fix)
+                self.refuse((*path, name), "E911", f"{name!r} is not a valid name in {kind}", fix=fix)
             elif isinstance(values, Mapping):
                 yield name, values
             else:
-                fix = f"write [alerts.{kind}.{name}], and its keys below"
-                self.refuse((*path, name), "E911", f"alerts.{kind}.{name} is no table", fix=fix)
+                fix = f"write [alerts.{kind}.{name}] and its keys below it"
+                self.refuse((*path, name), "E911", f"alerts.{kind}.{name} is not a table", fix=fix)
 
     def texts(self, values: Mapping[str, Any], path: _Path) -> tuple[str, ...] | None:
         """Read a text, or a list of texts; None if the value is neither."""
@@ -97,7 +97,7 @@ class _AlertReader:
         listed = [value] if isinstance(value, str) else value
         if isinstance(listed, list) and all(isinstance(each, str) for each in listed):
             return tuple(listed)
-        self.refuse(path, "E911", f"{path[-1]} is no text", fix="write a text in quotes, or a list of them")
+        self.refuse(path, "E911", f"{path[-1]} is not a string", fix="write a string in quotes, or a list of strings")
         return None
 
 
@@ -106,7 +106,7 @@ def _target(reader: _AlertReader, name: str, values: Mapping[str, Any]) -> Targe
     reader.keys(values, path, _TARGET_KEYS)
     kinds = [kind for kind in TargetKind if kind in values]
     if len(kinds) != 1:
-        what = f"target {name} says {'both' if kinds else 'neither'} apprise {'and' if kinds else 'nor'} webhook"
+        what = f"target {name} has {'both' if kinds else 'neither'} apprise {'and' if kinds else 'nor'} webhook"
         fix = 'write apprise = { secret = "name" }, or webhook = "https://…"'
         reader.refuse(path, "E911", what, fix=fix)
         return None
@@ -115,12 +115,19 @@ def _target(reader: _AlertReader, name: str, values: Mapping[str, Any]) -> Targe
     if "token" in values:
         token = _text_or_secret(reader, values, (*path, "token"))
         if kind is not TargetKind.WEBHOOK:
-            reader.refuse((*path, "token"), "E911", "apprise takes no token", fix="it is a part of the address")
+            reader.refuse(
+                (*path, "token"), "E911", "apprise takes no token", fix="leave token out: it is part of the address"
+            )
     if address is None:
         return None
     is_web = isinstance(address, Secret) or address.startswith(("http://", "https://"))
     if kind is TargetKind.WEBHOOK and not is_web:
-        reader.refuse((*path, kind), "E911", f"{name} is no address of a webhook", fix="it begins with https://")
+        reader.refuse(
+            (*path, kind),
+            "E911",
+            f"{name} is not the address of a webhook",
+            fix="write an address that begins with https://",
+        )
     return Target(name, kind, address, token, str(reader.config.place((*path, kind)).place))
 
 
@@ -130,7 +137,7 @@ def _text_or_secret(reader: _AlertReader, values: Mapping[str, Any], path: _Path
         return value
     if isinstance(value, Mapping) and set(value) == {"secret"} and isinstance(value["secret"], str):
         return Secret(value["secret"])
-    fix = 'give it a text in quotes, or { secret = "name" }'
+    fix = 'write a string in quotes, or { secret = "name" }'
     reader.refuse(path, "E911", f"{path[-1]} is neither an address nor a secret", fix=fix)
     return None
 
@@ -175,7 +182,7 @@ def _tables(reader: _AlertReader, values: Mapping[str, Any], path: _Path, flow: 
         return frozenset()
     if found.labels:
         reader.refuse(
-            path, "E911", "a rule is of whole tables", why="labels are named", fix="leave out what is behind @"
+            path, "E911", "a rule applies to whole tables", why="it names labels", fix="leave out the part after @"
         )
     return frozenset(found.tables)
 
@@ -186,7 +193,7 @@ def _severity(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> S
         return Severity(said)
     names = ", ".join(Severity)
     fix = did_you_mean(str(said), list(Severity), otherwise=f"write one of {names}")
-    reader.refuse(path, "E912", f"unknown severity {said}", why=f"there are {names}, the loudest first", fix=fix)
+    reader.refuse(path, "E912", f"unknown severity {said}", why=f"there are {names}, the most severe first", fix=fix)
     return None
 
 

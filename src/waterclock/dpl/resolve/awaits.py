@@ -39,17 +39,22 @@ def _check_sign(said: AwaitSaid, capabilities: Capabilities | None, batching: Ba
         return said.span.refuse(
             "E224",
             f"{capabilities.type} cannot be awaited by {_WORDS[said.sign]}",
-            why=f"it can be by {' or '.join(legal)}" if legal else "it tells of nothing that could be awaited",
+            why=f"it can be by {' or '.join(legal)}" if legal else "it reports nothing that could be awaited",
             fix=f"write {' or '.join(_EXAMPLES[sign] for sign in Sign if sign in capabilities.awaits)}"
             if legal
-            else "DELAY waits for a while after each window",
+            else "use DELAY, which waits for a fixed time after each window",
         )
     if said.sign is Sign.NEXT and batching is Batching.SNAPSHOT:
         return said.span.refuse(
-            "E224", "a snapshot has no next window", why="it takes what is there now", fix="await a marker or a QUERY"
+            "E224",
+            "a snapshot has no next window",
+            why="it reads the content of the source at that moment",
+            fix="await a marker or a QUERY",
         )
     if said.sign is Sign.QUERY and not said.text.strip():
-        return said.span.refuse("E233", "the query is empty", fix="as in AWAIT QUERY 'SELECT count(*) > 0 FROM loads'")
+        return said.span.refuse(
+            "E233", "the query is empty", fix="write one, as in AWAIT QUERY 'SELECT count(*) > 0 FROM loads'"
+        )
     return _check_marker_name(said) if said.sign is Sign.MARKER else None
 
 
@@ -59,15 +64,15 @@ def _check_marker_name(said: AwaitSaid) -> WaterclockError | None:
         return said.span.refuse(
             "E211",
             f"{unknown[0]} means nothing in a marker's name",
-            why="%Y, %m, %d, %H, %M and %j are those of the window's start, %% is a percent sign",
-            fix="as in AWAIT '%Y/%m/%d/_SUCCESS'",
+            why="%Y, %m, %d, %H, %M and %j are parts of the window's start, %% is a percent sign",
+            fix="write a name as in AWAIT '%Y/%m/%d/_SUCCESS'",
         )
     parts = said.text.split("/")
     if not said.text.strip() or ".." in parts or said.text.startswith("/") or "://" in said.text:
         return said.span.refuse(
             "E211",
-            f"{said.text!r} names no file of the connection",
-            why="a marker lies below the connection's folder",
-            fix="as in AWAIT '%Y/%m/%d/_SUCCESS'",
+            f"{said.text!r} is not a file of the connection",
+            why="a marker is a file in the connection's folder or below it",
+            fix="write a name as in AWAIT '%Y/%m/%d/_SUCCESS'",
         )
     return None

@@ -67,9 +67,9 @@ def _two_ways(way: _Way, other: _Way) -> WaterclockError:
     names = sorted(name for name in {*way.options, *other.options} if way.options.get(name) != other.options.get(name))
     return way.span.refuse(
         "E223",
-        f"two ways to {way.bucket}",
-        why=f"{other.by} ({other.span.place}) says another {' and '.join(names)}, and a bucket is reached in one way",
-        fix="say the same in both, or in one of them nothing: it goes the other's way",
+        f"{way.bucket} has two different configurations",
+        why=f"{other.by} ({other.span.place}) has another {' and '.join(names)}, and a bucket has one configuration",
+        fix="write the same options in both, or in only one: the other one uses them too",
     )
 
 

@@ -69,11 +69,13 @@ class Cadences:
         delay_said = statement.value("DELAY", Duration)
         if every is not None and schedule is not None:
             raise draft.at("SCHEDULE").refuse(
-                "E207", "EVERY and SCHEDULE both say when", fix="say one of them: a schedule is a spelling of the other"
+                "E207",
+                "EVERY and SCHEDULE both set the cadence",
+                fix="remove one: a SCHEDULE is another way to write EVERY",
             )
         if schedule is not None and delay_said is not None:
             raise draft.at("DELAY").refuse(
-                "E207", "SCHEDULE and DELAY both say how late", fix="leave DELAY out, or say EVERY"
+                "E207", "SCHEDULE and DELAY both set a delay", fix="leave DELAY out, or use EVERY"
             )
         delay = parse_at(draft.at("DELAY"), delay_said.to_timedelta) if delay_said else _NOTHING
         if schedule is not None:
@@ -111,10 +113,10 @@ class Cadences:
                 return None
             raise draft.span.refuse(
                 "E228",
-                f"{draft.name} does not say how often",
+                f"{draft.name} has no EVERY",
                 why="it reads no table whose cadence it could take"
-                + ("; LATEST and a table's own PREVIOUS give none" if draft.declared.reads else ""),
-                fix="say EVERY, as in EVERY DAY",
+                + ("; LATEST and a table's own PREVIOUS have no cadence to take" if draft.declared.reads else ""),
+                fix="add EVERY, as in EVERY DAY",
             )
         raise _differing_periods_error(draft, inputs)
 
@@ -130,9 +132,9 @@ class Cadences:
         elif not self.errors:
             raise draft.span.refuse(
                 "E228",
-                f"{draft.name} does not say how often",
-                why="what it reads takes its cadence from what it reads, in a circle",
-                fix="say EVERY, as in EVERY DAY",
+                f"{draft.name} has no EVERY",
+                why="its inputs take their cadence from their own inputs, in a circle",
+                fix="add EVERY, as in EVERY DAY",
             )
 
     def _default_period(self, draft: UnresolvedTable) -> Period | None:
@@ -142,9 +144,9 @@ class Cadences:
         if default is None:
             raise draft.span.refuse(
                 "E228",
-                f"{draft.name} does not say how often",
-                why="data comes in here",
-                fix="say EVERY, as in EVERY DAY",
+                f"{draft.name} has no EVERY",
+                why="a COLLECT has no input table whose cadence it could take",
+                fix="add EVERY, as in EVERY DAY",
             )
         value, span = default
         period: Period = parse_at(span, lambda: parse_period(str(value)))
@@ -181,9 +183,9 @@ class Cadences:
         said_zones = ", ".join(f"{name} {zone}" for zone, name in zones.items())
         raise draft.span.refuse(
             "E228",
-            f"{draft.name} does not say in which zone, and its inputs differ",
+            f"{draft.name} has no ZONE, and the zones of its inputs differ",
             why=f"it reads {said_zones}",
-            fix=f"say ZONE '{next(iter(zones))}'",
+            fix=f"add ZONE '{next(iter(zones))}'",
         )
 
 
@@ -192,9 +194,9 @@ def _differing_periods_error(draft: UnresolvedTable, inputs: list[tuple[Cadence,
     longest = max((cadence.period for cadence, _ in inputs), key=lambda period: period.minutes)
     return draft.span.refuse(
         "E228",
-        f"{draft.name} does not say how often, and its inputs differ",
-        why=f"it reads {said}; a new input must never change a cadence unseen",
-        fix=f"say EVERY {longest}",
+        f"{draft.name} has no EVERY, and the cadences of its inputs differ",
+        why=f"it reads {said}; a new input must not change the cadence unnoticed",
+        fix=f"add EVERY {longest}",
     )
 
 
@@ -250,9 +252,9 @@ def settle_start(draft: UnresolvedTable, config: Config) -> None:
             return
         raise draft.span.refuse(
             "E120",
-            f"{draft.name} does not say from when on",
-            why="its source holds rows of the past, and each window of them is a batch",
-            fix="say START, as in START '2018-01-01', or set start below [defaults] in waterclock.toml",
+            f"{draft.name} has no START",
+            why="its source has rows of the past, and each past window is a batch",
+            fix="add START, as in START '2018-01-01', or start below [defaults] in waterclock.toml",
         )
 
 
@@ -273,8 +275,8 @@ def _no_boundary(span: Span, said: str, start: datetime, cadence: Cadence) -> Wa
         span.refuse(
             "E121",
             f"no window starts at {said}",
-            why=f"windows are cut {cadence}",
-            fix=f"the nearest: {' or '.join(names)}",
+            why=f"the cadence is {cadence}",
+            fix=f"write the nearest start: {' or '.join(names)}",
         ),
         span,
     )

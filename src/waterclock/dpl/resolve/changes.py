@@ -43,24 +43,24 @@ def _check_changes(draft: UnresolvedTable, said: ModeSaid | None) -> Iterator[Wa
     if said is None or said.mode not in FOLDS:
         yield draft.at("MODE" if said else "BY").refuse(
             "E325",
-            f"{draft.name} is collected BY CHANGES, and {'says ' + said.mode.name if said else 'says no mode'}",
-            why="changes are put in place key by key: MERGE keeps the last row, TEMPORAL all versions",
-            fix="say MERGE; or TEMPORAL AT a column AS (_change.at), which keeps each change",
+            f"{draft.name} is collected BY CHANGES, and has {said.mode.name if said else 'no mode'}",
+            why="changes are applied by key: MERGE keeps the last row, TEMPORAL all versions",
+            fix="write MERGE; or TEMPORAL AT a column AS (_change.at), which keeps each change",
         )
     if draft.declared.source is not None and draft.declared.source.unit.query is not None:
         yield draft.at("FROM").refuse(
             "E325",
-            f"{draft.name} collects a QUERY by its changes",
-            why="a log tells of tables, not of queries",
+            f"{draft.name} collects a QUERY BY CHANGES",
+            why="a change log contains changes of tables, not of queries",
             fix="name the table, and put the query into a TRANSFORM",
         )
     for name, ladder in _ladders(draft):
         if any(rung.action in _REMOVE for rung in ladder):
             yield draft.span.refuse(
                 "E329",
-                f"{name} of {draft.name} takes single changes out",
-                why="a change that is left out leaves the table unlike its source for good",
-                fix="say ELSE WARN, HOLD or FAIL here, and QUARANTINE or DROP in a TRANSFORM of it",
+                f"{name} of {draft.name} removes single changes",
+                why="without one change the table would differ from its source from then on",
+                fix="write ELSE WARN, HOLD or FAIL here, and QUARANTINE or DROP in a TRANSFORM that reads it",
             )
 
 
@@ -83,8 +83,8 @@ def by_changes(draft: UnresolvedTable, said: ModeSaid, errors: list[WaterclockEr
         errors.append(
             draft.at("MODE").refuse(
                 "E326",
-                f"{draft.name} is collected BY CHANGES, and says ORDER BY",
-                why="the log has the changes of a key in their order, and no other is right",
+                f"{draft.name} is collected BY CHANGES, and has ORDER BY",
+                why="the log contains the changes of a key in order, and only that order is right",
                 fix="leave ORDER BY out",
             )
         )
@@ -100,10 +100,10 @@ def by_changes(draft: UnresolvedTable, said: ModeSaid, errors: list[WaterclockEr
             .get("AT", draft.at("MODE"))
             .refuse(
                 "E327",
-                f"{fold.at} does not tell when a change was committed",
-                why="of a row that is deleted the log has no other time",
-                fix=f"name a column of that: ({fold.at} TIMESTAMP AS (_change.at), *); or leave AT out,"
-                " for a version a window",
+                f"{fold.at} is not the time at which a change was committed",
+                why="the log has no other time for a deleted row",
+                fix=f"declare it as that time: ({fold.at} TIMESTAMP AS (_change.at), *); or leave AT out,"
+                " for one version per window",
             )
         )
     is_tracked = op.lower() in {name.lower() for name in fold.track}

@@ -70,7 +70,7 @@ def _find_declaration(draft: UnresolvedTable, column: str) -> ColumnSaid | None:
 def _problems(draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedReference) -> Iterator[WaterclockError]:
     span = reference_span(draft, checked.columns[0])
     if draft.kind is Kind.COLLECT:
-        yield not_yet("a checked REFERENCES of a COLLECT", span, fix="say it in a TRANSFORM that reads it")
+        yield not_yet("a checked REFERENCES of a COLLECT", span, fix="write it in a TRANSFORM that reads this table")
         return
     said = [
         column.references for name in checked.columns for column in draft.declared.columns.named if column.name == name
@@ -80,10 +80,10 @@ def _problems(draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedR
         yield not_yet("a checked REFERENCES to versions", span, fix=fix)
         return
     if draft.statement.clause("PARTIAL AFTER") is not None:
-        fix = "leave one of both out: what is missing would be taken for rows that are not there"
+        fix = "remove one of them: missing input would count as rows without a parent"
         yield not_yet("PARTIAL AFTER with a checked REFERENCES", draft.at("PARTIAL AFTER"), fix=fix)
     if keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid)):
-        fix = "leave open_windows out, or the ELSE"
+        fix = "leave open_windows out, or ELSE"
         yield not_yet("open_windows with a checked REFERENCES", span, fix=fix)
     yield from _ladders(draft, checked)
     yield from _pairs(draft, parent, checked, span)
@@ -96,8 +96,8 @@ def _ladders(draft: UnresolvedTable, checked: CheckedReference) -> Iterator[Wate
             yield reference_span(draft, column.name).refuse(
                 "E282",
                 f"two ladders for one reference to {checked.table}",
-                why=f"{' and '.join(checked.columns)} find their parent together",
-                fix="say what happens behind one of them, or give them a ROLE each",
+                why=f"{' and '.join(checked.columns)} are one reference to one parent",
+                fix="write ELSE after only one of them, or give each a ROLE",
             )
 
 
@@ -117,9 +117,9 @@ def _pairs(
     if len(theirs) != len(checked.columns):
         yield span.refuse(
             "E281",
-            f"{columns} of {draft.name} cannot be ({', '.join(theirs)}) of {parent.name}",
+            f"{columns} of {draft.name} cannot refer to ({', '.join(theirs)}) of {parent.name}",
             why=f"{_format_count(len(checked.columns))} to {_format_count(len(theirs))}",
-            fix=f"refer to {parent.name} by as many columns, or name those meant; two parents have a ROLE each",
+            fix=f"refer to {parent.name} by as many columns, or name its columns; give each of two parents a ROLE",
         )
         return
     for name, their in zip(checked.columns, theirs, strict=True):
@@ -128,8 +128,8 @@ def _pairs(
             yield reference_span(draft, name).refuse(
                 "E283",
                 f"{name} is of type {own}, and {their} of {parent.name} of type {other}",
-                why="Spark would turn one into the other in silence",
-                fix="declare them alike, and cast where they are made",
+                why="Spark would convert one to the other without a warning",
+                fix="declare the same type for both, and cast where the columns are made",
             )
 
 

@@ -35,7 +35,7 @@ _OURS = (_MARK, _BY_HAND, *_OF_WINDOW)
 _MAY_BE_TRUE = frozenset({exp.DataType.Type.BOOLEAN, exp.DataType.Type.NULL, exp.DataType.Type.UNKNOWN})
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 _FIX = "as in watermark(at, device) >= WINDOW_END()"
-_SAY = f"say what must have come, {_FIX}"
+_SAY = f"write the condition for complete input, {_FIX}"
 
 
 def settle_closings(
@@ -67,32 +67,32 @@ def _check_close_when(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTab
     if draft.kind is not Kind.TRANSFORM or draft.declared.type is not TableType.PARTITIONED:
         yield at.refuse(
             "E261",
-            f"{draft.name} is regular, and has no windows to close",
-            why="each window of a PARTITIONED table is closed by itself",
-            fix=f"say PARTITIONED behind {draft.name}, or leave CLOSE WHEN out",
+            f"{draft.name} is a regular table, and has no windows to close",
+            why="CLOSE WHEN closes the windows of a PARTITIONED table, one by one",
+            fix=f"add PARTITIONED after {draft.name}, or leave CLOSE WHEN out",
         )
     elif draft.statement.clause("WHEN") is not None:
         yield at.refuse(
             "E261",
-            f"windows of {draft.name} choose between queries, and cannot be closed",
-            why="each query would have a condition of its own",
-            fix="make a table of each query, and choose between these",
+            f"{draft.name} has both WHEN and CLOSE WHEN",
+            why="each of its queries would need its own condition to close",
+            fix="make a table of each query, and choose between these tables",
         )
     elif not tables and not draft.is_incomplete:
         yield at.refuse(
             "E261",
             f"{draft.name} reads nothing UNTIL",
-            why="its windows read whole slices, and are closed when these are there",
-            fix="read UNTIL(u, '1 day'): rows may lie in slices up to a day before their window, and in any behind it",
+            why="its windows read whole slices, and close when these exist",
+            fix="read UNTIL(u, '1 day'): rows may be in slices up to a day before their window, and in any after it",
         )
     cadences = {name: drafts[name].cadence for name in tables if name in drafts}
     known = {(cadence.period, cadence.zone) for cadence in cadences.values() if cadence is not None}
     if len(known) > 1:
         yield at.refuse(
             "E262",
-            f"what {draft.name} reads UNTIL has no boundaries in common",
+            f"the tables that {draft.name} reads UNTIL have no boundaries in common",
             why="; ".join(f"{name} is {cadence}" for name, cadence in cadences.items()),
-            fix="let them have the same EVERY and ZONE",
+            fix="give them the same EVERY and ZONE",
         )
 
 
@@ -130,9 +130,9 @@ class _Condition:
         if self.said.tree.find(exp.Query) is not None:
             self._refuse(
                 self.said.span,
-                "the condition asks other tables",
-                "it looks at the rows that UNTIL reads, up to each boundary",
-                "make what it asks a column of what is read",
+                "the condition has a subquery",
+                "it can use only the rows that UNTIL reads, up to each boundary",
+                "make the value a column of the table that UNTIL reads",
             )
             return
         self.errors.extend(now_texts(self.said.tree, source, lambda _: None))
@@ -144,8 +144,8 @@ class _Condition:
             elif upper in _NOT_HERE and _is_call(tokens, index):
                 self._refuse(
                     source.span(token.start, token.end + 1),
-                    f"{upper}() is not asked in a condition of {_WORD}",
-                    "it looks at the rows that UNTIL reads, up to each boundary",
+                    f"{upper}() cannot be used in {_WORD}",
+                    "the condition uses the rows that UNTIL reads, up to each boundary",
                     _SAY,
                 )
 
@@ -175,7 +175,7 @@ class _Condition:
             return self._mark(token, inside, " ".join(text.split()))
         if inside:
             span = self.said.span.source.span(token.start, inside[-1].end + 2)
-            self._refuse(span, f"{token.text} takes nothing", "", f"write {token.text}()")
+            self._refuse(span, f"{token.text} takes no argument", "", f"write {token.text}()")
         return _OF_WINDOW.get(upper, "FALSE")
 
     def _mark(self, token: Token, inside: Sequence[Token], text: str) -> str:
@@ -183,7 +183,10 @@ class _Condition:
         paths = _paths(inside)
         if paths is None:
             self._refuse(
-                span, f"{text} names no columns", "", f"name a column, then those whose values are parts, {_FIX}"
+                span,
+                f"{text} names no columns",
+                "",
+                f"name a column, then the columns whose values are the parts, {_FIX}",
             )
             return "NULL"
         table, columns = self._table(paths, span)
@@ -217,7 +220,7 @@ class _Condition:
             )
         else:
             fix = f"name it before the column, as in {self.tables[0]}.{columns[0]}"
-            self._refuse(span, f"{columns[0]} may be of several tables", f"read UNTIL: {', '.join(self.tables)}", fix)
+            self._refuse(span, f"{columns[0]} is ambiguous", f"tables read UNTIL: {', '.join(self.tables)}", fix)
         return None, columns
 
     def _require(self, table: str, column: str, span: Span) -> None:
@@ -235,8 +238,8 @@ class _Condition:
         known = [] if listed is None else listed.columns
         said = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)
         if said is not None and said.upper() not in AS_TIMESTAMP:
-            fix = f"declare it as {column} TIMESTAMP, or ask for max({column})"
-            self._refuse(span, f"{column} of {table} is {said}, no TIMESTAMP", "a watermark is an instant", fix)
+            fix = f"declare it as {column} TIMESTAMP, or use max({column})"
+            self._refuse(span, f"{column} of {table} is {said}, not TIMESTAMP", "a watermark is an instant", fix)
 
     def _columns(self) -> Iterator[Any]:
         """Yield the columns outside of watermarks."""
@@ -252,18 +255,18 @@ class _Condition:
         if self._asks_rows() and len(self.tables) > 1:
             self._refuse(
                 self.said.span,
-                "rows of several tables are asked together",
+                "the condition uses columns of several tables",
                 f"{self.draft.name} reads UNTIL {', '.join(self.tables)}",
-                f"ask for their watermarks, as in watermark({self.tables[0]}.at) >= WINDOW_END() AND ...",
+                f"use their watermarks, as in watermark({self.tables[0]}.at) >= WINDOW_END() AND ...",
             )
             return
         for column in self._columns():
             if column.find_ancestor(exp.AggFunc, exp.Anonymous) is None:
                 self._refuse(
                     self.said.span,
-                    f"{column.sql()} is asked of no single row",
-                    "the condition is asked once of all rows up to a boundary",
-                    f"say which of its values, as in max({column.sql()})",
+                    f"{column.sql()} is outside of an aggregate",
+                    "the condition is evaluated once for all rows up to a boundary",
+                    f"use an aggregate, as in max({column.sql()})",
                 )
             else:
                 self._require(self.tables[0], column.name, self.said.span)
@@ -273,7 +276,7 @@ class _Condition:
         if isinstance(_bare(found), exp.Null) or (isinstance(_bare(found), exp.Boolean) and not _bare(found).this):
             self.errors.append(
                 self.said.span.refuse(
-                    "E264", f"{self.said.text} is never TRUE", why="it would close no window", fix=_SAY
+                    "E264", f"{self.said.text} is never TRUE", why="no window would ever close", fix=_SAY
                 )
             )
         for node in tree.find_all(exp.Anonymous):
@@ -282,8 +285,8 @@ class _Condition:
                     self.said.span.refuse(
                         "E265",
                         "closed_by_hand() does not close a window here",
-                        why="whoever says `waterclock close` closes it, whatever else the condition says",
-                        fix="say it alone, or OR closed_by_hand() behind the rest",
+                        why="`waterclock close` closes a window even if the remaining condition is FALSE",
+                        fix="use it alone, or add OR closed_by_hand() at the end",
                     )
                 )
 
@@ -302,8 +305,8 @@ class _Condition:
         is_known = kind is not None and kind.this not in _MAY_BE_TRUE
         if is_mark or is_known:
             said = "TIMESTAMP" if is_mark else kind.sql(dialect="spark")
-            why = "a window is closed where its condition is TRUE"
-            self._refuse(self.said.span, f"{self.said.text} is {said}, no BOOLEAN", why, f"compare it, {_FIX}")
+            why = "a window closes when its condition is TRUE"
+            self._refuse(self.said.span, f"{self.said.text} is {said}, not BOOLEAN", why, f"compare it, {_FIX}")
 
     def _refuse(self, span: Span, what: str, why: str, fix: str) -> None:
         self.errors.append(span.refuse("E263", what, why=why or None, fix=fix))

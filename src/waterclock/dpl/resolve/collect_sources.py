@@ -41,7 +41,7 @@ def _source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockErr
     if said is None:
         if not statement.has_failed("FROM"):
             errors.append(
-                draft.span.refuse("E233", f"{draft.name} does not say where FROM", fix="as in FROM shop.public.orders")
+                draft.span.refuse("E233", f"{draft.name} has no FROM", fix="add it, as in FROM shop.public.orders")
             )
         return None
     unit = systems.unit(said, statement.value("OPTIONS", OptionsSaid), errors, is_source=True)
@@ -75,5 +75,5 @@ _BATCHINGS = {
     Batching.SNAPSHOT: "without a BY, as a snapshot",
     Batching.EACH: "FOR EACH row of a table",
     Batching.LABELS: "BY DATA TIME timelabel",
-    Batching.STATE: "without a BY, as it stands at the end of each window",
+    Batching.STATE: "without a BY, as its state at the end of each window",
 }

@@ -70,19 +70,22 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind
         is_same = seen[lower] == column.name
         return column.span.refuse(
             "E212",
-            f"column {column.name} is there twice"
+            f"column {column.name} is listed twice"
             if is_same
             else f"{seen[lower]} and {column.name} differ by case only",
-            why=None if is_same else "some systems tell them apart and some do not",
+            why=None if is_same else "some systems distinguish them, and some do not",
             fix="name each column once",
         )
     if lower == TIMELABEL and (kind not in _LISTS or column.made_as is not None):
         return column.span.refuse(
-            "E211", "timelabel is ours", why="each row carries its batch's label in that column", fix="leave it out"
+            "E211",
+            "timelabel is a reserved column",
+            why="it contains the label of each row's batch",
+            fix="leave it out",
         )
     fix = "rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name"
     if kind is StatementKind.COLLECT and not refused_signs(column_name(column.name)):
-        fix = f"write {column_name(column.name)}, by which the source's column is found"
+        fix = f"write {column_name(column.name)}: the source's column is found by that name"
     return illegal_name(column.name, column.span, fix)
 
 
@@ -93,10 +96,10 @@ def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError 
         return None
     return column.span.refuse(
         "E206",
-        f"more than a name is said of {column.name}",
-        why=f"the columns of a {statement.kind.value} only say which ones pass"
-        + (", and of what they are made" if column.made_as is not None else ""),
-        fix="say types, keys and rules where the table is made"
+        f"{column.name} has more than a name",
+        why=f"the column list of a {statement.kind.value} only selects columns"
+        + (", or computes them by AS" if column.made_as is not None else ""),
+        fix="declare types, keys and rules where the table is made"
         if column.made_as is None
-        else f"leave it at {column.name} AS ({column.made_as.text}), with a CAST in it for another type",
+        else f"write only {column.name} AS ({column.made_as.text}), with a CAST in it for another type",
     )

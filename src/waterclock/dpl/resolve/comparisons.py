@@ -46,7 +46,7 @@ def comparison_of(expression: Expression, text: str, errors: list[WaterclockErro
     for start, stop, value in _find_values(text):
         problem = value if isinstance(value, str) else _problem(value)
         if problem is not None:
-            fix = "say the aggregate itself: last_good(count(*)), usual(sum(amount), -4.5), trend(sum(amount), 30)"
+            fix = "write an aggregate: last_good(count(*)), usual(sum(amount), -4.5), trend(sum(amount), 30)"
             errors.append(expression.span.refuse("E294", problem, why=_WHY, fix=fix))
             return None
         if isinstance(value, Compared):
@@ -56,14 +56,14 @@ def comparison_of(expression: Expression, text: str, errors: list[WaterclockErro
     return MeasureComparison((*pieces, text[end:]), tuple(values))
 
 
-_WHY = "what is compared with batches before is counted of each batch while that is written, and kept"
+_WHY = "values that are compared with earlier batches are computed and stored while each batch is written"
 
 
 def _problem(value: Compared) -> str | None:
     sign = find_uncountable_word(value.aggregate)
     if sign == "DISTINCT":
-        return f"{value.aggregate} cannot be counted while rows are written: approx_count_distinct can"
-    return None if sign is None else f"{sign} in {value.aggregate} cannot be counted while rows are written"
+        return f"{value.aggregate} cannot be computed while rows are written: approx_count_distinct can"
+    return None if sign is None else f"{sign} in {value.aggregate} cannot be computed while rows are written"
 
 
 def _find_values(text: str) -> Iterator[tuple[int, int, Compared | str]]:
@@ -82,7 +82,7 @@ def _find_values(text: str) -> Iterator[tuple[int, int, Compared | str]]:
         elif _is_aggregate(text[start:stop]):
             following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
             if following in {"FILTER", "OVER", "WITHIN"}:
-                yield start, stop, f"{following} behind {text[start:stop]} cannot be counted while rows are written"
+                yield start, stop, f"{following} after {text[start:stop]} cannot be computed while rows are written"
             yield start, stop, Compared(ComparedSource.OWN, _collapse_spaces(text[start:stop]))
         else:
             index += 1
@@ -113,16 +113,16 @@ def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> Comp
     inside = text[tokens[0].end + 1 : tokens[-1].start]
     aggregate = _collapse_spaces(text[tokens[0].end + 1 : comma.start] if comma else inside)
     if not _is_aggregate(aggregate):
-        return f"{source}({aggregate}) holds no aggregate" if aggregate else f"{source}() of nothing"
+        return f"{source}({aggregate}) has no aggregate" if aggregate else f"{source}() has no argument"
     more = text[comma.end + 1 : tokens[-1].start].strip() if comma else ""
     if source is ComparedSource.TREND:
         return _trend(aggregate, more)
     if comma is None:
         return Compared(source, aggregate)
     if source is not ComparedSource.USUAL:
-        return f"{source}() takes one aggregate and nothing more"
+        return f"{source}() takes one aggregate and no other argument"
     if not _NUMBER.fullmatch(more.strip("()")):
-        return f"usual() takes a number behind its aggregate, and {more} is none"
+        return f"usual() takes a number after its aggregate, and {more} is not a number"
     return Compared(source, aggregate, float(more.strip("()")))
 
 

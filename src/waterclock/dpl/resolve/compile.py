@@ -110,8 +110,8 @@ class _Compiler:
                 self.errors.append(
                     draft.at("TO").refuse(
                         "E212",
-                        f"{draft.name} is there twice",
-                        why=f"first at {first.span.place}; a publish goes by the name of what it writes",
+                        f"{draft.name} is declared twice",
+                        why=f"first at {first.span.place}; a PUBLISH has the name of its destination",
                         fix="publish to another name",
                     )
                 )

@@ -29,7 +29,7 @@ _CLOCK = frozenset({"hour", "minute"})
 _NAMED = {"WEEKDAY": "weekday"}
 _COMPARE = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>"}
 _COUNTS = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
-_WHY = "which query makes a label is known before the label runs, and stays so"
+_WHY = "the query of a label must be known before the label runs, and must never change"
 _FUNCTIONS = "date, year, quarter, month, day, dayofyear, dayofweek, weekday, weekofyear, hour, minute"
 USABLE = (
     f"WINDOW_START(), WINDOW_END(), TIMELABEL(), :values, literals; {_FUNCTIONS}; + - * %;"
@@ -40,7 +40,7 @@ USABLE = (
 class _Kind(StrEnum):
     INSTANT = "an instant"
     DATE = "a date"
-    TEXT = "a text"
+    TEXT = "a string"
     NUMBER = "a number"
     TRUTH = "TRUE or FALSE"
     NULL = "NULL"
@@ -68,7 +68,7 @@ def condition_of(
         found = _ConditionReader(said.span, variables, zone).read(said.tree)
         if found.kind not in {_Kind.TRUTH, _Kind.NULL}:
             what = f"{said.span.text} is {found.kind}, not TRUE or FALSE"
-            raise _condition_error(said.span, what, "compare it with something")
+            raise _condition_error(said.span, what, "compare it with a value")
     except WaterclockError as error:
         errors.append(error)
         return None
@@ -124,7 +124,7 @@ class _ConditionReader:
     def _variable(self, name: str) -> _Typed:
         value = self.variables[name]
         if isinstance(value, float) and not isfinite(value):
-            raise self._refuse(f":{name} is {value}, which is no number to compare", "give it a number, or none")
+            raise self._refuse(f":{name} is {value}, which cannot be compared", "set it to a finite number")
         if isinstance(value, datetime):
             return _value(value.astimezone(UTC) if value.tzinfo else resolve_local(value, self.zone))
         return _value(value)
@@ -133,14 +133,14 @@ class _ConditionReader:
         found = self.read(node)
         if found.kind not in {_Kind.TRUTH, _Kind.NULL}:
             raise self._refuse(
-                f"{self._find_written_text(node)} is {found.kind}, not TRUE or FALSE", "compare it with something"
+                f"{self._find_written_text(node)} is {found.kind}, not TRUE or FALSE", "compare it with a value"
             )
         return found.term
 
     def _read_comparison(self, op: str, left: Any, right: Any) -> _Typed:
         one, other = self._alike(left, right)
         if one.kind is _Kind.TRUTH and op not in {"=", "<>", "<=>"}:
-            raise self._refuse(f"TRUE and FALSE are compared by {op}", "say AND, OR and NOT")
+            raise self._refuse(f"TRUE and FALSE are compared by {op}", "use AND, OR and NOT")
         return _Typed(_Kind.TRUTH, Term(op, (one.term, other.term)))
 
     def _one_of(self, node: Any) -> _Typed:
@@ -150,7 +150,7 @@ class _ConditionReader:
             one, other = self._alike(node.this, each)
             parts.append(Term("=", (one.term, other.term)))
         if not parts:
-            raise self._refuse("IN has nothing to be in", "say which: month(WINDOW_START()) IN (1, 7)")
+            raise self._refuse("IN has no values", "add them, as in month(WINDOW_START()) IN (1, 7)")
         return _Typed(_Kind.TRUTH, Term("or", tuple(parts)))
 
     def _is(self, node: Any) -> _Typed:
@@ -165,7 +165,7 @@ class _ConditionReader:
         parts = [self._whole(each) for each in (node.this, node.expression)]
         if op == "%" and not (parts[1].op == "value" and parts[1].value):
             raise self._refuse(
-                f"{self._find_written_text(node)} divides by what may be 0", "write the divisor as a number"
+                f"{self._find_written_text(node)} has a divisor that may be 0", "write the divisor as a number"
             )
         return _Typed(_Kind.NUMBER, Term(op, tuple(parts)))
 
@@ -178,11 +178,11 @@ class _ConditionReader:
     def _whole(self, node: Any) -> Term:
         found = self.read(node)
         if found.kind in {_Kind.INSTANT, _Kind.DATE}:
-            what = f"{self._find_written_text(node)} is {found.kind}, and nothing is added to it"
-            raise self._refuse(what, "write the other side out, as in WINDOW_START() < '2024-01-01'")
+            what = f"{self._find_written_text(node)} is {found.kind}, which takes no arithmetic"
+            raise self._refuse(what, "compute the value yourself and compare it, as in WINDOW_START() < '2024-01-01'")
         is_whole = not found.is_written or isinstance(found.term.value, int | None)
         if found.kind not in {_Kind.NUMBER, _Kind.NULL} or not is_whole:
-            raise self._refuse(f"{self._find_written_text(node)} is no whole number", "count with whole numbers")
+            raise self._refuse(f"{self._find_written_text(node)} is not a whole number", "use whole numbers")
         return found.term
 
     def _read_call(self, node: Any) -> _Typed:
@@ -215,7 +215,7 @@ class _ConditionReader:
         inside = node.this if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format") else node
         found = self._time(self.read(inside), None, self._find_written_text(inside))
         if found.kind is _Kind.DATE and op in _CLOCK:
-            raise self._refuse(f"{op} is asked of a date, which has none", f"say {op}(WINDOW_START())")
+            raise self._refuse(f"{op} needs a time of day, and its argument is a date", f"write {op}(WINDOW_START())")
         return _Typed(_Kind.NUMBER, Term(op, (found.term,)))
 
     def _cast(self, node: Any, kind: _Kind) -> _Typed:
@@ -233,7 +233,7 @@ class _ConditionReader:
                     other, kind, self._find_written_text(right)
                 )
         what = f"{self._find_written_text(left)} is {one.kind}, and {self._find_written_text(right)} {other.kind}"
-        raise self._refuse(what, "compare what is alike")
+        raise self._refuse(what, "compare values of the same type")
 
     def _time(self, found: _Typed, kind: _Kind | None, said: str) -> _Typed:
         """Return a value as an instant or a date, or as either of them if `kind` is None."""
@@ -242,7 +242,7 @@ class _ConditionReader:
         if found.kind is _Kind.TEXT and found.is_written:
             found = self._read_time(str(found.term.value), kind)
         if found.kind not in {_Kind.INSTANT, _Kind.DATE}:
-            raise self._refuse(f"{said} is {found.kind}, no time", "say WINDOW_START(), or write a date: '2024-01-01'")
+            raise self._refuse(f"{said} is {found.kind}, not a time", "use WINDOW_START(), or a date: '2024-01-01'")
         if kind is _Kind.DATE and found.kind is _Kind.INSTANT:
             return _Typed(kind, Term("date", (found.term,)))
         if kind is _Kind.INSTANT and found.kind is _Kind.DATE:
@@ -257,7 +257,7 @@ class _ConditionReader:
                 return _value(date.fromisoformat(text.strip()))
             except ValueError:
                 if kind is _Kind.DATE:
-                    raise self._refuse(f"'{text}' is no date", "such as '2024-01-01'") from None
+                    raise self._refuse(f"'{text}' is not a date", "write one such as '2024-01-01'") from None
         try:
             return _value(parse_instant(text, self.zone))
         except WaterclockError as error:
@@ -270,10 +270,10 @@ class _ConditionReader:
 
     def _unusable(self, node: Any, near: str | None = None) -> WaterclockError:
         said, is_all = self._find_written_text(node), self._find_written_text(node) == self.span.text
-        what = f"{said} holds what cannot choose a query" if is_all else f"{said} cannot choose a query"
+        what = f"{said} has a part that cannot choose a query" if is_all else f"{said} cannot choose a query"
         if isinstance(node, exp.Column):
-            what = f"{said} is a column, and a window has none"
-        return _condition_error(self.span, what, near or f"what can: {USABLE}")
+            what = f"{said} is a column, and a window has no columns"
+        return _condition_error(self.span, what, near or f"use only {USABLE}")
 
     def _find_written_text(self, node: Any) -> str:
         """Return a part as the user wrote it; the whole condition if sqlglot's text of the part differs."""

@@ -64,7 +64,7 @@ class Systems:
                 said.span.refuse(
                     "E224",
                     f"{connection.type} takes no QUERY" if is_source else "a PUBLISH writes no QUERY",
-                    fix=f"name what to {'read' if is_source else 'write'}: {said.connection}.name",
+                    fix=f"name the unit to {'read' if is_source else 'write'}: {said.connection}.name",
                 )
             )
         return unit
@@ -104,7 +104,7 @@ def settle_connections(
         config.place(("env", config.env, "connections", name)).refuse(
             "E221",
             f"unknown connection {name}",
-            why="a connection and its type are declared in DPL, its address here",
+            why="a connection and its type are declared in DPL, its address in this file",
             fix=did_you_mean(name, said, otherwise=_suggest_declaration(name, config, capabilities)),
         )
         for name in unknown
@@ -159,7 +159,9 @@ def _connection(
         type_name, type_span = str(overlay.pop("type")).lower(), config.place((*path, "type"))
     if type_name is None:
         errors.append(
-            statement.span.refuse("E233", f"connection {name} has no TYPE", fix=f"as in TYPE {_example(capabilities)}")
+            statement.span.refuse(
+                "E233", f"connection {name} has no TYPE", fix=f"add it, as in TYPE {_example(capabilities)}"
+            )
         )
         return None
     if type_name not in capabilities:
@@ -175,8 +177,8 @@ def _connection(
             errors.append(
                 span.refuse(
                     "E223",
-                    f"option {key} holds {'no text' if is_credential(key) else repr(raw)}",
-                    fix='give it a text, a number or { secret = "..." }',
+                    f"option {key} is {'not a string' if is_credential(key) else repr(raw)}",
+                    fix='write a string, a number or { secret = "..." }',
                 )
             )
             continue
@@ -200,15 +202,15 @@ def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities
     if name in _LATER_TYPES:
         return span.refuse(
             "E208", f"connections of type {name}: not yet", why=f"there are {_list(capabilities)}",
-            fix=f"as in TYPE {_example(capabilities)}",
+            fix=f"write one, as in TYPE {_example(capabilities)}",
         )  # fmt: skip
     return span.refuse(
         "E222",
         f"unknown connection type {name}",
         why=f"there are {_list(capabilities)}",
-        fix=did_you_mean(name, [*capabilities, *_ALIASES], otherwise=f"as in TYPE {_example(capabilities)}")
+        fix=did_you_mean(name, [*capabilities, *_ALIASES], otherwise=f"write one, as in TYPE {_example(capabilities)}")
         if name not in _ALIASES
-        else f"say TYPE {_ALIASES[name]}",
+        else f"write TYPE {_ALIASES[name]}",
     )
 
 
@@ -318,7 +320,7 @@ def _wrong_value(value: Value | Secret, option: Option) -> str | None:
     if option.kind == "number":
         return None if isinstance(value, int | float) and not isinstance(value, bool) else "a number"
     if not isinstance(value, str):
-        return "a text"
+        return "a string"
     if option.choices and value not in option.choices:
         return " or ".join(option.choices)
     return None
@@ -331,7 +333,7 @@ def _missing_options(values: Options, legal: Mapping[str, Option], where: str, s
                 "E223",
                 f"option {name} is missing",
                 why=f"{where} needs it{': ' + option.help if option.help else ''}",
-                fix=f"say OPTIONS ({name} '...'), or set it in waterclock.toml",
+                fix=f"add OPTIONS ({name} '...'), or set it in waterclock.toml",
             )
 
 

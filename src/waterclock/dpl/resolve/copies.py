@@ -22,9 +22,9 @@ def refused_copies(drafts: Mapping[str, UnresolvedTable], systems: Systems) -> I
         if source is not None and source.batching is Batching.DATA_TIME and _copies(source.unit, systems):
             yield draft.at("BY").refuse(
                 "E287",
-                f"{draft.name} takes files as they are, BY DATA TIME",
-                why="nothing is read of them, so no row tells a time",
-                fix="say BY ARRIVAL TIME",
+                f"{draft.name} copies whole files, and cannot be collected BY DATA TIME",
+                why="the files are not read, so there are no rows with a data time",
+                fix="write BY ARRIVAL TIME",
             )
         if (
             draft.kind is Kind.PUBLISH
@@ -41,27 +41,27 @@ def _publish(draft: UnresolvedTable, table: UnresolvedTable, systems: Systems) -
     span = said.spans.get("format", draft.span) if said else draft.span
     if table.declared.source is None or not _copies(table.declared.source.unit, systems):
         yield _copy_error(
-            span, f"{table.name} holds no files to copy", "its rows are what was read of them, or made",
-            f"publish a COLLECT with OPTIONS (format '{_RAW}'), or say another format",
+            span, f"{table.name} has no files to copy", "it contains rows, not files",
+            f"publish a COLLECT with OPTIONS (format '{_RAW}'), or choose another format",
         )  # fmt: skip
         return
     if not draft.declared.columns.is_open:
         yield _copy_error(
-            draft.at("COLUMNS"), "columns of what is copied", "a file is copied whole, with all that is in it",
-            "leave the list out; to send some columns, collect what the files hold",
+            draft.at("COLUMNS"), "copied files have no column list", "each file is copied whole",
+            "leave the list out; to send some columns, collect the rows of the files",
         )  # fmt: skip
     if draft.declared.mode is not Mode.APPEND:
         yield _copy_error(
-            draft.at("MODE"), f"{draft.declared.mode.name} of what is copied",
-            "each label brings files and takes none away",
-            f"say {table.name} PARTITIONED, or APPEND of both",
+            draft.at("MODE"), f"copied files cannot be published by {draft.declared.mode.name}",
+            "each label adds files and removes none",
+            f"make {table.name} PARTITIONED, or use APPEND for both",
         )  # fmt: skip
     named = {column.name.lower() for column in table.declared.columns.named}
     lacking = [name for name in _NEEDED if not table.declared.columns.is_open and name not in named]
     if lacking:
         yield _copy_error(
-            span, f"{table.name} has no {', '.join(lacking)}", "by these a copy is found, ordered and checked",
-            f"name {', '.join(lacking)} in the columns of the COLLECT",
+            span, f"{table.name} has no {', '.join(lacking)}", "copies are found, ordered and checked by these columns",
+            f"add {', '.join(lacking)} to the columns of the COLLECT",
         )  # fmt: skip
 
 

@@ -24,14 +24,14 @@ def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[Watercloc
         deadline, runtime = draft.declared.deadline, draft.declared.runtime
         if runtime is not None and not runtime.amount:
             yield draft.at(RUNTIME).refuse(
-                "E278", f"no batch of {draft.name} is made in no time", fix="say RUNTIME 1 MINUTE or more"
+                "E278", f"RUNTIME of {draft.name} is zero", fix="write RUNTIME 1 MINUTE or more"
             )
         elif runtime is not None and deadline is None and draft.statement.clause(DEADLINE) is None:
             yield draft.at(RUNTIME).refuse(
                 "E278",
-                f"{draft.name} says RUNTIME and no DEADLINE",
-                why="how long a batch takes matters by when it is to be done",
-                fix=f"say by when: DEADLINE 2 HOURS RUNTIME {runtime}",
+                f"{draft.name} has RUNTIME, but no DEADLINE",
+                why="RUNTIME is the time that a batch needs before its DEADLINE",
+                fix=f"add one: DEADLINE 2 HOURS RUNTIME {runtime}",
             )
         if draft.declared.is_by_watermark and draft.statement.clause(WATERMARK) is None:
             yield _without_watermark(draft, drafts)
@@ -50,15 +50,15 @@ def _without_watermark(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTa
     above = [read.table for read in draft.declared.reads if read.table in drafts]
     known = [name for name in dict.fromkeys(above) if drafts[name].statement.clause(WATERMARK) is not None]
     if known:
-        fix = f"say it of {known[0]}, which has one"
+        fix = f"write it in {known[0]}, which has one"
     elif draft.statement.kind is StatementKind.PUBLISH:
-        fix = f"say WATERMARK and it of {draft.statement.name}, or leave BY WATERMARK out"
+        fix = f"write both in {draft.statement.name}, or leave BY WATERMARK out"
     else:
-        fix = "say by which column its rows are told, as in WATERMARK at 10 MINUTES; or leave BY WATERMARK out"
+        fix = "add WATERMARK with the time column, as in WATERMARK at 10 MINUTES; or leave BY WATERMARK out"
     return draft.at(DEADLINE).refuse(
         "E922",
-        f"{draft.name} says DEADLINE BY WATERMARK and no WATERMARK",
-        why="nothing tells how far its rows have come by their own time",
+        f"{draft.name} has DEADLINE BY WATERMARK, but no WATERMARK",
+        why="without a watermark the progress of its rows is not known",
         fix=fix,
     )
 
@@ -74,19 +74,19 @@ def _too_soon(
         first = cadence.ceil(EPOCH)
         delay += find_earliest_advance(cadence, first, watermark_of(said)) - first
         what = "can be passed by its watermark"
-        due = f"the first rows that carry the watermark past a window are due {elapsed_text(delay)} after its end"
+        due = f"the first rows that move the watermark past a window are due {elapsed_text(delay)} after its end"
     within = deadline.after(EPOCH, "UTC") - EPOCH - delay
     if within <= _NOTHING:
         yield draft.at(DEADLINE).refuse(
             "E277",
             f"no window of {draft.name} {what} within {deadline}",
             why=due,
-            fix=f"say a longer one, as in DEADLINE {int(delay // _HOUR) + 2} HOURS",
+            fix=f"write a longer one, as in DEADLINE {int(delay // _HOUR) + 2} HOURS",
         )
     elif runtime is not None and runtime.to_timedelta() > within:
         yield draft.at(RUNTIME).refuse(
             "E277",
-            f"a batch of {draft.name} may take {runtime}, and is to be done within {elapsed_text(within)}",
+            f"a batch of {draft.name} may take {runtime}, but its deadline is within {elapsed_text(within)}",
             why=due,
-            fix="say a longer DEADLINE, or a shorter RUNTIME",
+            fix="write a longer DEADLINE, or a shorter RUNTIME",
         )

@@ -136,7 +136,7 @@ def _destination(draft: UnresolvedTable, systems: Systems, errors: list[Waterclo
     if said is None:
         if not draft.statement.has_failed("TO"):
             errors.append(
-                draft.span.refuse("E233", f"the PUBLISH of {draft.name} does not say where TO", fix="as in TO ops.name")
+                draft.span.refuse("E233", f"the PUBLISH of {draft.name} has no TO", fix="add it, as in TO ops.name")
             )
         return None
     bad = sorted({sign for sign in said.path if not (sign.isalnum() or sign in "_.-/")})
@@ -145,7 +145,7 @@ def _destination(draft: UnresolvedTable, systems: Systems, errors: list[Waterclo
             said.span.refuse(
                 "E211",
                 f"{said.path!r} cannot be published to",
-                why="a publish is named as its unit, and that becomes a folder",
+                why="a PUBLISH has the name of its unit, which becomes a folder",
                 fix="use letters, digits and _ . - / within the connection",
             )
         )

@@ -26,7 +26,9 @@ def resolve_ending(said: ColumnSaid, variables: Mapping[str, Any], errors: list[
     if said.made_as is not None:
         problems += check_expression(said.made_as)
         if has_aggregate(said.made_as.tree):
-            problems.append(_wrongly(said, said.made_as.span, "is made by an aggregate", "it is made row by row"))
+            problems.append(
+                _wrongly(said, said.made_as.span, "is computed by an aggregate", "it is computed for each row")
+            )
         made_as = with_literals(said.made_as, variables)
     errors.extend(problems)
     return None if problems else Ending(date.fromisoformat(said.retires.text), made_as)
@@ -40,25 +42,29 @@ def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
     if ending and mode is not None and mode.mode is Mode.TEMPORAL:
         each = next(iter(ending.values()))
         yield _wrongly(
-            each, each.span, "is of a TEMPORAL table", "its versions say when a value ended", "leave RETIRE out"
+            each,
+            each.span,
+            "belongs to a TEMPORAL table",
+            "the table's versions record when a value ended",
+            "leave RETIRE out",
         )
         return
     for rule in _rules(statement):
         for node in rule.tree.find_all(exp.Column):
             if (said := ending.get(node.parts[0].name.lower())) is not None:
-                yield _wrongly(said, rule.span, "is asked of by a rule, and ends", "it is NULL from that day on")
+                yield _wrongly(said, rule.span, "is used by a rule, and has RETIRE", "it is NULL from that day on")
     needed = _find_required_columns(statement, mode)
     for name, said in ending.items():
         if name in needed:
-            yield _wrongly(said, said.span, f"is what {needed[name]} goes by", "its rows are put together by it")
+            yield _wrongly(said, said.span, f"has RETIRE, and is needed by {needed[name]}", "rows are matched by it")
         for node in said.made_as.tree.find_all(exp.Column) if said.made_as is not None else ():
             other = ending.get(node.parts[0].name.lower())
             if other is not None:
                 yield _wrongly(
                     said,
                     said.made_as.span if said.made_as else said.span,
-                    f"is made of {'itself' if other is said else other.name}",
-                    "what ends is made of what stays",
+                    f"is computed from {'itself' if other is said else other.name}",
+                    "a column that ends must be computed from columns that stay",
                     "name the column that takes its place, as in full_name STRING AS (name) RETIRE '2027-12-31'",
                 )
 
@@ -93,14 +99,14 @@ def _check_ending(said: ColumnSaid) -> Iterator[WaterclockError]:
         date.fromisoformat(said.retires.text)
     except ValueError:
         yield said.retires.span.refuse(
-            "E292", f"{said.retires.text!r} is no day", why="RETIRE names the first day without the column",
-            fix="as in RETIRE '2027-12-31'",
+            "E292", f"{said.retires.text!r} is not a date", why="RETIRE names the first day without the column",
+            fix="write it as in RETIRE '2027-12-31'",
         )  # fmt: skip
     if said.declared.is_key or said.declared.is_not_null:
         word = "KEY" if said.declared.is_key else "NOT NULL"
-        yield _wrongly(said, said.span, f"is {word}, and ends", "it is NULL from that day on", f"leave {word} out")
+        yield _wrongly(said, said.span, f"has {word} and RETIRE", "it is NULL from that day on", f"leave {word} out")
     if said.rules:
-        yield _wrongly(said, said.span, "has a rule, and ends", "it is NULL from that day on", "leave EXPECT out")
+        yield _wrongly(said, said.span, "has EXPECT and RETIRE", "it is NULL from that day on", "leave EXPECT out")
 
 
 def _wrongly(said: ColumnSaid, span: Span, what: str, why: str, fix: str = "leave RETIRE out") -> WaterclockError:

@@ -27,8 +27,8 @@ def read_each(
         if draft.kind is not Kind.COLLECT or said is None:
             continue
         if said.table in views:
-            what, why = f"{said.table} is a view, and has no batches", "answers are kept of each batch of a table"
-            fix = f"say TRANSFORM {said.table} AS ..., or the table that it reads"
+            what, why = f"{said.table} is a view, and has no batches", "answers are stored for each batch of a table"
+            fix = f"write TRANSFORM {said.table} AS ..., or name the table that it reads"
             yield said.span.refuse("E213", what, why=why, fix=fix)
         elif said.table not in tables:
             yield unknown_table(said.table, said.span, tables, tables)

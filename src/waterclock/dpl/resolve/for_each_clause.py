@@ -13,8 +13,8 @@ from waterclock.flow.declarations import Unit
 from waterclock.flow.for_each import Each
 
 _ALONE = {
-    "BY": "its rows belong to the batch whose rows they were asked for",
-    "AWAIT": "its batch waits for the batch of the table, and no sign of the source",
+    "BY": "its rows belong to the batch of the rows for which they were requested",
+    "AWAIT": "its batch waits for the batch of the table, not for the source",
 }
 
 
@@ -41,8 +41,8 @@ def each_of(
         errors.append(
             said.span.refuse(
                 "E392",
-                f"nothing of {said.table} is asked for",
-                why=f"no option of {unit} names a column of it, and each row would be answered alike",
+                f"the requests use no column of {said.table}",
+                why=f"no option of {unit} has a column of it in braces, so the answer would be the same for each row",
                 fix=f"name one in braces, as in OPTIONS (path '{unit.path}/{{id}}') or OPTIONS (params.id '{{id}}')",
             )
         )
@@ -67,14 +67,14 @@ def _alone(statement: Statement, said: EachSaid) -> Iterator[WaterclockError]:
     for word, why in _ALONE.items():
         clause = statement.clause(word)
         if clause is not None:
-            yield clause.span.refuse("E393", f"FOR EACH and {word} are both said", why=why, fix=f"leave {word} out")
+            yield clause.span.refuse("E393", f"FOR EACH cannot be used with {word}", why=why, fix=f"leave {word} out")
     mode = statement.value("MODE", ModeSaid)
     if mode is not None and mode.mode is Mode.TEMPORAL:
         yield _span(statement, "MODE", said.span).refuse(
             "E393",
-            "FOR EACH and TEMPORAL are both said",
-            why="an answer says what holds now, and not since when",
-            fix=f"say TEMPORAL of a TRANSFORM that reads {statement.name}",
+            "FOR EACH cannot be used with TEMPORAL",
+            why="an answer is the current state, without the time since which it is valid",
+            fix=f"use TEMPORAL in a TRANSFORM that reads {statement.name}",
         )
 
 
@@ -86,7 +86,7 @@ def _cannot(
     offered = f"connections of type {', '.join(can)} can be" if can else "no type of connection here can be"
     return said.span.refuse(
         "E391",
-        f"{what} is not asked for each row of a table",
+        f"{what} cannot be requested for each row of a table",
         why=offered,
         fix=f"collect {unit.path or 'the table'} whole, and join it with {said.table} in a TRANSFORM",
     )

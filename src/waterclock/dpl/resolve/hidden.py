@@ -27,7 +27,7 @@ def check_hidden_column(column: ColumnSaid, kind: StatementKind) -> WaterclockEr
         return span.refuse(
             "E319",
             f"{column.name} is HIDDEN in the list of a {kind.value}",
-            why="such a list says which columns pass, and what it does not name goes nowhere",
+            why="such a list selects columns, and a column that is not listed is left out",
             fix=f"leave {column.name} out of the list, or HIDDEN out of {column.name}",
         )
     if column.declared.is_key:
@@ -42,8 +42,8 @@ def all_hidden(said: ColumnsSaid) -> Iterator[WaterclockError]:
         yield columns[0].span.refuse(
             "E319",
             "all columns are HIDDEN",
-            why="who reads * would have no column at all",
-            fix="leave HIDDEN out of one of them, or put a * behind them",
+            why="SELECT * would return no column",
+            fix="remove HIDDEN from one of them, or add a * after them",
         )
 
 
@@ -58,9 +58,9 @@ def hidden_keys(draft: UnresolvedTable) -> Iterator[WaterclockError]:
 def _hidden_key(span: Span, name: str) -> WaterclockError:
     return span.refuse(
         "E319",
-        f"{name} is a key, and HIDDEN",
-        why="rows are told apart by their key, and who reads * would have rows that are alike",
-        fix="leave one of both out",
+        f"{name} is KEY and HIDDEN",
+        why="rows differ by their key, and SELECT * would return rows that look the same",
+        fix="remove KEY or HIDDEN",
     )
 
 
@@ -131,7 +131,7 @@ def hidden_of_view(span: Span, name: str) -> WaterclockError:
     return span.refuse(
         "E319",
         f"{name} is a view, and has no HIDDEN columns",
-        why="it has the columns that its query makes",
+        why="it has the columns that its query returns",
         fix="name them in its query, or read the table itself with hidden=True",
     )
 

@@ -23,9 +23,9 @@ def check_idle_bounds(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockE
         if lateness is not None and not lateness.amount:
             yield draft.at("MAX LATENESS").refuse(
                 "E124",
-                f"MAX LATENESS {lateness} opens no window again",
-                why="no row is late by nothing",
-                fix="say MAX LATENESS 1 DAY, or leave it out",
+                f"MAX LATENESS {lateness} reopens no window",
+                why="a late row is late by more than zero",
+                fix="write MAX LATENESS 1 DAY, or leave it out",
             )
         if draft.cadence is not None:
             yield from _lookback(draft, draft.cadence)
@@ -50,9 +50,9 @@ def idle_key(key: Span, back: Duration, cadence: Cadence) -> WaterclockError:
     """Build the error for a KEY whose PAST reaches no earlier window, so that KEY alone has the same effect."""
     return key.refuse(
         "E124",
-        f"KEY PAST {back} looks back at no earlier window",
+        f"KEY PAST {back} reaches no earlier window",
         why=f"it is counted from a window's end, and a window lasts {several_windows(cadence, 1)}",
-        fix=f"say PAST {several_windows(cadence, 2)} for the window before, or leave PAST out",
+        fix=f"write PAST {several_windows(cadence, 2)} for the window before, or leave PAST out",
     )
 
 
@@ -68,10 +68,10 @@ def _lookback(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockEr
         yield draft.at("BY").refuse(
             "E124",
             f"LOOKBACK {lookback} reaches no earlier window",
-            why="no row is late by nothing"
+            why="a late row is late by more than zero"
             if draft.declared.fold is not None
             else f"whole windows are read again, and a window lasts {several_windows(cadence, 1)}",
-            fix=f"say LOOKBACK {several_windows(cadence, 1)} or more, or leave it out",
+            fix=f"write LOOKBACK {several_windows(cadence, 1)} or more, or leave it out",
         )
 
 
@@ -88,6 +88,6 @@ def _partial(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockErr
         yield draft.at("PARTIAL AFTER").refuse(
             "E124",
             f"PARTIAL AFTER {after} is over before a window of {draft.name} is due",
-            why=f"by its DELAY it is due {elapsed_text(cadence.delay)} after its end, so it would wait for nothing",
-            fix=f"say PARTIAL AFTER more than {elapsed_text(cadence.delay)}, or a shorter DELAY",
+            why=f"its DELAY makes it due {elapsed_text(cadence.delay)} after its end, so PARTIAL AFTER adds no wait",
+            fix=f"make PARTIAL AFTER longer than {elapsed_text(cadence.delay)}, or DELAY shorter",
         )

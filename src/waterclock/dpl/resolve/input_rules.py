@@ -14,7 +14,7 @@ from waterclock.flow.checks import MOST_CHECKS, keeps_aside, marks, marks_rows
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Choice, Query, Read
 
-_GOES_BY = {Kind.COLLECT: "come in", Kind.PUBLISH: "go out"}
+_GOES_BY = {Kind.COLLECT: "are collected", Kind.PUBLISH: "are published"}
 
 
 def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[str]) -> Iterator[WaterclockError]:
@@ -36,18 +36,16 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
             if rule.of not in read:
                 yield _unread(draft, rule.of, span, read, is_view=rule.of in views, is_there=rule.of in drafts)
             elif any(_is_read_otherwise(rule.of, choice) for choice in draft.declared.choices):
-                fix = f"say it in two tables, or read {rule.of} in all queries alike"
-                yield not_yet(
-                    f"a rule OF {rule.of}, which one query reads by its name and another by FLAT", span, fix=fix
-                )
+                fix = f"make two tables, or read {rule.of} in the same way in all queries"
+                yield not_yet(f"a rule OF {rule.of}, which one query reads by name and another by FLAT", span, fix=fix)
         yield from _not_yet(draft, said[0][1])
         takes = keeps_aside(draft.declared) or marks_rows(draft.declared)
         if takes and len(found := marks(draft.declared)) > MOST_CHECKS:
             yield draft.at("EXPECT").refuse(
                 "E275",
-                f"{draft.name} demands {len(found)} things of a row, of those that it reads and of those that it makes",
-                why=f"it takes rows out, and up to {MOST_CHECKS} can be told apart",
-                fix="join rules by AND, or set rows aside in two tables",
+                f"{draft.name} has {len(found)} checks of a row, for rows that it reads and rows that it makes",
+                why=f"a table that quarantines or drops rows can have up to {MOST_CHECKS} checks",
+                fix="combine rules by AND, or split them over two tables",
             )
 
 
@@ -88,7 +86,7 @@ def _needless(draft: UnresolvedTable, rule: RuleSaid, span: Span) -> WaterclockE
     return span.refuse(
         "E320",
         f"OF {rule.of} in a {draft.kind.name}",
-        why=f"each rule of a {draft.kind.name} is asked of the rows that {_GOES_BY[draft.kind]}",
+        why=f"each rule of a {draft.kind.name} checks the rows that {_GOES_BY[draft.kind]}",
         fix=f"leave OF {rule.of} out",
     )
 
@@ -100,26 +98,25 @@ def _unread(
     if is_view:
         return span.refuse(
             "E321",
-            f"{name} is a view, and is not what {draft.name} reads",
-            why="a view stands for its text: what is read are the tables in it",
-            fix=f"say the table it reads: OF {' or OF '.join(read)}" if read else "say the table it reads",
+            f"{name} is a view, and OF takes a table that {draft.name} reads",
+            why="a view is replaced by its query: the tables in that query are read",
+            fix=f"name the table it reads: OF {' or OF '.join(read)}" if read else "name the table it reads",
         )
     how = next((each for each in draft.declared.reads if each.table == name), None)
     if how is not None:
         return span.refuse(
             "E321",
             f"{draft.name} does not read {name} by its plain name",
-            why=f"a rule OF a table is asked of the rows of its plain name; FLAT and other read functions, as {how}, "
-            "bring other rows"
+            why=f"a rule OF a table checks the rows of its plain name; read functions such as {how} return others"
             if how.kind is not ReadKind.PLAIN
-            else "a rule OF a table is asked of the rows of its plain name; what FLAT or REFERENCES read is theirs",
-            fix=f"say it of {name} itself, where its rows are made; or read {name}",
+            else "a rule OF a table checks the rows of its plain name, not those that FLAT or REFERENCES read",
+            fix=f"write the rule where {name} is made; or read {name} by its plain name",
         )
     return span.refuse(
         "E321",
         f"{draft.name} does not read {name}",
         why=f"it reads {names}",
-        fix=f"read {name} in its query, or say the rule of a table that it reads"
+        fix=f"read {name} in its query, or write the rule OF a table that it reads"
         if is_there
         else did_you_mean(name, read, otherwise="name a table of its query"),
     )
@@ -127,7 +124,7 @@ def _unread(
 
 def _not_yet(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
     if keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid)):
-        yield not_yet("a rule OF what is read, with open windows", span, fix="leave open_windows out, or OF")
+        yield not_yet("a rule OF an input, with open windows", span, fix="leave open_windows out, or OF")
     if draft.declared.function is not None and draft.declared.function.step is not None:
-        fix = "say it in a TRANSFORM that it reads"
-        yield not_yet("a rule OF what a table with a state reads", span, fix=fix)
+        fix = "write it in a TRANSFORM that it reads"
+        yield not_yet("a rule OF an input of a stateful table", span, fix=fix)

@@ -50,9 +50,9 @@ def _apart(said: list[StaysSaid]) -> Iterator[WaterclockError]:
             if not is_alike:
                 yield each.span.refuse(
                     "E274",
-                    "one key says twice which row of it stays",
+                    "one key has two different orders",
                     why="all KEY columns together are the key of a row",
-                    fix="say it behind one of them",
+                    fix="write it after one of them",
                 )
 
 
@@ -60,9 +60,9 @@ def _kept_whole(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[Water
     if sets_aside(key_ladder(draft.declared)) is None:
         yield said[0].span.refuse(
             "E288",
-            f"KEY {said[0].span.text} takes no row out of {draft.name}",
-            why="one row of a key can stay only where the others are dropped or quarantined",
-            fix=f"say KEY {said[0].stays} ELSE DROP, or ELSE QUARANTINE",
+            f"KEY {said[0].span.text} removes no row from {draft.name}",
+            why="one row of a key can stay only if the others are dropped or quarantined",
+            fix=f"write KEY {said[0].stays} ELSE DROP, or ELSE QUARANTINE",
         )
 
 
@@ -76,9 +76,9 @@ def _without_order(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[Wa
         if each.stays.order:
             yield each.span.refuse(
                 "E296",
-                f"{draft.declared.mode.name} keeps what its own ORDER BY says of a key",
-                why="its batches bring changes of a key, and there may be several of one",
-                fix=f"say {draft.declared.mode.name} ORDER BY {', '.join(it.column for it in each.stays.order)}",
+                f"{draft.declared.mode.name} has its own ORDER BY, so KEY cannot have one",
+                why="a batch may contain several changes of the same key",
+                fix=f"write {draft.declared.mode.name} ORDER BY {', '.join(it.column for it in each.stays.order)}",
             )
 
 
@@ -89,17 +89,17 @@ def _without_past(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[Wat
         if draft.kind is Kind.COLLECT:
             yield each.span.refuse(
                 "E289",
-                f"a COLLECT looks back for its keys in {draft.name}",
-                why="which rows stay must follow an earlier label that changes, and what is dropped is not kept",
-                fix=f"say it of a TRANSFORM PARTITIONED that reads {draft.name}",
+                f"the COLLECT {draft.name} has KEY ... PAST",
+                why="if an earlier label changes, the rows are chosen again, and a COLLECT does not store dropped rows",
+                fix=f"write it in a TRANSFORM PARTITIONED that reads {draft.name}",
             )
         elif draft.declared.type is not TableType.PARTITIONED:
             yield each.span.refuse(
                 "E289",
-                f"a regular table looks back for its keys in {draft.name}",
-                why="it is a state, and has no slices of the windows before",
-                fix=f"say TRANSFORM {draft.name} PARTITIONED",
+                f"the regular table {draft.name} has KEY ... PAST",
+                why="it is one state, without slices of earlier windows",
+                fix=f"write TRANSFORM {draft.name} PARTITIONED",
             )
         elif draft.statement.clause("CLOSE WHEN") is not None:
-            fix = f"say it of a TRANSFORM that reads {draft.name}"
-            yield not_yet("KEY ... PAST of a table that closes its books", each.span, fix=fix)
+            fix = f"write it in a TRANSFORM that reads {draft.name}"
+            yield not_yet("KEY ... PAST with CLOSE WHEN", each.span, fix=fix)

@@ -29,29 +29,27 @@ def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
         if draft.declared.where is not None and any(rule.scope is Scope.TABLE for rule in draft.declared.rules):
             yield draft.at("EXPECT").refuse(
                 "E386",
-                f"OVER TABLE where {draft.name} is replaced in part",
-                why="the rows beyond REPLACE WHERE are others', and what they hold is not known here",
-                fix="say OVER BATCH, which asks all that is delivered, or take REPLACE WHERE away",
+                f"{draft.name} has both OVER TABLE and REPLACE WHERE",
+                why="rows outside of REPLACE WHERE were written by others, and are not known here",
+                fix="write OVER BATCH, which checks all delivered rows, or remove REPLACE WHERE",
             )
         loose = loose_types(draft.declared)
         yield from (
-            not_yet(
-                f"an ELSE behind {column.declared.type}", column.span, fix="quarantine rows by a rule on its fields"
-            )
+            not_yet(f"an ELSE after {column.declared.type}", column.span, fix="quarantine rows by a rule on its fields")
             for column in columns
             if column.declared.type and column.name.lower() in loose and is_nested(column.declared.type)
         )
         if not marks_rows(draft.declared):
             continue
         if draft.kind is Kind.PUBLISH and draft.declared.mode is Mode.MERGE:
-            fix = "set them aside in a transform, and publish that"
-            yield not_yet("a MERGE publish that takes rows out", draft.at("EXPECT"), fix=fix)
+            fix = "remove the rows in a TRANSFORM, and publish that"
+            yield not_yet("a MERGE publish that removes rows", draft.at("EXPECT"), fix=fix)
         if len(found := checks_of(draft.declared)) > MOST_CHECKS:
             yield draft.span.refuse(
                 "E275",
-                f"{draft.name} demands {len(found)} things of a row",
-                why=f"it takes rows out, and up to {MOST_CHECKS} can be told apart",
-                fix="join rules by AND, or set rows aside in two tables",
+                f"{draft.name} has {len(found)} checks of a row",
+                why=f"a table that quarantines or drops rows can have up to {MOST_CHECKS} checks",
+                fix="combine rules by AND, or split them over two tables",
             )
 
 
@@ -62,16 +60,16 @@ def _of_season(draft: UnresolvedTable) -> Iterator[WaterclockError]:
     compared = [value for rule in draft.declared.rules if rule.comparison for value in rule.comparison.values]
     asked = {value.source for value in compared}
     for source, minutes, of in (
-        (ComparedSource.USUAL, LEAST_MINUTES, "what is usual is learnt of two weeks"),
-        (ComparedSource.TREND, LEAST_MINUTES_OF_TREND, "a trend is that of weeks"),
+        (ComparedSource.USUAL, LEAST_MINUTES, "usual() compares with two weeks"),
+        (ComparedSource.TREND, LEAST_MINUTES_OF_TREND, "trend() compares weeks"),
     ):
         if source not in asked or draft.cadence.period.minutes >= minutes:
             continue
         yield draft.at("EXPECT").refuse(
             "E294",
-            f"{source}() of {draft.cadence.period}",
-            why=f"{of}, and windows below {minutes} MINUTES are too many to look at",
-            fix="say last_good(), or say it of a TRANSFORM with longer windows",
+            f"{source}() cannot be used with windows of {draft.cadence.period}",
+            why=f"{of}, and there are too many windows below {minutes} MINUTES to read",
+            fix="use last_good(), or write the rule in a TRANSFORM with longer windows",
         )
     least = math.ceil(LEAST_IN_LEVEL * draft.cadence.period.minutes / (24 * 60))
     if short := next(
@@ -79,9 +77,9 @@ def _of_season(draft: UnresolvedTable) -> Iterator[WaterclockError]:
     ):
         yield draft.at("EXPECT").refuse(
             "E294",
-            f"{short} of {draft.cadence.period}",
+            f"{short} cannot be used with windows of {draft.cadence.period}",
             why=f"it compares the medians of {LEAST_IN_LEVEL} windows, which would overlap",
-            fix=f"trend({short.aggregate}, {least})" if least <= MOST_DAYS else "use usual() or last_good()",
+            fix=f"write trend({short.aggregate}, {least})" if least <= MOST_DAYS else "use usual() or last_good()",
         )
 
 
@@ -92,7 +90,7 @@ def _check_duplicate_rules(columns: Iterable[ColumnSaid]) -> Iterator[Waterclock
             name = rule.name or rule.expression.text
             if name in seen:
                 yield rule.expression.span.refuse(
-                    "E212", f"two rules are called {name}", fix="give one another name: EXPECT (...) AS name"
+                    "E212", f"two rules are called {name}", fix="rename one of them: EXPECT (...) AS name"
                 )
             seen.add(name)
 
@@ -109,7 +107,7 @@ def _of_key(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
                 "E274",
                 "two ladders for one key",
                 why="all KEY columns together are the key of a row",
-                fix="say what happens behind one of them",
+                fix="write ELSE after only one of them",
             )
 
 
@@ -135,16 +133,16 @@ def _of_fold(draft: UnresolvedTable, columns: Iterable[ColumnSaid]) -> Iterator[
         if column.name.lower() in keys and first in {Action.WARN, Action.HOLD}:
             yield column.span.refuse(
                 "E276",
-                f"a row without {column.name} has no place in {draft.name}",
-                why=f"{draft.declared.mode.name} finds rows by it, and {first.name} would let them in",
-                fix="say ELSE QUARANTINE, ELSE DROP or nothing, which fails the batch",
+                f"{draft.name} cannot store a row without {column.name}",
+                why=f"{draft.declared.mode.name} finds rows by it, and {first.name} would admit them",
+                fix="write ELSE QUARANTINE or ELSE DROP, or no ELSE, which fails the batch",
             )
 
 
 def _no_window(span: Span, name: str) -> WaterclockError:
     return span.refuse(
         "E276",
-        f"rows whose {name} is no time belong to no window",
-        why="a row is quarantined with the batch of its window; rows without a time are counted with the batch instead",
-        fix="leave the ELSE behind its type out",
+        f"rows without a valid {name} belong to no window",
+        why="a row is quarantined with the batch of its window; rows without a time are only counted, with the batch",
+        fix="remove the ELSE after its type",
     )

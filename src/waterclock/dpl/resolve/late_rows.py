@@ -130,9 +130,9 @@ def _never_closed(statement: Statement) -> Iterator[WaterclockError]:
     if clause is not None:
         yield clause.span.refuse(
             "E370",
-            f"the books of {statement.name} are never closed",
-            why="MAX LATENESS says how long late rows open a closed window again; what is not closed runs again anyway",
-            fix="say when they are, as in CLOSE WHEN watermark(at) >= WINDOW_END(), or leave MAX LATENESS out",
+            f"{statement.name} has MAX LATENESS, but no CLOSE WHEN",
+            why="MAX LATENESS limits how long late rows reopen closed windows; open windows run again anyway",
+            fix="add CLOSE WHEN, as in CLOSE WHEN watermark(at) >= WINDOW_END(), or leave MAX LATENESS out",
         )
 
 
@@ -145,22 +145,25 @@ def _unclear(
     for read in (read for read, column in columns.items() if column is None):
         yield clause.span.refuse(
             "E371",
-            f"which window a row of {read.table} belongs to is not known",
-            why="late rows are found by the column that a watermark is asked of",
-            fix=f"say WATERMARK at 0 MINUTES in {read.table}, or ask for watermark(at) in CLOSE WHEN",
+            f"the time column of {read.table} is not known",
+            why="late rows are found by the column of a watermark",
+            fix=f"add WATERMARK at 0 MINUTES to {read.table}, or use watermark(at) in CLOSE WHEN",
         )
     if statement.value("ON RESTATE", OnRestate) is OnRestate.REPORT:
         yield clause.span.refuse(
             "E371",
-            f"late rows cannot open windows of {statement.name} again",
-            why="ON RESTATE REPORT shows what changed, and runs nothing",
-            fix="leave one of both out",
+            f"late rows cannot reopen windows of {statement.name}",
+            why="ON RESTATE REPORT only reports changes, and runs no batch",
+            fix="remove ON RESTATE REPORT or MAX LATENESS",
         )
 
 
 def _is_ours(other: Statement, statement: Statement) -> WaterclockError:
     return other.span.refuse(
-        "E211", f"{other.name} is ours", why=f"it keeps the late rows of {statement.name}", fix="choose another name"
+        "E211",
+        f"{other.name} is a reserved name",
+        why=f"it contains the late rows of {statement.name}",
+        fix="choose another name",
     )
 
 

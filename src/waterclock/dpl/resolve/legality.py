@@ -87,8 +87,8 @@ def _slices_of_regular(read: Read, span: Span) -> WaterclockError:
     return span.refuse(
         "E216",
         f"{read.kind.upper()} cannot read {read.table}, a regular table",
-        why="a regular table has a state at each tick, and no slices",
-        fix=f"say {read.table} for its state, or PREVIOUS({read.table}) for the one before",
+        why="a regular table has one state at each tick, and no slices",
+        fix=f"write {read.table} for its state, or PREVIOUS({read.table}) for the one before",
     )
 
 
@@ -98,9 +98,9 @@ def _misfit(draft: UnresolvedTable, own: Cadence, read: Read, other: Cadence, sp
     other_reads = f", or read HISTORY({read.table}) or LATEST({read.table})" if draft.kind is Kind.TRANSFORM else ""
     return span.refuse(
         "E122",
-        f"windows of {draft.name} are not made of whole windows of {read.table}",
+        f"a window of {draft.name} does not cover whole windows of {read.table}",
         why=f"{draft.name} is {_words(own)}, {read.table} is {_words(other)}",
-        fix=f"say EVERY {near.period}{zone}{other_reads}",
+        fix=f"write EVERY {near.period}{zone}{other_reads}",
     )
 
 
@@ -116,9 +116,9 @@ def _check_span(
         fitting = several_windows(cadence, 2) if is_idle else fitting_span(back, cadence)
         return span.refuse(
             "E122",
-            f"{back} {'behind a window' if read.kind is ReadKind.UNTIL else 'back'} is no boundary of {read.table}",
+            f"{back} {'after a window' if read.kind is ReadKind.UNTIL else 'back'} is not a boundary of {read.table}",
             why=f"{read.table} is {_words(cadence)}",
-            fix=f"say {fitting.strip(_QUOTE).upper() if read.kind is ReadKind.PREVIOUS else fitting}",
+            fix=f"write {fitting.strip(_QUOTE).upper() if read.kind is ReadKind.PREVIOUS else fitting}",
         )
     if is_idle:
         return idle_key(span, back, own)
@@ -128,8 +128,8 @@ def _check_span(
         return span.refuse(
             "E123",
             f"PAST reaches {back} back, and {read.table} keeps {other.declared.retain}",
-            why="a window that is dropped is never read as empty",
-            fix=f"say RETAIN {back} where {read.table} is made, or read less",
+            why="a dropped window must not be read as if it were empty",
+            fix=f"write RETAIN {back} where {read.table} is made, or a shorter PAST",
         )
     return None
 
@@ -140,9 +140,9 @@ def _until_beyond(own: Cadence, read: Read, late: Duration, retain: Duration, sp
         if retain.before(high, own.zone) > low:
             return span.refuse(
                 "E123",
-                f"{read} reads {late} before and behind windows of {own.period}, and {read.table} keeps {retain}",
-                why="a window that is dropped is never read as empty",
-                fix=f"let {read.table} RETAIN more",
+                f"{read} reads {late} before and after windows of {own.period}, and {read.table} keeps {retain}",
+                why="a dropped window must not be read as if it were empty",
+                fix=f"write a longer RETAIN in {read.table}",
             )
     return None
 
@@ -156,8 +156,8 @@ def _beyond_window(
     return span.refuse(
         "E123",
         f"{draft.name} reads windows of {own.period}, and {read.table} keeps {retain}",
-        why="a window that is dropped is never read as empty",
-        fix=f"let {read.table} RETAIN more",
+        why="a dropped window must not be read as if it were empty",
+        fix=f"write a longer RETAIN in {read.table}",
     )
 
 
@@ -216,11 +216,11 @@ def _endless(
         "E229",
         f"{reader} reads itself" if own else f"{reader} reads itself through {', '.join(names[1:-1])}",
         why=f"each waits for the next: {' → '.join(names)}",
-        fix="ask for each row of another table"
+        fix="use another table in FOR EACH"
         if drafts[reader].kind is Kind.COLLECT
-        else "leave the ELSE out: REFERENCES alone states the model, and reads nothing"
+        else "remove ELSE: REFERENCES without ELSE only documents the model, and reads nothing"
         if read and _is_reference(drafts[reader], read, spans)
-        else f"say PREVIOUS({names[1]}) to read what was there before",
+        else f"write PREVIOUS({names[1]}) to read its state before this window",
     )
 
 
@@ -251,12 +251,16 @@ def _inside_circle(
             continue
         span = spans.get((draft.name, read), draft.span)
         if read.kind in {ReadKind.LATEST, ReadKind.UNTIL}:
-            end = "would never come to rest" if read.kind is ReadKind.LATEST else "waits for windows that wait for it"
+            end = (
+                "would trigger new runs forever"
+                if read.kind is ReadKind.LATEST
+                else "waits for windows that wait for it"
+            )
             yield span.refuse(
                 "E229",
-                f"{read} stands in a circle of references",
+                f"{read} is part of a circle of references",
                 why=f"{', '.join(sorted(group))} read each other, and {read.kind.upper()} {end}",
-                fix=f"say {read.table} or PREVIOUS({read.table})",
+                fix=f"write {read.table} or PREVIOUS({read.table})",
             )
         if read.kind is ReadKind.PREVIOUS:
             yield from _check_declared_columns(draft, read, drafts[read.table], span)
@@ -271,8 +275,8 @@ def _check_declared_columns(
     what = f"has no type for {', '.join(untyped)}" if untyped else "has no closed list of columns"
     yield span.refuse(
         "E230",
-        f"PREVIOUS({read.table}) is read before there is one, and {read.table} {what}",
-        why="before START it is empty, and must have its columns all the same",
+        f"PREVIOUS({read.table}) is empty before START, and {read.table} {what}",
+        why="an empty table needs its columns and types too",
         fix=f"declare them where {'it' if other is draft else read.table} is made, as in "
         f"{read.table} (id STRING KEY, amount BIGINT)",
     )

@@ -16,9 +16,9 @@ def by_link(draft: UnresolvedTable, unit: Unit, by: BatchedSaid, errors: list[Wa
         errors.append(
             draft.at("FROM").refuse(
                 "E211",
-                f"{unit.path or 'nothing'} names no table of another project",
-                why="a table is named as it is there: schema.table",
-                fix=f"as in FROM {unit.connection}.shop.orders",
+                f"{unit.path or 'the unit'} is not a table of another project",
+                why="a table has the name that it has in that project: schema.table",
+                fix=f"write it as in FROM {unit.connection}.shop.orders",
             )
         )
     if by.batching is Batching.SNAPSHOT:
@@ -29,16 +29,16 @@ def by_link(draft: UnresolvedTable, unit: Unit, by: BatchedSaid, errors: list[Wa
             draft.at("BY").refuse(
                 "E224",
                 f"a table of another project cannot be collected {said}",
-                why="it is read at that project's ticks: its slices by their labels, or its state",
-                fix="say BY DATA TIME timelabel of a table of slices, and leave BY out of one that is a state",
+                why="it is read at that project's ticks: as slices by their labels, or as a state",
+                fix="write BY DATA TIME timelabel for a PARTITIONED table; leave BY out for a regular one",
             )
         )
     if by.lookback is not None:
         errors.append(
             draft.at("BY").refuse(
                 "E224",
-                "a table of another project needs no LOOKBACK",
-                why="what is restated there is collected again by itself",
+                "a table of another project takes no LOOKBACK",
+                why="batches that are restated there are collected again automatically",
                 fix="leave LOOKBACK out",
             )
         )

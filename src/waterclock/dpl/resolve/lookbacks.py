@@ -30,23 +30,23 @@ def _check_changed(said: ChangedSaid, by: BatchedSaid, capabilities: Capabilitie
     if capabilities.changes is None:
         return said.span.refuse(
             "E248",
-            f"{capabilities.type} cannot tell which windows changed",
-            why="CHANGED asks the source which windows before the batch's own changed since they were read",
-            fix=f"LOOKBACK {by.lookback} without CHANGED reads them all, and makes those anew whose rows differ",
+            f"{capabilities.type} cannot report which windows changed",
+            why="CHANGED needs a source that reports which earlier windows changed since they were read",
+            fix=f"write LOOKBACK {by.lookback} without CHANGED, which reads all windows and updates those that differ",
         )
     if capabilities.changes is Tells.BY_COLUMN and said.column is None:
         return said.span.refuse(
             "E249",
-            "CHANGED does not say by which column",
-            why=f"{capabilities.type} tells which windows changed by a column that holds when a row was changed last",
-            fix="as in CHANGED BY modified_at; without such a column leave CHANGED out: all windows are read then",
+            "CHANGED has no BY column",
+            why=f"{capabilities.type} finds changed windows by a column with the time of a row's last change",
+            fix="write it as in CHANGED BY modified_at; or leave CHANGED out, then all windows are read",
         )
     if capabilities.changes is Tells.BY_ITSELF and said.column is not None:
         return said.span.refuse(
             "E249",
-            f"a source of type {capabilities.type} needs no column to tell what changed",
-            why="which windows changed is told by what has come since they were read",
-            fix="leave it at CHANGED",
+            f"a source of type {capabilities.type} takes no column after CHANGED",
+            why="it finds changed windows by the data that arrived since they were read",
+            fix="write CHANGED without BY",
         )
     return None
 

@@ -31,14 +31,15 @@ def measures_of(
     for said in saids:
         if said.expression is None or said.name is None:
             if profiled:
-                errors.append(said.span.refuse("E295", "PROFILE is said twice", fix="leave one out"))
+                errors.append(said.span.refuse("E295", "PROFILE is written twice", fix="remove one"))
             profiled.append(said)
             continue
         is_offline = said.offline is not None
         problems = [*check_expression(said.expression), *_check_measure(said.expression, is_offline=is_offline)]
         if said.name.lower() in found or said.name.lower() == ROWS:
-            fix = "give it another name" if said.name.lower() in found else "rows are counted of every batch anyway"
-            what = f"two measures are called {said.name}" if said.name.lower() in found else "a measure called rows"
+            is_twice = said.name.lower() in found
+            what = f"two measures are called {said.name}" if is_twice else "rows is a reserved name for a measure"
+            fix = "rename one of them" if is_twice else "remove it: the rows of every batch are counted anyway"
             problems.append(said.span.refuse("E295", what, fix=fix))
         errors.extend(problems)
         if not problems:
@@ -63,9 +64,9 @@ def _period(statement: Statement, saids: list[MeasureSaid], errors: list[Watercl
         errors.append(
             first.offline_span.refuse(
                 "E390",
-                "OFFLINE of a PUBLISH",
-                why="what is staged for a destination goes once newer labels are delivered",
-                fix="say it of the table that is published, or leave OFFLINE out",
+                "a PUBLISH cannot have OFFLINE",
+                why="the staged rows of a delivery are removed once newer labels are delivered",
+                fix="write it in the table that is published, or leave OFFLINE out",
             )
         )
         return None
@@ -74,9 +75,9 @@ def _period(statement: Statement, saids: list[MeasureSaid], errors: list[Watercl
             errors.append(
                 said.offline_span.refuse(
                     "E390",
-                    f"OFFLINE {said.offline} beside OFFLINE {first.offline}",
-                    why="one job counts all that is offline of a table",
-                    fix=f"say OFFLINE {first.offline_span.text.partition(' ')[2]} of both",
+                    f"a table has both OFFLINE {said.offline} and OFFLINE {first.offline}",
+                    why="one job computes all offline measures of a table",
+                    fix=f"write OFFLINE {first.offline_span.text.partition(' ')[2]} in both",
                 )
             )
             return None
@@ -85,15 +86,16 @@ def _period(statement: Statement, saids: list[MeasureSaid], errors: list[Watercl
 
 def _check_measure(expression: Expression, *, is_offline: bool) -> list[WaterclockError]:
     if asks_history(expression):
-        what, fix = "a measure asks what was before", "say it as a rule: EXPECT count(*) > 0.5 * last_good(count(*))"
+        what = "a measure uses values of earlier batches"
+        fix = "write it as a rule: EXPECT count(*) > 0.5 * last_good(count(*))"
     elif not has_aggregate(expression.tree):
-        what, fix = f"{expression.text} is no aggregate", "say how the rows become one value: sum(...), max(...)"
+        what, fix = f"{expression.text} is not an aggregate", "use an aggregate: sum(...), max(...)"
     elif (sign := find_uncountable_word(expression.text)) is not None and not (is_offline and sign != "OVER"):
-        fixes = {"DISTINCT": "approx_count_distinct(...) can", "FILTER": "count_if(...) or sum(CASE WHEN ...) can"}
-        what = f"{sign} in {expression.text} cannot be counted while rows are written"
-        fix = fixes.get(sign, "make it a table of its own: TRANSFORM ... AS SELECT ...")
-        fix += "" if sign == "OVER" else "; a job of its own counts it as it is: OFFLINE 1 DAY"
+        fixes = {"DISTINCT": "use approx_count_distinct(...)", "FILTER": "use count_if(...) or sum(CASE WHEN ...)"}
+        what = f"{sign} in {expression.text} cannot be computed while rows are written"
+        fix = fixes.get(sign, "compute it in a table of its own: TRANSFORM ... AS SELECT ...")
+        fix += "" if sign == "OVER" else "; or add OFFLINE 1 DAY, which computes it in a separate job"
     else:
         return []
-    why = "a measure is counted of each batch while its rows are written: no second pass"
+    why = "a measure is computed while the rows of a batch are written, without a second pass"
     return [expression.span.refuse("E293", what, why=why, fix=fix)]

@@ -85,10 +85,10 @@ def _keys_of(
             draft.at("MODE").refuse(
                 "E227",
                 f"{draft.name} is a {mode.name} without a key",
-                why="without a key no row can be found again"
+                why="rows to replace are found by their key"
                 if mode is Mode.MERGE
-                else "versions are those of a key, one behind the other",
-                fix=f"mark the key, as in (id KEY, *), or say {mode.name} ON (id)",
+                else "each version is a version of a key",
+                fix=f"mark the key, as in (id KEY, *), or write {mode.name} ON (id)",
             )
         )
     return chosen
@@ -102,9 +102,9 @@ def _delete_when(said: ModeSaid | None, variables: Mapping[str, Any], errors: li
         errors.append(
             said.delete_when.span.refuse(
                 "E220",
-                "DELETE WHEN holds an aggregate",
-                why="it is asked of each row",
-                fix="name a column of the row",
+                "DELETE WHEN has an aggregate",
+                why="it is evaluated for each row",
+                fix="use columns of the row",
             )
         )
     return with_literals(said.delete_when, variables)
@@ -122,23 +122,23 @@ def _contradictions(draft: UnresolvedTable, temporal: Temporal, more: TemporalSa
     if temporal.at is not None and temporal.at.lower() in keys:
         yield at.refuse(
             "E235",
-            f"{temporal.at} is the key and the time of {draft.name}",
-            why="each key has a timeline of its own, and would have one instant on it",
-            fix="name the column that says since when a row holds",
+            f"{temporal.at} is both the key and the time of {draft.name}",
+            why="each key has its own timeline, which would consist of one instant",
+            fix="name the column with the time since which a row is valid",
         )
     if (temporal.at or "").lower() == TIMELABEL:
         yield at.refuse(
             "E235",
-            "AT timelabel is what is meant without AT",
-            why="a row that says no time of its own holds since its window's end",
+            "AT timelabel is redundant",
+            why="without AT a row is valid since its window's end",
             fix="leave AT out",
         )
     if temporal.at is not None and _is_snapshot(draft):
         yield at.refuse(
             "E235",
-            f"{draft.name} is collected whole, and says AT",
-            why="a snapshot says what is at its window's end; what a key was before, the snapshots before have said",
-            fix="leave AT out, or say BY DATA TIME or BY ARRIVAL TIME",
+            f"{draft.name} is collected as a snapshot, and has AT",
+            why="a snapshot is the state at its window's end; earlier states come from earlier snapshots",
+            fix="leave AT out, or add BY DATA TIME or BY ARRIVAL TIME",
         )
     for words, names in (("TRACK", more.track), ("NULLS VALUE", more.values)):
         for name in names:
@@ -153,13 +153,13 @@ def _no_attribute(name: str, span: Span, words: str, temporal: Temporal, keys: s
     elif name.lower() == (temporal.at or "").lower():
         what = "the time"
     elif name.lower() in {each.lower() for each in temporal.consumed}:
-        what = "what orders or deletes"
+        what = "used by ORDER BY or DELETE WHEN"
     if what is not None:
-        fix = f"list it in TRACK too, or leave {name} out" if what.startswith("what") else f"leave {name} out"
+        fix = f"list it in TRACK too, or leave {name} out" if what.startswith("used") else f"leave {name} out"
         yield span.refuse(
             "E235",
             f"{words} names {name}, which is {what}",
-            why="attributes are what a version says of its key",
+            why="attributes are the values of a key that make a new version when they change",
             fix=fix,
         )
 
@@ -176,8 +176,8 @@ def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[W
             yield column.span.refuse(
                 "E235",
                 f"the time {column.name} is of type {column.declared.type}",
-                why="versions begin at instants; a date or a text is one only in a zone, and none is declared",
-                fix=f"say {column.name} TIMESTAMP",
+                why="versions begin at instants; a date or a string is one only in a zone, and no zone is declared",
+                fix=f"write {column.name} TIMESTAMP",
             )
 
 
@@ -185,7 +185,7 @@ def record_name(span: Span, name: str, table: str) -> WaterclockError:
     """Build the error for a column with a name that every version has."""
     return span.refuse(
         "E211",
-        f"{name} is ours in a TEMPORAL table",
-        why=f"each version of {table} carries {', '.join(RECORD)}",
+        f"{name} is reserved in a TEMPORAL table",
+        why=f"each version of {table} has the columns {', '.join(RECORD)}",
         fix="rename it; the time of a row may be called rec_eff_time, as in TEMPORAL AT rec_eff_time",
     )

@@ -22,16 +22,16 @@ def _said_of_a_publish(draft: UnresolvedTable, said: ModeSaid) -> Iterator[Water
     if said.mode is Mode.APPEND and said.order_by:
         yield draft.at("MODE").refuse(
             "E316",
-            "APPEND ORDER BY is not said of a table of the lake",
-            why="its rows have no order; they are sent in one",
-            fix=f"say it of the PUBLISH of {draft.name}",
+            "a table of the lake cannot have APPEND ORDER BY",
+            why="stored rows have no order; only a PUBLISH sends them in order",
+            fix=f"write it in the PUBLISH of {draft.name}",
         )
     if said.where is not None:
         yield draft.at("MODE").refuse(
             "E226",
-            "REPLACE WHERE is not said of a table of the lake",
+            "a table of the lake cannot have REPLACE WHERE",
             why="a batch replaces its own label, or the whole state",
-            fix=f"say it of the PUBLISH of {draft.name}; in the query, WHERE chooses rows",
+            fix=f"write it in the PUBLISH of {draft.name}; or choose rows by WHERE in the query",
         )
 
 
@@ -54,13 +54,13 @@ def settle_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: li
             errors.append(
                 draft.at("BY").refuse(
                     "E226",
-                    f"{draft.name} does not say how a batch changes it",
-                    why="a wrong guess doubles rows",
-                    fix="say PARTITIONED behind the name, or APPEND, MERGE, TEMPORAL or REPLACE",
+                    f"{draft.name} has no mode",
+                    why="a wrong default would duplicate rows",
+                    fix="add PARTITIONED after the name, or APPEND, MERGE, TEMPORAL or REPLACE",
                 )
             )
         if is_partitioned and batching in _WHOLE and not statement.has_failed("BY"):
-            errors.append(_missing_by_error(draft, "is PARTITIONED"))
+            errors.append(_missing_by_error(draft, "is PARTITIONED, but has"))
         return
     draft.declared = replace(draft.declared, mode=said.mode)
     errors.extend(_said_of_a_publish(draft, said))
@@ -69,12 +69,12 @@ def settle_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: li
             draft.at("MODE").refuse(
                 "E226",
                 f"{said.mode.name} cannot change a PARTITIONED table",
-                why="its labels are slices that stand for themselves",
+                why="each of its labels is a slice of its own, which later batches do not change",
                 fix="leave PARTITIONED out, or the mode",
             )
         )
     elif batching in _WHOLE and said.mode not in _WHOLE[batching] and not statement.has_failed("BY"):
-        errors.append(_missing_by_error(draft, f"says {said.mode.name}"))
+        errors.append(_missing_by_error(draft, f"has {said.mode.name}, but"))
     if said.mode is Mode.MERGE:
         settle_merge(draft, said, draft.declared.columns.keys, variables, errors)
     if said.mode is Mode.TEMPORAL:
@@ -91,9 +91,9 @@ _WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mod
 def _missing_by_error(draft: UnresolvedTable, what: str) -> WaterclockError:
     return draft.at("MODE").refuse(
         "E226",
-        f"{draft.name} {what}, and not what decides the window of a row",
-        why="without a BY the source is taken whole, and REPLACEs what was there",
-        fix="say BY DATA TIME timelabel, where that is a table of slices; a TRANSFORM of this one has any mode"
+        f"{draft.name} {what} no BY",
+        why="without a BY each batch reads the whole source, and replaces the table",
+        fix="add BY DATA TIME timelabel if the source table is PARTITIONED, or set the mode in a TRANSFORM of this"
         if draft.declared.source and draft.declared.source.batching is Batching.STATE
-        else "say BY DATA TIME column or BY ARRIVAL TIME",
+        else "add BY DATA TIME column or BY ARRIVAL TIME",
     )

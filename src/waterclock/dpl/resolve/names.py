@@ -13,7 +13,7 @@ from waterclock.errors import WaterclockError
 
 _TABLES = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM})
 _RELATIONS = _TABLES | {StatementKind.VIEW}
-_RESERVED_SCHEMAS = {"waterclock": "the status tables are there"}
+_RESERVED_SCHEMAS = {"waterclock": "it contains the status tables"}
 _SUFFIXES = ("_held", "_late", "_quarantine", "_view")
 _RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *VALUES, *MARKS, *BROUGHT})
 
@@ -46,25 +46,25 @@ def _check_reserved_names(statement: Statement) -> Iterator[WaterclockError]:
     if statement.kind is StatementKind.CONNECTION and name == PROJECT:
         yield span.refuse(
             "E211",
-            "the connection project is always there",
-            why="it holds the files under the project's folder",
+            "project is a reserved name for a connection",
+            why="it reads the files in the project's folder, and needs no declaration",
             fix="use it, or choose another name",
         )
     if statement.kind is StatementKind.FUNCTION and name.upper() in _RESERVED_FUNCTIONS:
         is_brought = name.upper() in BROUGHT
-        fix = "leave it out, and ours is called; or choose another name" if is_brought else "choose another name"
-        yield span.refuse("E211", f"{name} is a function of the language", fix=fix)
+        fix = "remove it to use the built-in function, or choose another name" if is_brought else "choose another name"
+        yield span.refuse("E211", f"{name} is a built-in function", fix=fix)
     if statement.kind not in _RELATIONS:
         return
     schema, table = name.split(".")
     if schema.lower() in _RESERVED_SCHEMAS:
         why = _RESERVED_SCHEMAS[schema.lower()]
-        yield span.refuse("E211", f"the schema {schema} is ours", why=why, fix="choose another schema")
+        yield span.refuse("E211", f"the schema {schema} is reserved", why=why, fix="choose another schema")
     if schema.startswith("_") or table.startswith("_"):
         yield span.refuse(
             "E211",
             f"{name} has a name that begins with _",
-            why="such folders are ours, and hidden to others",
+            why="such folders are reserved, and other tools do not show them",
             fix=f"write {schema.strip('_') or 'raw'}.{table.strip('_') or 'name'}",
         )
 
@@ -76,8 +76,8 @@ def _companions(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Itera
         for name, statement in names[kind].items():
             suffix = next((end for end in _SUFFIXES if name.endswith(end) and name.removesuffix(end) in made), None)
             if suffix and statement.clause("LATE ROWS") is None:
-                why = f"it is made beside {name.removesuffix(suffix)}"
-                yield statement.span.refuse("E211", f"{name} is ours", why=why, fix="choose another name")
+                why = f"it belongs to {name.removesuffix(suffix)}"
+                yield statement.span.refuse("E211", f"{name} is a reserved name", why=why, fix="choose another name")
 
 
 def _duplicate(statement: Statement, first: Statement) -> WaterclockError:
@@ -85,9 +85,9 @@ def _duplicate(statement: Statement, first: Statement) -> WaterclockError:
         return statement.span.refuse(
             "E212",
             f"{statement.name} and {first.name} differ by case only",
-            why=f"the other is at {first.span.place}; some systems tell them apart and some do not",
+            why=f"the other is at {first.span.place}; some systems distinguish them, and some do not",
             fix="choose another name",
         )
     return statement.span.refuse(
-        "E212", f"{statement.name} is there twice", why=f"first at {first.span.place}", fix="choose another name"
+        "E212", f"{statement.name} is declared twice", why=f"first at {first.span.place}", fix="choose another name"
     )

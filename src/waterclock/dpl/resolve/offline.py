@@ -23,9 +23,9 @@ def check_offline(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
         span = next((span for said in _list_measures(draft) if (span := said.offline_span) is not None), draft.span)
         yield span.refuse(
             "E390",
-            f"OFFLINE {draft.declared.offline.period} of windows of {draft.cadence.period}",
-            why="what is measured of whole windows is put together for each cadence of OFFLINE",
-            fix=f"say OFFLINE {_as_duration(str(nearest))}",
+            f"OFFLINE {draft.declared.offline.period} does not fit windows of {draft.cadence.period}",
+            why="a period of OFFLINE must consist of whole windows",
+            fix=f"write OFFLINE {_as_duration(str(nearest))}",
         )
 
 

@@ -37,8 +37,8 @@ def check_open_windows(
             yield span.refuse(
                 "E268",
                 f"{draft.name} has no open windows",
-                why="each of its batches makes a window once, when all that it reads is there",
-                fix="say CLOSE WHEN, or leave the option out",
+                why="each of its batches makes a window once, when all of its inputs exist",
+                fix="add CLOSE WHEN, or leave the option out",
             )
             continue
         yield from _unmade(draft, drafts, span)
@@ -47,8 +47,8 @@ def check_open_windows(
         if taken is not None:
             yield taken.span.refuse(
                 "E211",
-                f"{taken.name} is ours",
-                why=f"it holds the open windows of {draft.name}",
+                f"{taken.name} is a reserved name",
+                why=f"it contains the open windows of {draft.name}",
                 fix="choose another name",
             )
 
@@ -68,9 +68,9 @@ def shown_to_queries(name: str, tables: Mapping[str, Statement]) -> str | None:
     for table, statement in tables.items():
         options = statement.value("OPTIONS", OptionsSaid)
         if name == open_table_of(table) and keeps_open_windows(options):
-            return f"it holds the open windows of {table}"
+            return f"it contains the open windows of {table}"
         if name == view_of(table) and statement.value("TYPE OF TABLE", TableType) is TableType.PARTITIONED:
-            return f"it shows {table}, with what is open of it" if keeps_open_windows(options) else f"it shows {table}"
+            return f"it shows {table}, with its open windows" if keeps_open_windows(options) else f"it shows {table}"
     return None
 
 
@@ -119,19 +119,19 @@ def _unmade(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable], span:
     if draft.declared.function is not None and draft.declared.function.step is not None:
         yield span.refuse(
             "E268",
-            f"windows of {draft.name} are made of the state before them, and cannot be made while they are open",
-            why="the state before a window is there once the windows before it are closed",
+            f"windows of {draft.name} depend on the previous state, and cannot be computed while they are open",
+            why="the previous state exists once all earlier windows are closed",
             fix="leave the option out",
         )
     for read in draft.declared.reads:
         if draft.name in _above(drafts, [read.table]):
             yield span.refuse(
                 "E268",
-                f"windows of {draft.name} read {read}, and cannot be made while they are open",
-                why="each is made of the window before it, once that is closed"
+                f"windows of {draft.name} read {read}, and cannot be computed while they are open",
+                why="each is computed from the window before it, once that is closed"
                 if read.table == draft.name
-                else f"{read.table} is made of closed windows of {draft.name}",
-                fix="leave the option out, or make what does not need it a table of its own",
+                else f"{read.table} is computed from closed windows of {draft.name}",
+                fix=f"leave the option out, or compute the columns without {read} in another table",
             )
 
 
@@ -154,5 +154,5 @@ def _columns(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
                 "E268",
                 f"{draft.name} has a column {column.name}",
                 why=f"{place} has one of that name",
-                fix="name it otherwise, or leave the option out",
+                fix="rename it, or leave the option out",
             )

@@ -24,13 +24,15 @@ def resolve_openlineage(config: Config, root: Path, errors: list[WaterclockError
     for key in said:
         if key not in _KEYS:
             fix = did_you_mean(key, _KEYS, otherwise="leave it out")
-            _refuse(config, errors, key, f"unknown key {key}", f"here can stand {', '.join(_KEYS)}", fix)
+            _refuse(config, errors, key, f"unknown key {key}", f"valid keys are {', '.join(_KEYS)}", fix)
     if said and ("url" in said) == ("file" in said):
-        what = f"{_SECTION} says {'both' if 'url' in said else 'neither'} url {'and' if 'url' in said else 'nor'} file"
+        what = f"{_SECTION} has {'both' if 'url' in said else 'neither'} url {'and' if 'url' in said else 'nor'} file"
         _refuse(config, errors, None, what, None, 'write url = "https://…/api/v1/lineage", or file = "lineage.jsonl"')
     url = _text_or_secret(config, errors, "url")
     if isinstance(url, str) and not url.startswith(("http://", "https://")):
-        _refuse(config, errors, "url", f"{url} is no address of the web", None, "it begins with https:// or http://")
+        _refuse(
+            config, errors, "url", f"{url} is not a web address", None, "write one that begins with https:// or http://"
+        )
     token = _text_or_secret(config, errors, "token")
     if "token" in said and "url" not in said:
         _refuse(config, errors, "token", "a file takes no token", None, "leave it out")
@@ -49,7 +51,7 @@ def _text(config: Config, errors: list[WaterclockError], key: str) -> str | None
     value = config.openlineage.get(key)
     if value is None or (isinstance(value, str) and value):
         return value
-    _refuse(config, errors, key, f"{key} is no text", None, "write a text in quotes")
+    _refuse(config, errors, key, f"{key} is not a string", None, "write a string in quotes")
     return None
 
 
@@ -59,8 +61,8 @@ def _text_or_secret(config: Config, errors: list[WaterclockError], key: str) -> 
         return value
     if isinstance(value, Mapping) and set(value) == {"secret"} and isinstance(value["secret"], str):
         return Secret(value["secret"])
-    fix = 'give it a text in quotes, or { secret = "name" }'
-    _refuse(config, errors, key, f"{key} is neither a text nor a secret", None, fix)
+    fix = 'write a string in quotes, or { secret = "name" }'
+    _refuse(config, errors, key, f"{key} is neither a string nor a secret", None, fix)
     return None
 
 

@@ -28,21 +28,21 @@ def refused_origins(
                 yield said.span.refuse(
                     "E328",
                     f"{statement.name} is not collected BY CHANGES, and has no {said.what}",
-                    why="only a log of changes tells what became of a row",
-                    fix=f"say BY CHANGES in the COLLECT; elsewhere name the column {column.name}",
+                    why="only a change log contains the fields of a change",
+                    fix=f"write BY CHANGES in the COLLECT; in other statements name the column {column.name}",
                 )
         elif statement.kind is not StatementKind.COLLECT:
             yield said.span.refuse(
                 "E298",
                 f"a {statement.kind.value} has no {SOURCE}",
-                why="its rows are made of tables; where those came from, a COLLECT tells",
-                fix=f"say {column.name} AS ({SOURCE}.{said.what}) in the COLLECT, and name {column.name} here",
+                why="its rows come from tables; only the rows of a COLLECT come from a source",
+                fix=f"write {column.name} AS ({SOURCE}.{said.what}) in the COLLECT, and name {column.name} here",
             )
         elif capabilities is not None and said.what not in capabilities.tells:
             known = ", ".join(f"{SOURCE}.{each}" for each in sorted(capabilities.tells))
             yield said.span.refuse(
                 "E299",
-                f"{capabilities.type} does not tell {SOURCE}.{said.what}",
-                why=f"it tells {known}" if known else "of where its rows came from it tells nothing",
-                fix="leave the column out; `audit` tells from what a batch was collected",
+                f"{capabilities.type} has no {SOURCE}.{said.what}",
+                why=f"it has {known}" if known else f"it has no fields of {SOURCE}",
+                fix="leave the column out; `audit` shows what a batch was collected from",
             )

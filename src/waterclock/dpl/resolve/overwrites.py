@@ -20,9 +20,7 @@ from waterclock.flow.conditions import Condition, Fixed, Term
 from waterclock.flow.declarations import Rule
 
 RULE = "REPLACE WHERE"
-USABLE = (
-    "columns that are published, texts, numbers, TRUE, FALSE, :values; = <> < <= > >= IN BETWEEN IS NULL; AND OR NOT"
-)
+USABLE = "published columns, strings, numbers, TRUE, FALSE, :values; = <> < <= > >= IN BETWEEN IS NULL; AND OR NOT"
 _COMPARE = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -77,7 +75,7 @@ class _OverwriteReader:
             left, right, op = right, left, _TURNED.get(op, op)
         column, value = self._column(left), self._value(right)
         if isinstance(value, str | bool) and op not in {"=", "<>"}:
-            why = "texts have another order in each database" if isinstance(value, str) else "they have no order"
+            why = "strings have another order in each database" if isinstance(value, str) else "they have no order"
             raise self._condition_error(right, why)
         return Term(op, (column, Term("value", value=value)))
 
@@ -109,7 +107,7 @@ class _OverwriteReader:
     def _condition_error(self, node: Any, why: str | None = None) -> WaterclockError:
         return self.span.refuse(
             "E830",
-            f"{node.sql(dialect='databricks')} cannot say which rows of a destination are replaced",
-            why=why or "Spark and the destination have to find the same rows by it",
-            fix=f"what can: {USABLE}",
+            f"{node.sql(dialect='databricks')} cannot choose which rows of a destination are replaced",
+            why=why or "Spark and the destination must find the same rows by it",
+            fix=f"use only {USABLE}",
         )

@@ -31,17 +31,17 @@ def check_partial(drafts: Mapping[str, UnresolvedTable], found: Mapping[str, Que
         elif draft.name in circles:
             yield draft.at("PARTIAL AFTER").refuse(
                 "E260",
-                f"{draft.name} may not go without what it reads",
-                why=f"{', '.join(sorted(circles[draft.name]))} read each other, and each would be made again for ever",
-                fix="leave PARTIAL AFTER out there, and let a table that reads them have it",
+                f"{draft.name} cannot run without its inputs",
+                why=f"{', '.join(sorted(circles[draft.name]))} read each other, and would run again forever",
+                fix="leave PARTIAL AFTER out, and add it to a table that reads them",
             )
         elif not draft.is_incomplete and not any(
             _may_lack(draft, read.table, read.kind) for read in draft.declared.reads
         ):
             yield draft.at("PARTIAL AFTER").refuse(
                 "E260",
-                f"{draft.name} reads nothing that could be missing",
-                why="LATEST reads what is there, and a table's own past is always waited for",
+                f"{draft.name} has no input that could be missing",
+                why="LATEST reads the state that exists, and a table always waits for its own past",
                 fix="leave PARTIAL AFTER out",
             )
 
@@ -61,6 +61,6 @@ def _check_is_partial_calls(draft: UnresolvedTable, found: QueryNames | None) ->
                 yield said.span.source.span(value.start, value.end).refuse(
                     "E260",
                     f"IS_PARTIAL() is always FALSE in {draft.name}",
-                    why="it waits until all that it reads is settled",
-                    fix="say how long it waits, as in PARTIAL AFTER 2 HOURS, or leave IS_PARTIAL() out",
+                    why="it waits until all of its inputs are settled",
+                    fix="add PARTIAL AFTER, as in PARTIAL AFTER 2 HOURS, or leave IS_PARTIAL() out",
                 )

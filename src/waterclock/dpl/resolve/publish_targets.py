@@ -57,7 +57,7 @@ def settle_publish(
                 f"{capabilities.type} cannot take {draft.declared.mode.name}",
                 why=f"it takes {_modes(capabilities.publishes) or 'nothing'}"
                 + ("" if said else f"; {table.name} is a {table.declared.mode.name} table"),
-                fix=f"say {_modes(legal & capabilities.publishes)}"
+                fix=f"write {_modes(legal & capabilities.publishes)}"
                 if legal & capabilities.publishes
                 else "publish to a database",
             )
@@ -75,7 +75,7 @@ def _settle_order(
             draft.at("MODE").refuse(
                 "E316",
                 f"{capabilities.type} keeps no order of rows",
-                why="an order is of rows that are sent one after the other",
+                why="rows have an order only if they are sent one after the other",
                 fix="leave the ORDER BY out",
             )
         )
@@ -85,9 +85,9 @@ def _settle_order(
         errors.append(
             span.refuse(
                 "E316",
-                f"{options['in_flight']} requests on their way keep no order",
+                f"{options['in_flight']} concurrent requests keep no order",
                 why="without PER all rows are one sequence",
-                fix="leave in_flight out, or say what is ordered: APPEND ORDER BY ... PER (column)",
+                fix="leave in_flight out, or order rows per column: APPEND ORDER BY ... PER (column)",
             )
         )
 
@@ -104,9 +104,9 @@ def _check_view(draft: UnresolvedTable, errors: list[WaterclockError]) -> None:
         errors.append(
             said.spans["behind"].refuse(
                 "E832",
-                f"{draft.declared.mode.name}{' WHERE' if mode and mode.where else ''} cannot stand behind a view",
+                f"{draft.declared.mode.name}{' WHERE' if mode and mode.where else ''} cannot publish behind a view",
                 why="behind a view each version, or each label of a PARTITIONED table, is a table of its own",
-                fix="say REPLACE, publish a PARTITIONED table by APPEND, or leave the option out",
+                fix="write REPLACE, publish a PARTITIONED table by APPEND, or leave the option out",
             )
         )
     if "keep" in options:
@@ -119,9 +119,9 @@ def _check_view(draft: UnresolvedTable, errors: list[WaterclockError]) -> None:
             errors.append(
                 said.spans["keep"].refuse(
                     "E832",
-                    f"keep is not {options['keep']!r} here",
-                    why="it is how long a version behind a view is kept once another has replaced it",
-                    fix="say OPTIONS (behind 'view', keep '7 DAYS') of a REPLACE; labels go by RETAIN of their table",
+                    f"keep cannot be {options['keep']!r} here",
+                    why="it is the time for which a replaced version behind a view is kept",
+                    fix="write OPTIONS (behind 'view', keep '7 DAYS') for a REPLACE; labels follow RETAIN of the table",
                 )
             )
 
@@ -139,7 +139,7 @@ def _settle_overwrite(
             draft.at("MODE").refuse(
                 "E224",
                 f"{capabilities.type} cannot take REPLACE WHERE",
-                why="only a database replaces some rows and leaves others",
+                why="only a database can replace some rows and keep others",
                 fix="leave the WHERE out, or publish to a database",
             )
         )
@@ -164,19 +164,19 @@ def _of_versions(
                 "E227",
                 f"({', '.join(said.keys)}) is not the key of a version",
                 why=f"{draft.statement.name} is a TEMPORAL table, with many rows for each {', '.join(temporal.keys)}",
-                fix=f"say MERGE ON ({', '.join(names)}), or REPLACE",
+                fix=f"write MERGE ON ({', '.join(names)}), or REPLACE",
             )
         )
 
 
 def _illegal_publish(draft: UnresolvedTable, table: UnresolvedTable, legal: set[Mode]) -> WaterclockError:
     why = (
-        f"{table.name} is PARTITIONED: each label is delivered for itself"
+        f"{table.name} is PARTITIONED: each label is delivered separately"
         if table.declared.type is TableType.PARTITIONED
         else f"{table.name} is a {table.declared.mode.name} table: its newest state is delivered"
     )
     return draft.at("MODE").refuse(
-        "E226", f"{draft.declared.mode.name} cannot publish {table.name}", why=why, fix=f"say {_modes(legal)}"
+        "E226", f"{draft.declared.mode.name} cannot publish {table.name}", why=why, fix=f"write {_modes(legal)}"
     )
 
 

@@ -18,7 +18,7 @@ from waterclock.flow.folds import Merge
 from waterclock.flow.published import MadeAs, find_sent_name
 
 _OURS = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
-_BY_ROW = "each row is sent by itself, made of its own columns"
+_BY_ROW = "each row is sent on its own, computed from its own columns"
 
 
 def resolve_expression(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> MadeAs | None:
@@ -46,9 +46,9 @@ def refused_list(statement: Statement) -> Iterator[WaterclockError]:
     if made is not None:
         yield made.span.refuse(
             "E284",
-            f"{made.name} AS (...) stands beside a *",
-            why="the * sends all columns as they are, those too that come later; beside AS a list says all that goes",
-            fix="name the columns that are sent, without the *",
+            f"{made.name} AS (...) is used together with *",
+            why="* sends all columns unchanged, also those added later; a list with AS must name all columns to send",
+            fix="name the columns to send, without *",
         )
 
 
@@ -82,14 +82,14 @@ def _is_copy(made: MadeAs | None) -> bool:
 def _no_key(draft: UnresolvedTable, key: str, *, is_made: bool) -> WaterclockError:
     return draft.at("MODE" if not is_made else "COLUMNS").refuse(
         "E285",
-        f"the key {key} is made by AS" if is_made else f"the key {key} is not sent",
-        why="MERGE finds rows again by their key, and what is made of one may be the same for two rows"
+        f"the key {key} is computed by AS" if is_made else f"the key {key} is not sent",
+        why="MERGE finds rows by their key, and two keys may have the same computed value"
         if is_made
-        else "MERGE finds rows again by their key",
-        fix=f"send {key} as it is or by another name, as in customer AS ({key}); or make the column in a TRANSFORM "
+        else "MERGE finds rows by their key",
+        fix=f"send {key} unchanged or renamed, as in customer AS ({key}); or compute the column in a TRANSFORM "
         "where it is KEY, and publish that"
         if is_made
-        else f"put {key} into the list, or say MERGE ON (another key)",
+        else f"add {key} to the list, or write MERGE ON (another key)",
     )
 
 
@@ -98,17 +98,19 @@ def _check_published_expression(said: ColumnSaid, made: Expression) -> Iterator[
     called = {node.name.lower() for node in tree.find_all(exp.Anonymous)}
     what = why = fix = None
     if said.name.lower() in _OURS:
-        yield said.span.refuse("E211", f"{said.name} is ours", why="deliveries mark rows by it", fix="rename it")
+        yield said.span.refuse(
+            "E211", f"{said.name} is a reserved name", why="deliveries mark rows by it", fix="rename it"
+        )
     if has_aggregate(tree) or called & AGGREGATES:
-        what, why, fix = "holds an aggregate", _BY_ROW, "aggregate in a TRANSFORM, and publish that"
+        what, why, fix = "has an aggregate", _BY_ROW, "aggregate in a TRANSFORM, and publish that"
     elif tree.find(exp.Window) is not None or called & WINDOWED:
-        what, why, fix = "looks at other rows", _BY_ROW, "make it a column of a TRANSFORM, and publish that"
+        what, why, fix = "uses other rows", _BY_ROW, "compute it in a TRANSFORM, and publish that"
     elif tree.find(exp.UDTF, exp.Explode, exp.Posexplode, exp.Inline) is not None or called & GENERATORS:
-        what, why, fix = "makes several rows of one", _BY_ROW, "say it in a TRANSFORM, and publish that"
+        what, why, fix = "makes several rows from one", _BY_ROW, "compute it in a TRANSFORM, and publish that"
     elif tree.find(exp.Star) is not None:
-        what, why = "holds a *", "columns that come later would go out with it"
+        what, why = "has a *", "columns that are added later would be sent too"
         fix = "name the columns, as in struct(id, city)"
     elif isinstance(tree, exp.Null):
-        what, why, fix = "has no type", "a NULL alone is of none", f"say {said.name} AS (CAST(NULL AS STRING))"
+        what, why, fix = "has no type", "NULL alone has no type", f"write {said.name} AS (CAST(NULL AS STRING))"
     if what is not None:
         yield made.span.refuse("E284", f"{said.name} {what}", why=why, fix=fix)

@@ -77,7 +77,7 @@ def unlike(
             if known is not None and known is not family and name not in typed:
                 yield query.span.refuse(
                     "E247",
-                    f"{name} is of another type here",
+                    f"{name} has another type in this query",
                     why=f"{_kind(family)} here, {_kind(known)} in the first query of {statement.name}",
                     fix=f"cast it, or declare its type: TRANSFORM {statement.name} ({name} TYPE, *)",
                 )
@@ -90,12 +90,12 @@ def _check_missing_columns(
         if lower in has:
             continue
         near = did_you_mean(column, [each for low, each in has.items() if low not in wanted])
-        where = f"the columns of {name} list it" if is_listed else "another query of it does"
+        where = f"the column list of {name} has it" if is_listed else "another query of it has it"
         yield query.span.refuse(
             "E247",
-            f"this query of {name} gives no {column}",
+            f"this query of {name} has no column {column}",
             why=f"{where}, and all labels of a table have the same columns",
-            fix=near or f"say NULL AS {column} where there is none",
+            fix=near or f"add NULL AS {column}",
         )
 
 

@@ -56,17 +56,15 @@ def _short(
     lateness = f" that is {elapsed_text(late)} late" if late else ""
     if bound.read.name == bound.other.name:
         match = (
-            f"a row of {bound.other.name}{lateness} is held against those up to {_format_span(bound.most)} before it"
+            f"a row of {bound.other.name}{lateness} is compared with rows up to {_format_span(bound.most)} before it"
         )
     else:
-        match = (
-            f"a row of {bound.other.name}{lateness} comes up to {_format_span(bound.most)} after its {bound.read.name}"
-        )
+        match = f"a row of {bound.other.name}{lateness} is up to {_format_span(bound.most)} after its {bound.read.name}"
     yield at.refuse(
         "E258",
-        f"PAST reaches {bound.read.duration} back, and rows are brought together over {elapsed_text(needed)}",
+        f"PAST reaches {bound.read.duration} back, and the join needs {elapsed_text(needed)}",
         why=f"{match}, and a window of {draft.name} is {elapsed_text(window)} long",
-        fix=f"say PAST({bound.read.name}, {text})",
+        fix=f"write PAST({bound.read.name}, {text})",
     )
 
 

@@ -25,21 +25,21 @@ def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Itera
         if "://" in str(each.options.get("path", "")):
             yield span_of(each.name, "path").refuse(
                 "E331",
-                f"{each.name} would keep its events at {each.options['path']}",
-                why="events are on disk before they are answered: their folder is one of the machine that receives",
-                fix="name a folder; from there they are archived to the storage, which may be a bucket",
+                f"{each.name} cannot store its events at {each.options['path']}",
+                why="events are written to disk before the response is sent, on the machine that receives them",
+                fix="write a local folder; events are then archived to the storage, which may be a bucket",
             )
         body, waiting = _number(each, "max_body", 1 << 20), _number(each, "max_waiting", 64 << 20)
         if not 1 <= body <= _MOST_OF_A_BODY:
             yield span_of(each.name, "max_body").refuse(
-                "E332", f"a request of at most {body:.0f} bytes", fix=f"say a number from 1 to {_MOST_OF_A_BODY}"
+                "E332", f"max_body is {body:.0f} bytes", fix=f"write a number from 1 to {_MOST_OF_A_BODY}"
             )
         elif waiting < 2 * body:
             yield span_of(each.name, "max_waiting").refuse(
                 "E332",
-                f"{waiting:.0f} bytes wait at most, and one request may hold {body:.0f}",
-                why="a request is held as it came, and once more as it is written",
-                fix=f"say {2 * body:.0f} or more",
+                f"max_waiting is {waiting:.0f} bytes, and one request may have {body:.0f}",
+                why="a request is in memory twice while it is written",
+                fix=f"write {2 * body:.0f} or more",
             )
 
 
@@ -58,8 +58,8 @@ def check_stream(
         errors.append(
             draft.at("FROM").refuse(
                 "E330",
-                f"{unit.path or 'nothing'} is no stream of events",
-                why=f"senders POST to /{unit.connection}/stream: one name of letters, digits, _ and -",
-                fix=f"as in FROM {unit.connection}.events",
+                f"{unit.path or 'the unit'} is not a stream of events",
+                why=f"senders POST to /{unit.connection}/stream, where stream is a name of letters, digits, _ and -",
+                fix=f"write it as in FROM {unit.connection}.events",
             )
         )

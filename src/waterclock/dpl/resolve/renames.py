@@ -25,22 +25,22 @@ def check_renames(drafts: Mapping[str, UnresolvedTable], views: Mapping[str, Sta
         if said is None:
             continue
         if said.table.lower() == name.lower():
-            why = None if said.table == name else "names that differ by case only are one name"
-            yield said.span.refuse("E317", f"{name} has that name now", why=why, fix="leave WAS out")
+            why = None if said.table == name else "names that differ by case only are the same name"
+            yield said.span.refuse("E317", f"WAS has the current name of {name}", why=why, fix="leave WAS out")
         elif said.table.lower() in by_name:
             yield said.span.refuse(
                 "E317",
                 f"{said.table} is still declared",
-                why=f"at {by_name[said.table.lower()]}; a renamed table takes all of its history with it",
-                fix=f"take that statement away, or leave WAS out and let {name} begin anew",
+                why=f"at {by_name[said.table.lower()]}; a renamed table keeps all of its history",
+                fix=f"remove that statement, or leave WAS out to start {name} without history",
             )
         elif said.table.lower() in firsts:
             other = firsts[said.table.lower()]
             yield said.span.refuse(
                 "E317",
-                f"{name} and {other.name} both were {said.table}",
-                why=f"{other.name} says so at {other.at('WAS').place}, and one of them has its history",
-                fix="leave WAS out of one of both",
+                f"{name} and {other.name} both have WAS {said.table}",
+                why=f"{other.name} has it at {other.at('WAS').place}, and only one table can take over the history",
+                fix="remove WAS from one of them",
             )
         else:
             firsts[said.table.lower()] = draft

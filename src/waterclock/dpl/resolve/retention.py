@@ -26,8 +26,8 @@ def retain_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockErr
         errors.append(
             draft.at("RETAIN").refuse(
                 "E226",
-                f"RETAIN is not said of a {draft.declared.mode.name} table",
-                why="only an APPEND table is a union of windows, of which old ones can be left out",
+                f"a {draft.declared.mode.name} table cannot have RETAIN",
+                why="only an APPEND table consists of windows, so that old ones can be removed",
                 fix="leave it out",
             )
         )
@@ -44,9 +44,9 @@ def keep_versions_of(draft: UnresolvedTable, config: Config, errors: list[Waterc
     errors.append(
         draft.at("KEEP VERSIONS").refuse(
             "E232",
-            f"{draft.name} keeps its versions for {kept}, and 7 DAYS are the least",
-            why="a reader, or a runner that sleeps, may still need what a newer version has replaced",
-            fix="say KEEP VERSIONS 7 DAYS or more",
+            f"{draft.name} keeps its versions for {kept}, and the minimum is 7 DAYS",
+            why="a reader, or a suspended runner, may still need a replaced version",
+            fix="write KEEP VERSIONS 7 DAYS or more",
         )
     )
     return None

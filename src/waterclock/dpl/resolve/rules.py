@@ -36,9 +36,9 @@ def rule_of(
         errors.append(
             said.expression.span.refuse(
                 "E220",
-                "a column's rule holds an aggregate",
-                why="a rule of a column is asked of each row",
-                fix="say it as a clause: EXPECT count(*) > 0",
+                "a column's rule has an aggregate",
+                why="a rule of a column is checked for each row",
+                fix="write it as a clause: EXPECT count(*) > 0",
             )
         )
         return None
@@ -47,9 +47,9 @@ def rule_of(
         errors.append(problem)
         return None
     if scope is Scope.ROW and said.expression.tree.find(exp.Window) is not None:
-        why = "it is asked of each row alone, as that is written"
-        fix = "make it a column of the query, and say the rule of that"
-        errors.append(said.expression.span.refuse("E220", "a rule looks at other rows", why=why, fix=fix))
+        why = "it is checked for each row on its own, while that is written"
+        fix = "make it a column of the query, and write the rule for that column"
+        errors.append(said.expression.span.refuse("E220", "a rule uses other rows", why=why, fix=fix))
         return None
     text = with_literals(said.expression, variables)
     comparison = None
@@ -70,18 +70,18 @@ def rule_of(
 
 
 def _no_history_at_the_door(said: RuleSaid) -> WaterclockError:
-    fix = "say it of what the batch makes, or of the table itself where that is made"
-    return not_yet("last_good(), usual() and trend() of what a batch reads", said.expression.span, fix=fix)
+    fix = "write the rule without OF, or where the input table is made"
+    return not_yet("last_good(), usual() and trend() in a rule OF an input", said.expression.span, fix=fix)
 
 
 def _no_history(said: RuleSaid) -> WaterclockError:
     what = (
-        "a rule of the table asks what was before" if said.is_over_table else "a rule of each row asks what was before"
+        "a rule of the table uses earlier batches" if said.is_over_table else "a rule of each row uses earlier batches"
     )
     return said.expression.span.refuse(
         "E294",
         what,
-        why="last_good(), usual() and trend() give what an aggregate came to in batches before",
+        why="last_good(), usual() and trend() return values of an aggregate in earlier batches",
         fix="compare an aggregate of the batch: EXPECT count(*) > 0.5 * last_good(count(*))",
     )
 
@@ -94,9 +94,9 @@ def _of_batch(said: RuleSaid) -> WaterclockError | None:
     what = "table" if said.is_over_table else "whole input" if said.of else "batch"
     return said.expression.span.refuse(
         "E272",
-        f"{rows} of a rule of the {what}" if rows else f"a limit for a rule of the {what}",
-        why=f"it is true of the {what} or not: there are no rows to quarantine or to count",
-        fix="say ELSE WARN, ELSE HOLD or ELSE FAIL",
+        f"a rule of the {what} cannot have {rows}" if rows else f"a rule of the {what} cannot have a limit",
+        why=f"it is true or false for the whole {what}: there are no rows to quarantine or to count",
+        fix="write ELSE WARN, ELSE HOLD or ELSE FAIL",
     )
 
 
@@ -111,19 +111,19 @@ def unread_of(said: Sequence[RuleSaid], capabilities: Capabilities | None, error
     Errors  E280 for parsed() over a batch, repeated, or of a source that has no lines
     """
     twice = (one.expression.span for one in said[1:])
-    errors.extend(span.refuse("E280", "parsed() is said twice", fix="say one ladder") for span in twice)
+    errors.extend(span.refuse("E280", "parsed() is written twice", fix="remove one") for span in twice)
     first, span = said[0], said[0].expression.span
     if first.is_over_batch or first.is_over_table:
         what = "TABLE" if first.is_over_table else "BATCH"
-        why = "it is asked of each line by itself"
-        errors.append(span.refuse("E280", f"parsed() OVER {what}", why=why, fix=f"leave OVER {what} out"))
+        why = "it is checked for each line on its own"
+        errors.append(span.refuse("E280", f"parsed() cannot have OVER {what}", why=why, fix=f"leave OVER {what} out"))
     elif capabilities is not None and not capabilities.tells_unread:
         errors.append(
             span.refuse(
                 "E280",
-                f"{capabilities.type} has no lines that could not be read",
-                why="it gives rows, each with its columns; files of text hold lines",
-                fix="leave it out; what is not of its type has an ELSE behind the type",
+                f"parsed() does not apply to {capabilities.type}",
+                why="it returns rows with columns; only text files have lines to parse",
+                fix="leave it out; for values of a wrong type add ELSE after the column's type",
             )
         )
     return Unread(first.name or "parsed()", first.otherwise or FAILS)
@@ -136,9 +136,9 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
         errors.append(
             expression.span.refuse(
                 "E220",
-                "an expression in a header asks other tables",
-                why="it looks at the rows of its own batch",
-                fix="join the other table in the query, and say the rule of the joined column",
+                "an expression outside of the query has a subquery",
+                why="it can use only the rows of its own batch",
+                fix="join the other table in the query, and use the joined column here",
             )
         )
     source, tokens = expression.span.source, expression.tokens
@@ -157,15 +157,15 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
             errors.append(
                 span.refuse(
                     "E280",
-                    "parsed() stands where nothing is read from a file",
-                    why="it asks of each line of a collect's files whether it can be read as the file's format",
-                    fix="say it as a rule of its own of that COLLECT: EXPECT parsed() ELSE QUARANTINE",
+                    "parsed() is allowed only as a rule of a COLLECT",
+                    why="it is TRUE if a line of a collected file can be read in the file's format",
+                    fix="write a separate rule in the COLLECT: EXPECT parsed() ELSE QUARANTINE",
                 )
             )
         if upper in VALUES and index + 1 < len(tokens) and tokens[index + 1].text == "(":
             errors.append(
                 not_yet(
-                    f"{upper}() in a header",
+                    f"{upper}() outside of the query",
                     source.span(token.start, token.end + 1),
                     fix=f"make it a column of the query: {upper}() AS name",
                 )

@@ -16,15 +16,15 @@ def refused_change(statement: Statement, columns: Columns) -> WaterclockError | 
     if columns.on_change is OnSchemaChange.ADD:
         return clause.span.refuse(
             "E291",
-            f"{statement.name} takes no new columns, and says ADD",
-            why="its list is closed: what it does not name is left out, so that a new column never leaks",
-            fix="end the list with *, or say IGNORE",
+            f"{statement.name} has ADD, and a closed column list",
+            why="a closed list leaves out columns that it does not name, so that a new column never leaks",
+            fix="end the list with *, or write IGNORE",
         )
     if columns.on_change is OnSchemaChange.TEXT and all(column.type for column in columns.named):
         return clause.span.refuse(
             "E291",
-            f"{statement.name} has no column that TEXT could be said of",
-            why="TEXT takes columns without a declared type as STRING; its list is closed, and gives each its type",
-            fix="leave types out, end the list with *, or say IGNORE",
+            f"{statement.name} has TEXT, and declares the types of all columns",
+            why="TEXT reads columns without a declared type as STRING; this list is closed, and each column has a type",
+            fix="leave types out, end the list with *, or write IGNORE",
         )
     return None

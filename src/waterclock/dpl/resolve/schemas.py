@@ -154,8 +154,8 @@ class Schemas:
                 span.refuse(
                     "E237",
                     f"{flat} has {', '.join(clashes)} twice",
-                    why="; ".join(f"{name} is of {said}" for name, said in tables.items()),
-                    fix="give what is referred to another ROLE, whose name is put behind, or rename a column",
+                    why="; ".join(f"{name} is a column of {said}" for name, said in tables.items()),
+                    fix="give a reference another ROLE, which becomes a suffix of its columns, or rename a column",
                 )
             )
         families = {

@@ -31,8 +31,10 @@ def secret_place_errors(config: Config) -> list[WaterclockError]:
     path = ("env", config.env, "vault")
     errors = []
     if not said.url.startswith(("http://", "https://")):
-        fix = "it begins with https:// or http://"
-        errors.append(config.place((*path, "url")).refuse("E242", f"{said.url} is no address of Vault", fix=fix))
+        fix = "write one that begins with https:// or http://"
+        errors.append(
+            config.place((*path, "url")).refuse("E242", f"{said.url} is not the address of a Vault server", fix=fix)
+        )
     errors += [
         config.place((*path, "auth")).refuse(
             "E242", f"auth {said.auth} needs {key}", fix=f'add {key} = "…" below [{".".join(path)}]'
@@ -42,7 +44,7 @@ def secret_place_errors(config: Config) -> list[WaterclockError]:
     ]
     errors += [
         config.place((*path, key)).refuse(
-            "E242", f"{key} is of auth {auth}", why=f"here auth is {said.auth}",
+            "E242", f"{key} belongs to auth {auth}", why=f"here auth is {said.auth}",
             fix=f'leave it out, or write auth = "{auth}"',
         )
         for auth, key in _OF_ONE
@@ -71,7 +73,7 @@ def shared_variable_errors(config: Config, connections: Iterable[Connection]) ->
             f"secrets {known} and {name} are read from one variable",
             where=str(where),
             why=f"{variable_of(name)} would set both of them",
-            fix="rename one of them, or give both the same name where they are one",
+            fix="rename one of them, or use the same name for both if they are the same secret",
         )
         errors.append(error if isinstance(where, Place) else where.locate_error(error))
     return errors

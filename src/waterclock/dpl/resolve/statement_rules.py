@@ -34,9 +34,7 @@ def rules_of(statement: Statement, variables: Mapping[str, Any], errors: list[Wa
     for rule, span in zip(rules, (one.expression.span for one in said), strict=False):
         if rule.name in seen:
             errors.append(
-                span.refuse(
-                    "E212", f"two rules are called {rule.name}", fix="give one another name: EXPECT ... AS name"
-                )
+                span.refuse("E212", f"two rules are called {rule.name}", fix="rename one of them: EXPECT ... AS name")
             )
         seen.add(rule.name)
     return tuple(rules)

@@ -16,7 +16,7 @@ TABLE_OPTIONS = {
 TRANSFORM_OPTIONS = {
     **TABLE_OPTIONS,
     OPEN_WINDOWS: Option(
-        choices=("kept",), help="beside a table with CLOSE WHEN, a table of its open windows, made at each boundary"
+        choices=("kept",), help="for a table with CLOSE WHEN, also a table of its open windows, made at each boundary"
     ),
 }
 

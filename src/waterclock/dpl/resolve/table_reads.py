@@ -65,7 +65,7 @@ class ReadResolver:
         """Report a statement without a query."""
         if statement.clause("AS") is None and not statement.failed:
             self.errors.append(
-                statement.span.refuse("E233", f"{statement.name} has no query", fix="end it with AS SELECT ...")
+                statement.span.refuse("E233", f"{statement.name} has no query", fix="add AS SELECT ... at the end")
             )
 
     def _note_spans(self, draft: UnresolvedTable, query: Query, outer: Span | None) -> None:
@@ -140,13 +140,13 @@ class ReadResolver:
         table = self.drafts.get(name)
         if table is None:
             if (shown := shown_to_queries(name, self.queries.tables)) is not None:
-                fix = "publish the table itself: its windows are whole"
-                what = f"{name} is asked by people, and not published"
+                fix = "publish the table itself, which has only complete windows"
+                what = f"{name} is for queries only, and cannot be published"
                 self.errors.append(draft.span.refuse("E269", what, why=shown, fix=fix))
             elif name in self.queries.views:
                 self.errors.append(
                     draft.span.refuse(
-                        "E213", f"{name} is a view, and has no batches to publish", fix=f"say TRANSFORM {name} AS ..."
+                        "E213", f"{name} is a view, and has no batches to publish", fix=f"write TRANSFORM {name} AS ..."
                     )
                 )
             else:
@@ -165,7 +165,7 @@ class ReadResolver:
                     continue
                 span = reference_span(draft, column.name)
                 if target.table in self.queries.views:
-                    what, fix = f"{target.table} is a view, and no parent", "refer to the table that it reads"
+                    what, fix = f"{target.table} is a view, and cannot be a parent", "refer to the table that it reads"
                     self.errors.append(span.refuse("E213", what, why="a view has no key", fix=fix))
                 elif target.table not in self.queries.tables:
                     self.errors.append(unknown_table(target.table, span, self.queries.tables, self.queries.tables))

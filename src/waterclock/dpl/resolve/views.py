@@ -187,8 +187,8 @@ class Queries:
                 found.span.refuse(
                     "E237",
                     f"FLAT reads a table, and {found.name} is a view",
-                    why="what it refers to is said of a table's columns",
-                    fix=f"say TRANSFORM instead of CREATE VIEW {found.name}, with REFERENCES in its columns",
+                    why="references are declared for the columns of a table",
+                    fix=f"write TRANSFORM instead of CREATE VIEW {found.name}, with REFERENCES in its columns",
                 )
             )
             return None
@@ -216,17 +216,17 @@ class Queries:
         known = [name for name in self.list_relations() if name != own]
         if found.name in self.publishes:
             return found.span.refuse(
-                "E213", f"{found.name} is what a PUBLISH writes, no table of this flow",
+                "E213", f"{found.name} is the destination of a PUBLISH, not a table of this flow",
                 fix="read the table that is published",
             )  # fmt: skip
         if (shown := shown_to_queries(found.name, self.tables)) is not None:
             return found.span.refuse(
-                "E269", f"{found.name} is asked by people, and no batch reads it", why=shown,
-                fix="read the table itself: its windows are whole",
+                "E269", f"{found.name} is for queries only, and a batch cannot read it", why=shown,
+                fix="read the table itself, which has only complete windows",
             )  # fmt: skip
         if "." not in found.name:
             bare = [name for name in known if name.split(".")[1].lower() == found.name.lower()]
-            otherwise = f"write its schema before it, as in raw.{found.name}, or name a part of the query by WITH"
+            otherwise = f"write its schema before it, as in raw.{found.name}, or define {found.name} in WITH"
             fix = (
                 f"write {' or '.join(bare[:3])}"
                 if bare
@@ -234,10 +234,10 @@ class Queries:
             )
             return found.span.refuse("E213", f"unknown table {found.name}", why="a table is schema.name", fix=fix)
         if found.name.endswith("_quarantine") and found.name.removesuffix("_quarantine") in self.tables:
-            fix = "`waterclock query` reads it, `waterclock replay` makes its batches again"
-            return not_yet("a quarantine that a table reads", found.span, fix=fix)
+            fix = "use `waterclock query` to read it, `waterclock replay` to run its batches again"
+            return not_yet("a table that reads a quarantine", found.span, fix=fix)
         if found.name.endswith("_held") and found.name.removesuffix("_held") in self.tables:
-            return not_yet("what is held, read by a table", found.span, fix="`waterclock query` reads it")
+            return not_yet("a table that reads held rows", found.span, fix="use `waterclock query` to read it")
         return unknown_table(found.name, found.span, known, self.tables)
 
 
@@ -248,10 +248,10 @@ def no_watermark(found: FoundTable, tables: Mapping[str, Statement]) -> Waterclo
     return found.span.refuse(
         "E256",
         f"{found.name} {'is a view, and has' if is_view else 'has'} no watermark",
-        why=f"those of {', '.join(having)} are known" if having else "no table of the flow declares one",
+        why=f"tables with a watermark: {', '.join(having)}" if having else "no table of the flow declares one",
         fix="name the table that it reads"
         if is_view
-        else f"say WATERMARK column 10 MINUTES where {found.name} is made",
+        else f"add WATERMARK column 10 MINUTES where {found.name} is made",
     )
 
 
@@ -265,7 +265,7 @@ def queries_of(statement: Statement) -> list[QuerySaid]:
 def unknown_table(name: str, span: Span, known: Iterable[str], tables: Mapping[str, Statement]) -> WaterclockError:
     """Build the error for an unknown table, with its current name or the nearest known one."""
     now = [other for other, it in tables.items() if (said := it.value("WAS", WasSaid)) and said.table == name]
-    fix = f"it is called {now[0]} now: read that" if now else nearest_table(name, known)
+    fix = f"it was renamed: write {now[0]}" if now else nearest_table(name, known)
     return span.refuse("E213", f"unknown table {name}", fix=fix)
 
 

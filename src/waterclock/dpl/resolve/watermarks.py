@@ -59,9 +59,9 @@ def check_marks(
                 word = "WATERMARK" if read.kind is ReadKind.PREVIOUS else "NEXT_WATERMARK"
                 yield spans.get((draft.name, read), draft.span).refuse(
                     "E257",
-                    f"{word}({table}) is asked for, and {draft.name} is made of nothing that comes of {table}",
-                    why="a watermark tells how far the rows that are read have come",
-                    fix=f"read {table}, or name the table that is read",
+                    f"{draft.name} uses {word}({table}), but does not read {table}, directly or through other tables",
+                    why="a watermark is the time up to which the rows of an input are complete",
+                    fix=f"read {table}, or name a table that is read",
                 )
 
 
@@ -133,16 +133,16 @@ def _of_columns(statement: Statement, said: WatermarkSaid) -> Iterator[Watercloc
     if said.per and statement.value("TYPE OF TABLE", TableType) is not TableType.PARTITIONED:
         yield clause.span.refuse(
             "E255",
-            f"{statement.name} is regular, and its parts are not heard apart",
-            why="a part is heard where a slice has rows of it, and a state has all that ever came",
-            fix=f"say PARTITIONED behind {statement.name}, or leave PER out",
+            f"{statement.name} is a regular table, and cannot have PER",
+            why="a part is silent if a slice has no rows of it, and a regular table has no slices",
+            fix=f"add PARTITIONED after {statement.name}, or leave PER out",
         )
 
 
 def _no_time(span: Span, table: str, column: str, written: str) -> WaterclockError:
     return span.refuse(
         "E255",
-        f"{column} of {table} is {written}, no TIMESTAMP",
+        f"{column} of {table} is {written}, not TIMESTAMP",
         why="a watermark is an instant, compared with the ends of windows",
         fix=f"declare it as {column} TIMESTAMP",
     )
@@ -153,7 +153,7 @@ def _of_name(statement: Statement, names: Mapping[str, Statement]) -> Iterable[W
     if other is not None:
         yield other.span.refuse(
             "E211",
-            f"{other.name} is ours",
-            why=f"it keeps the watermark of {statement.name}",
+            f"{other.name} is a reserved name",
+            why=f"it stores the watermark of {statement.name}",
             fix="choose another name",
         )

@@ -18,16 +18,16 @@ def written_secret(
     if option.is_secret:
         return span.refuse(
             code,
-            f"{name} is written out",
-            why="it would stand in version control, in plans and in logs",
-            fix=f"name it: {name} SECRET 'name', in the project file {{ secret = \"name\" }}",
+            f"{name} is written in plain text",
+            why="it would appear in version control, in plans and in logs",
+            fix=f"name a secret: {name} SECRET 'name', in the project file {{ secret = \"name\" }}",
         )
     if option.is_address and has_password(str(value)):
         return span.refuse(
             code,
-            f"{name} holds a password",
-            why="it would stand in version control, in plans and in logs",
-            fix=f"leave it out of {name} and name it: password SECRET 'name', in the project file "
-            f"password = {{ secret = \"name\" }}; or name all of it: {name} SECRET 'name'",
+            f"{name} contains a password",
+            why="it would appear in version control, in plans and in logs",
+            fix=f"remove it from {name} and name a secret: password SECRET 'name', in the project file "
+            f"password = {{ secret = \"name\" }}; or make all of {name} a secret: {name} SECRET 'name'",
         )
     return None

@@ -16,7 +16,7 @@ from waterclock.errors import WaterclockError
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _WORDS = frozenset({TokenType.WHEN, TokenType.ELSE})
-_HOW = "say WHEN condition AS SELECT ... ELSE AS SELECT ..."
+_HOW = "write WHEN condition AS SELECT ... ELSE AS SELECT ..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ def take_choices(
             if last is not None and piece.word is not None:
                 raise _span(source, [piece.word]).refuse(
                     "E204",
-                    f"{piece.word.text.upper()} stands behind the ELSE",
+                    f"{piece.word.text.upper()} comes after ELSE",
                     why="ELSE and its query come last",
-                    fix="write it before the ELSE",
+                    fix="move it before ELSE",
                 )
             condition, query = _parts(source, piece)
             if piece.word is None:
@@ -68,9 +68,9 @@ def take_choices(
         errors.append(
             whens[-1].query.span.refuse(
                 "E233",
-                f"{name} does not say what makes its other labels",
-                why="a label for which no WHEN is TRUE would have no rows without a visible reason",
-                fix="end it with ELSE AS SELECT ...",
+                f"{name} has no query for other labels",
+                why="a label for which no WHEN is TRUE would have no rows, without a visible reason",
+                fix="add ELSE AS SELECT ... at the end",
             )
         )
     return whens, last, errors
@@ -84,10 +84,10 @@ def _parts(source: SourceText, piece: _Piece) -> tuple[Expression | None, QueryS
         at = _query_at(tokens)
         if at is None or (word.token_type is TokenType.ELSE and at > 1):
             what = "AS and a query" if at is None else "AS"
-            raise _span(source, [word]).refuse("E204", f"expected {what} behind {word.text.upper()}", fix=_HOW)
+            raise _span(source, [word]).refuse("E204", f"expected {what} after {word.text.upper()}", fix=_HOW)
         if word.token_type is TokenType.WHEN:
             if at == 1:
-                raise _span(source, [word]).refuse("E204", "WHEN says no condition", fix=_HOW)
+                raise _span(source, [word]).refuse("E204", "WHEN has no condition", fix=_HOW)
             condition = expression_of(source, tokens[: at - 1], _span(source, tokens[: at - 1]))
         tokens = tokens[at:]
     refuse_touching(source, tokens)

@@ -49,7 +49,7 @@ def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping
     source = statements[0].source if statements else source
     whole = source.span(0, max(len(text), 1))
     if len(statements) > 1:
-        raise statements[1].span.refuse("E204", "a semicolon stands inside of an argument", fix="leave it out")
+        raise statements[1].span.refuse("E204", "an argument contains a semicolon", fix="remove it")
     if word == "AS":
         if not statements:
             raise whole.refuse("E233", "the query is empty", fix="write one: SELECT ... FROM ...")
@@ -59,14 +59,14 @@ def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping
     cursor = Cursor(source, words_of(source, tokens), tokens, variables, first_words=FIRST_WORDS)
     if cursor.is_done and clause.form is not ClauseForm.FLAG:
         raise whole.refuse(
-            "E204", f"nothing is said for {word}", fix=f"write what {word} takes, or leave the argument out"
+            "E204", f"the value for {word} is empty", fix=f"write a value for {word}, or leave the argument out"
         )
     if word == "COLUMNS" and not cursor.at("("):
         value: Any = take_column_entries(cursor)
     else:
         value = read_clause(word, cursor)
     if not cursor.is_done:
-        cursor.raise_unexpected(f"nothing more behind {word}", fix=f"leave {cursor.here().text} out")
+        cursor.raise_unexpected(f"nothing after {word}", fix=f"leave {cursor.here().text} out")
     return value
 
 

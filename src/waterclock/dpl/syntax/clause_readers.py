@@ -31,14 +31,14 @@ from waterclock.timelabel.zone import nominal_zone
 def take_unit(cursor: Cursor) -> UnitSaid:
     """Take `connection.path` or `connection QUERY 'text'`."""
     start = cursor.index
-    parts, span = cursor.path("a connection and what is in it, as in shop.public.orders")
+    parts, span = cursor.path("a connection and a unit in it, as in shop.public.orders")
     if cursor.accept("QUERY"):
         if len(parts) > 1:
-            raise span.refuse("E204", "QUERY stands right behind the connection", fix=f"write {parts[0]} QUERY '...'")
+            raise span.refuse("E204", "QUERY must come right after the connection", fix=f"write {parts[0]} QUERY '...'")
         return UnitSaid(parts[0], "", cursor.text("a query"), cursor.since(start))
     if len(parts) == 1:
         raise span.refuse(
-            "E204", f"{parts[0]} alone names no unit", fix=f"say what in it: {parts[0]}.name, or {parts[0]} QUERY '...'"
+            "E204", f"{parts[0]} is only a connection", fix=f"add a unit: {parts[0]}.name, or {parts[0]} QUERY '...'"
         )
     return UnitSaid(parts[0], ".".join(parts[1:]), None, span)
 
@@ -47,18 +47,18 @@ def take_options(cursor: Cursor) -> OptionsSaid:
     """Take OPTIONS (name value, ...), after the word OPTIONS."""
     values: dict[str, Value | Secret] = {}
     spans: dict[str, Span] = {}
-    cursor.need("(", fix="options stand in brackets: OPTIONS (format 'csv')")
+    cursor.need("(", fix="write options in brackets: OPTIONS (format 'csv')")
     while not cursor.accept(")"):
         parts, span = cursor.path("an option")
         name = ".".join(parts)
         if name in values:
-            raise span.refuse("E207", f"option {name} is said twice", fix="say it once")
+            raise span.refuse("E207", f"option {name} is written twice", fix="remove one")
         cursor.accept("=")  # accepted: a habit that can have only one meaning
         values[name] = Secret(cursor.text("a secret's name")) if cursor.accept("SECRET") else cursor.value()
         spans[name] = span
         if not cursor.accept(",") and not cursor.at(")"):
             cursor.raise_unexpected(
-                "a comma or ) behind the option", fix="put a comma before the next, or close it with )"
+                "a comma or ) after the option", fix="put a comma before the next option, or close the list with )"
             )
     return OptionsSaid(values, spans)
 
@@ -137,10 +137,10 @@ def take_by(cursor: Cursor) -> BatchedSaid:
         return BatchedSaid(Batching.CHANGES)
     if not cursor.accept("DATA"):
         cursor.raise_unexpected(
-            "DATA TIME, ARRIVAL TIME or CHANGES behind BY", fix="as in BY DATA TIME updated_at, or BY ARRIVAL TIME"
+            "DATA TIME, ARRIVAL TIME or CHANGES after BY", fix="write BY DATA TIME updated_at, or BY ARRIVAL TIME"
         )
     cursor.need("TIME")
-    column = cursor.name("the column that holds the data time", fix="as in BY DATA TIME updated_at").text
+    column = cursor.name("the column with the data time", fix="write it as in BY DATA TIME updated_at").text
     if not cursor.accept("LOOKBACK"):
         return BatchedSaid(Batching.DATA_TIME, column)
     lookback = cursor.duration()
@@ -152,8 +152,8 @@ def _take_changed(cursor: Cursor) -> ChangedSaid | None:
     if not cursor.accept("CHANGED"):
         return None
     is_by = cursor.accept("BY")
-    what = "the column that holds when a row was changed"
-    column = cursor.name(what, fix="as in CHANGED BY updated_at").text if is_by else None
+    what = "the column with the time of a row's last change"
+    column = cursor.name(what, fix="write it as in CHANGED BY updated_at").text if is_by else None
     return ChangedSaid(column, cursor.since(start))
 
 
@@ -173,7 +173,7 @@ def take_await(cursor: Cursor) -> AwaitSaid:
     if cursor.accept("NEXT"):
         sign, text = Sign.NEXT, ""
     elif cursor.accept("QUERY"):
-        sign, text = Sign.QUERY, cursor.text("a query that gives TRUE once all is there")
+        sign, text = Sign.QUERY, cursor.text("a query that returns TRUE once the data is complete")
     else:
         sign, text = Sign.MARKER, cursor.text("the name of a marker, NEXT or QUERY")
     span = cursor.since(start)
@@ -182,7 +182,7 @@ def take_await(cursor: Cursor) -> AwaitSaid:
 
 def take_watermark(cursor: Cursor) -> WatermarkSaid:
     """Take a column of time, the lateness and the columns of PER."""
-    column = cursor.name("the column that holds the rows' own time", fix="as in WATERMARK at 10 MINUTES").text
+    column = cursor.name("the time column of the rows", fix="write it as in WATERMARK at 10 MINUTES").text
     start = cursor.index
     lateness = cursor.duration()
     elapsed = parse_at(cursor.since(start), lateness.to_timedelta)
@@ -207,11 +207,11 @@ def take_pool(cursor: Cursor) -> str:
 def take_on_restate(cursor: Cursor) -> OnRestate:
     """Take the reaction to a restated input."""
     if cursor.at("RESEND"):
-        raise not_yet("ON RESTATE RESEND", cursor.here(), fix="no destination of this release needs it")
+        raise not_yet("ON RESTATE RESEND", cursor.here(), fix="leave it out: no destination of this release needs it")
     choice = next((choice for choice in OnRestate if cursor.accept(choice.name)), None)
     if choice is None:
         cursor.raise_unexpected(
-            "RECOMPUTE or REPORT behind ON RESTATE", fix="write ON RESTATE RECOMPUTE or ON RESTATE REPORT"
+            "RECOMPUTE or REPORT after ON RESTATE", fix="write ON RESTATE RECOMPUTE or ON RESTATE REPORT"
         )
     return choice
 
@@ -233,9 +233,9 @@ def take_connection_type(cursor: Cursor) -> str:
 
 def take_when(cursor: Cursor) -> Expression:
     """Take the condition of a query."""
-    return take_expression(cursor, "a condition", fix="as in WHEN WINDOW_START() < '2024-01-01'")
+    return take_expression(cursor, "a condition", fix="write it as in WHEN WINDOW_START() < '2024-01-01'")
 
 
 def take_close_when(cursor: Cursor) -> Expression:
     """Take the condition that closes a window."""
-    return take_expression(cursor, "a condition", fix="as in CLOSE WHEN watermark(at, device) >= WINDOW_END()")
+    return take_expression(cursor, "a condition", fix="write it as in CLOSE WHEN watermark(at, device) >= WINDOW_END()")

@@ -92,7 +92,7 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         example='"15 minutes"',
         statements=_TABLES,
         read=take_every,
-        elsewhere={V: "a view has no batches: say TRANSFORM, or EVERY where it is read"},
+        elsewhere={V: "write TRANSFORM, because a view has no batches, or EVERY where it is read"},
     ),
     ClauseDefinition(
         word="SCHEDULE",
@@ -123,7 +123,7 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         statements=_COLLECT,
         read=take_by,
         starts=("BY DATA", "BY ARRIVAL", "BY CHANGES"),
-        elsewhere={T: "only a COLLECT puts rows into windows; a TRANSFORM says EVERY"},
+        elsewhere={T: "use EVERY: only a COLLECT assigns rows to windows"},
     ),
     ClauseDefinition(
         word="AWAIT",
@@ -202,7 +202,7 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         example='"90 days"',
         statements=_MADE,
         read=take_duration,
-        elsewhere={P: "say RETAIN where the table is made"},
+        elsewhere={P: "write RETAIN where the table is made"},
     ),
     ClauseDefinition(word="KEEP VERSIONS", example='"30 days"', statements=_MADE, read=take_duration),
     ClauseDefinition(
@@ -211,9 +211,9 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         statements=_MADE,
         read=take_was,
         elsewhere={
-            V: "a view keeps nothing: give it its new name, and leave WAS out",
-            P: "a publish goes by what it writes: rename its table, and nothing is sent again",
-            X: "give it its new name here, and wherever it is named",
+            V: "rename it and leave WAS out: a view stores nothing",
+            P: "rename its table, and nothing is sent again: a PUBLISH has the name of its destination",
+            X: "write the new name here, and wherever it is used",
         },
     ),
     ClauseDefinition(

@@ -36,9 +36,9 @@ _LATER = {
 
 def take_columns(cursor: Cursor) -> ColumnsSaid:
     """Take a column list in brackets."""
-    cursor.need("(", fix="columns stand in brackets, as in (id KEY, *)")
+    cursor.need("(", fix="write columns in brackets, as in (id KEY, *)")
     said = take_column_entries(cursor)
-    cursor.need(")", fix="entries are joined by commas: (id KEY, name STRING, *)")
+    cursor.need(")", fix="separate columns by commas: (id KEY, name STRING, *)")
     return said
 
 
@@ -50,7 +50,7 @@ def take_column_entries(cursor: Cursor) -> ColumnsSaid:
             if cursor.at("EXCEPT"):
                 raise not_yet("EXCEPT", cursor.here())
             if cursor.accept(","):
-                raise cursor.here().refuse("E204", "a column stands behind the *", fix="put the * last")
+                raise cursor.here().refuse("E204", "a column comes after *", fix="move * to the end")
             return ColumnsSaid(tuple(found), is_open=True)
         found.append(_column(cursor))
         if not cursor.accept(","):
@@ -82,9 +82,9 @@ def _with_rule(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
     if upper in _LATER:
         raise not_yet(_LATER[upper], cursor.here())
     if cursor.at("PRIMARY", "KEY"):
-        raise cursor.here().refuse("E209", "PRIMARY KEY is said as KEY", fix=f"write {said.name} KEY")
+        raise cursor.here().refuse("E209", "PRIMARY KEY is written as KEY", fix=f"write {said.name} KEY")
     if upper in {"UNIQUE", "CHECK", "NULL"}:
-        raise cursor.here().refuse("E209", f"{upper} is not said of a column here", fix=_HABITS[upper])
+        raise cursor.here().refuse("E209", f"{upper} is not supported in a column list", fix=_HABITS[upper])
     if upper not in _RULES:
         raise _unknown(cursor)
     return _RULES[upper](cursor, said)
@@ -122,7 +122,7 @@ def _with_hidden(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
     span = cursor.here()
     cursor.take()
     if said.hidden_span is not None:
-        raise span.refuse("E319", f"HIDDEN is said twice of {said.name}", fix="say it once")
+        raise span.refuse("E319", f"{said.name} has HIDDEN twice", fix="remove one")
     return replace(said, hidden_span=span, declared=replace(said.declared, is_hidden=True))
 
 
@@ -140,7 +140,7 @@ def _with_value(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
     span = cursor.here()
     cursor.take()
     if not cursor.at("("):
-        cursor.raise_unexpected("( behind AS", fix="what a column is made of stands in brackets: AS (name)")
+        cursor.raise_unexpected("( after AS", fix="write the expression in brackets: AS (name)")
     return replace(said, made_as_span=span, made_as=take_bracketed(cursor))
 
 
@@ -178,9 +178,9 @@ _BEHIND_COLUMNS = frozenset(
     "PARTITIONED REGULAR FROM EVERY SCHEDULE ZONE START BY MERGE APPEND REPLACE TEMPORAL RETAIN".split()
 )
 _HABITS = {
-    "UNIQUE": "KEY says not null and unique",
-    "CHECK": "say EXPECT (expression)",
-    "NULL": "a column may be null unless NOT NULL is said",
+    "UNIQUE": "write KEY, which means not null and unique",
+    "CHECK": "write EXPECT (expression)",
+    "NULL": "leave it out: a column may be null unless it has NOT NULL",
 }
 
 
@@ -189,15 +189,15 @@ def _unknown(cursor: Cursor) -> WaterclockError:
     known = sorted(RULE_WORDS - {"ELSE", "NULL", "PRIMARY", "UNIQUE", "CHECK"})
     return cursor.here().refuse(
         "E205",
-        f"{word.text} says nothing of a column",
-        why="of a column can be said: KEY, NOT NULL, HIDDEN, EXPECT (...), REFERENCES, RETIRE, TAGS, COMMENT",
+        f"unknown word {word.text} in a column",
+        why="a column can have KEY, NOT NULL, HIDDEN, EXPECT (...), REFERENCES, RETIRE, TAGS, COMMENT",
         fix=did_you_mean(word.upper, known, otherwise="put a comma before the next column"),
     )
 
 
 def _expect(cursor: Cursor) -> RuleSaid:
     if not cursor.at("("):
-        cursor.raise_unexpected("( behind EXPECT", fix="in a column list a rule stands in brackets: EXPECT (a > 0)")
+        cursor.raise_unexpected("( after EXPECT", fix="write a column's rule in brackets: EXPECT (a > 0)")
     expression = take_bracketed(cursor)
     name = cursor.name("a rule's name").text if cursor.accept("AS") else None
     return RuleSaid(expression, name, is_over_batch=False, otherwise=take_otherwise(cursor))

@@ -153,8 +153,8 @@ class Cursor:
             word = self.peek()
             if word.kind not in {"word", "name", "number"}:
                 self.raise_unexpected(
-                    f"a name behind the dot of {'.'.join(parts)}.",
-                    fix=f"write the name behind it, as in {'.'.join(parts)}.name, or leave the dot out",
+                    f"a name after the dot of {'.'.join(parts)}.",
+                    fix=f"add the name, as in {'.'.join(parts)}.name, or remove the dot",
                 )
             parts.append(self.take().text)
         return tuple(parts), self.since(start)
@@ -170,7 +170,7 @@ class Cursor:
         if len(parts) != 2:
             raise span.refuse(
                 "E211",
-                f"{'.'.join(parts)} is no table name",
+                f"{'.'.join(parts)} is not a table name",
                 why="a table is schema.name: two names",
                 fix=f"write {parts[-2]}.{parts[-1]}" if len(parts) > 2 else f"give it a schema, as in raw.{parts[0]}",
             )
@@ -183,7 +183,7 @@ class Cursor:
 
     def names(self, what: str) -> tuple[str, ...]:
         """Take a list of names in brackets."""
-        self.need("(", fix=f"{what} stand in brackets, as in (a, b)")
+        self.need("(", fix=f"write {what} in brackets, as in (a, b)")
         found = [self.name("a name").text]
         while self.accept(","):
             found.append(self.name("a name").text)
@@ -195,7 +195,9 @@ class Cursor:
         if self.at(":"):
             value, span = self.variable()
             if not isinstance(value, str):
-                raise span.refuse("E217", f"{span.text} is {value!r}, and {what} is a text", fix="quote it in [vars]")
+                raise span.refuse(
+                    "E217", f"{span.text} is {value!r}, and {what} must be a string", fix="quote it in [vars]"
+                )
             return value
         if self.peek().kind != "string":
             here = self.here()
@@ -209,7 +211,9 @@ class Cursor:
             value, span = self.variable()
             if not isinstance(value, int) or isinstance(value, bool):
                 raise span.refuse(
-                    "E217", f"{span.text} is {value!r}, and {what} is a whole number", fix="give it a whole number"
+                    "E217",
+                    f"{span.text} is {value!r}, and {what} must be a whole number",
+                    fix="set it to a whole number",
                 )
             return value
         if self.peek().kind != "number" or not self.peek().text.isdigit():
@@ -233,7 +237,7 @@ class Cursor:
             except ValueError:  # as 1e, or more digits than Python reads
                 number = math.inf
             if not math.isfinite(number):
-                raise span.refuse("E204", f"{_cut(digits)} is no number", fix="write it in digits, as in 10 or 0.5")
+                raise span.refuse("E204", f"{_cut(digits)} is not a number", fix="write it in digits, as in 10 or 0.5")
             return -number if is_negative else number
         if word.upper in {"TRUE", "FALSE"}:
             return self.take().upper == "TRUE"
@@ -248,7 +252,7 @@ class Cursor:
         """Take a :name and return its value."""
         start = self.index
         self.need(":")
-        name = self.name("a variable behind the colon").text
+        name = self.name("a variable after the colon").text
         span = self.since(start)
         if name not in self.variables:
             raise unknown_variable(name, span, self.variables)
@@ -263,12 +267,14 @@ class Cursor:
         word = self.peek()
         if word.kind == "string":
             raise self.here().refuse(
-                "E204", f"a duration takes no quotes here: {self.here().text}", fix=word.text.upper()
+                "E204", f"a duration takes no quotes here: {self.here().text}", fix=f"write {word.text.upper()}"
             )
         if word.kind == "word" and word.text[:1].isdigit():  # the tokenizer reads 15m as one word
             self.take()
         elif word.kind != "number":
-            self.raise_unexpected("a duration, a number and a unit", fix=fix or "such as 7 DAYS or 15 MINUTES")
+            self.raise_unexpected(
+                "a duration, a number and a unit", fix=fix or "write one such as 7 DAYS or 15 MINUTES"
+            )
         else:
             self.take()
             self._take_unit()
@@ -287,7 +293,7 @@ class Cursor:
             return f"close it with {upper}"
         before = self.peek(-1)
         return did_you_mean(self.peek().upper, [upper]) or (
-            f"write {upper}" if before is NOTHING else f"write {upper} behind {self.span(before).text}"
+            f"write {upper}" if before is NOTHING else f"write {upper} after {self.span(before).text}"
         )
 
     def _suggest_unquoted(self) -> str | None:
@@ -307,7 +313,7 @@ def unknown_variable(name: str, span: Span, known: Mapping[str, Value]) -> Water
     return span.refuse(
         "E217",
         f"unknown variable :{name}",
-        why=f"[vars] holds {', '.join(sorted(known))}" if known else "the project file has no [vars]",
+        why=f"[vars] has {', '.join(sorted(known))}" if known else "the project file has no [vars]",
         fix=did_you_mean(name, known, otherwise=f"add {name} = ... below [vars] in waterclock.toml"),
     )
 

@@ -17,12 +17,12 @@ def take_rules(cursor: Cursor) -> tuple[RuleSaid, ...]:
 
 
 def _rule(cursor: Cursor) -> RuleSaid:
-    expression = take_expression(cursor, "a rule", fix="as in EXPECT amount > 0")
+    expression = take_expression(cursor, "a rule", fix="write it as in EXPECT amount > 0")
     name = cursor.name("a rule's name").text if cursor.accept("AS") else None
     is_over_table = cursor.accept("OVER", "TABLE")
     is_over_batch = False
     if not is_over_table and cursor.accept("OVER"):
-        cursor.need("BATCH", fix="say OVER BATCH or OVER TABLE")
+        cursor.need("BATCH", fix="write OVER BATCH or OVER TABLE")
         is_over_batch = True
     of, of_span = ("", None)
     if cursor.at("OF"):
@@ -30,9 +30,9 @@ def _rule(cursor: Cursor) -> RuleSaid:
             scope = "TABLE" if is_over_table else "BATCH"
             raise cursor.here().refuse(
                 "E320",
-                f"OVER {scope} and OF of one rule",
-                why="OF asks the rows that a batch reads, OVER what the batch makes",
-                fix=f"leave OVER {scope} out: an aggregate OF a table is asked of all its rows that are read",
+                f"a rule has both OVER {scope} and OF",
+                why="OF checks the rows that a batch reads, OVER the rows that it makes",
+                fix=f"leave OVER {scope} out: an aggregate OF a table covers all of its rows that are read",
             )
         cursor.take()
         of, of_span = cursor.table()

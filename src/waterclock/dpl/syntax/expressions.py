@@ -65,7 +65,9 @@ def expression_of(source: SourceText, tokens: Sequence[Token], span: Span) -> Ex
     others = [part for part, value in tree.args.items() if value and part != "expressions"] if tree else ["nothing"]
     parts = tree.expressions if isinstance(tree, exp.Select) else []
     if len(parts) != 1 or others or isinstance(parts[0], exp.Alias | exp.Star):
-        raise span.refuse("E220", f"{span.text} is no expression", fix="write one that is TRUE or FALSE, as in a > 0")
+        raise span.refuse(
+            "E220", f"{span.text} is not an expression", fix="write one that is TRUE or FALSE, as in a > 0"
+        )
     names = tuple(sorted({node.name for node in parts[0].find_all(exp.Placeholder) if node.name}))
     return Expression(span, parts[0], tokens, names)
 
@@ -141,14 +143,14 @@ def fix_of_syntax(source: SourceText, tokens: Sequence[Token], at: Span, reason:
     word = at.text.upper()
     before = tokens[index - 1].text.upper() if index else ""
     if before == "OVER":
-        return "write OVER BATCH or OVER TABLE behind a rule, OVER (...) behind a window function"
+        return "write OVER BATCH or OVER TABLE after a rule, OVER (...) after a window function"
     if word in {"SELECT", "WITH"}:
-        return "leave the query out: make its value in a TRANSFORM or a view, and write the name of that column here"
+        return "remove the query: compute its value in a TRANSFORM or a view, and write the name of that column here"
     if reason != _MISSING:
         return f"write an operator or a comma before {at.text}, or leave {at.text} out"
     if index is not None and index == len(tokens) - 1 and word in _COMPARISONS:
-        return f"write a value behind it, as in {source.text[tokens[0].start : at.end]} 0"
-    return f"write {_FOLLOWING.get(word, 'what belongs')} behind {at.text}, or leave {at.text} out"
+        return f"write a value after it, as in {source.text[tokens[0].start : at.end]} 0"
+    return f"write {_FOLLOWING.get(word, 'the missing part')} after {at.text}, or leave {at.text} out"
 
 
 def plain_reason(description: str) -> str:

@@ -12,7 +12,7 @@ from waterclock.errors import WaterclockError
 
 _TRANSFORM = "write TRANSFORM schema.name AS SELECT ..."
 _STATEMENTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (("CREATE", "OR", "REPLACE"), "CREATE OR REPLACE", "leave OR REPLACE out: a statement declares, it does not run"),
+    (("CREATE", "OR", "REPLACE"), "CREATE OR REPLACE", "leave OR REPLACE out: a statement is a declaration"),
     (("CREATE", "STREAMING", "TABLE"), "CREATE STREAMING TABLE", "write COLLECT schema.name PARTITIONED FROM ..."),
     (("CREATE", "STREAMING"), "CREATE STREAMING", "write COLLECT schema.name PARTITIONED FROM ..."),
     (("CREATE", "REFRESH"), "CREATE OR REFRESH", _TRANSFORM),
@@ -23,22 +23,22 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("CREATE", "TEMP"), "CREATE TEMP", "write CREATE VIEW schema.name AS SELECT ..."),
     (("CREATE", "EXTERNAL"), "CREATE EXTERNAL TABLE", "write COLLECT schema.name FROM connection.path"),
     (("CREATE", "TABLE"), "CREATE TABLE", f"{_TRANSFORM} or COLLECT schema.name FROM connection.unit"),
-    (("CREATE", "SCHEMA"), "CREATE SCHEMA", "a schema is there as soon as a table is named in it"),
-    (("CREATE", "DATABASE"), "CREATE DATABASE", "a schema is there as soon as a table is named in it"),
+    (("CREATE", "SCHEMA"), "CREATE SCHEMA", "leave it out: a schema exists as soon as a table uses it"),
+    (("CREATE", "DATABASE"), "CREATE DATABASE", "leave it out: a schema exists as soon as a table uses it"),
     (("INSERT",), "INSERT", "write TRANSFORM schema.name APPEND AS SELECT ..."),
     (("MERGE",), "MERGE INTO", "write TRANSFORM schema.name (id KEY, *) MERGE AS SELECT ..."),
     (("UPDATE",), "UPDATE", "write TRANSFORM schema.name (id KEY, *) MERGE AS SELECT ... with the new rows"),
     (("DELETE",), "DELETE", "write MERGE DELETE WHEN expression where the table is declared"),
     (("COPY",), "COPY INTO", "write COLLECT schema.name FROM connection.path BY ARRIVAL TIME"),
-    (("SELECT",), "a bare SELECT", f"{_TRANSFORM}; to ask once: waterclock query"),
-    (("WITH",), "a bare query", f"{_TRANSFORM}; to ask once: waterclock query"),
-    (("FROM",), "a bare query", f"{_TRANSFORM}; to ask once: waterclock query"),
-    (("VALUES",), "a bare query", f"{_TRANSFORM}; to ask once: waterclock query"),
+    (("SELECT",), "a bare SELECT", f"{_TRANSFORM}; for an ad hoc query: waterclock query"),
+    (("WITH",), "a bare query", f"{_TRANSFORM}; for an ad hoc query: waterclock query"),
+    (("FROM",), "a bare query", f"{_TRANSFORM}; for an ad hoc query: waterclock query"),
+    (("VALUES",), "a bare query", f"{_TRANSFORM}; for an ad hoc query: waterclock query"),
     (("APPLY", "CHANGES"), "APPLY CHANGES INTO", "write COLLECT ... (id KEY, *) ... MERGE ORDER BY changed_at"),
     (("ALTER",), "ALTER", "change the statement that declares the table"),
     (("DROP",), "DROP", "remove the statement that declares the table"),
     (("USE",), "USE", "write whole names: schema.table"),
-    (("SET",), "SET", "values stand in waterclock.toml below [vars] and are written :name"),
+    (("SET",), "SET", "add the value below [vars] in waterclock.toml, and use it as :name"),
     (("MODEL",), "MODEL (...)", _TRANSFORM),
 )
 _COMMANDS = frozenset(
@@ -50,31 +50,31 @@ _CLAUSES: dict[str, tuple[str, str]] = {
     "TARGET_LAG": ("TARGET_LAG", "write EVERY 15 MINUTES"),
     "REFRESH": ("REFRESH", "write EVERY 15 MINUTES"),
     "LAG": ("LAG", "write EVERY 15 MINUTES"),
-    "PARTITIONED": ("PARTITIONED BY (...)", "PARTITIONED right behind the name means by timelabel"),
-    "USING": ("USING", "leave it out: tables are Delta tables; files say OPTIONS (format 'csv')"),
-    "LOCATION": ("LOCATION", "leave it out: storage is said once an environment, in waterclock.toml"),
-    "TBLPROPERTIES": ("TBLPROPERTIES", "leave it out: the table's properties follow from what is declared"),
-    "INTO": ("INTO", "say only how: MERGE ON (id)"),
-    "MATERIALIZED": ("materialized", "a TRANSFORM is a table, a CREATE VIEW is none"),
-    "MERGE": ("MERGE INTO", "say only how: MERGE ON (id) ORDER BY changed_at"),
-    "INCREMENTAL": ("INCREMENTAL", "say how a batch changes the table: APPEND, REPLACE or MERGE"),
+    "PARTITIONED": ("PARTITIONED BY (...)", "write PARTITIONED right after the name: it means by timelabel"),
+    "USING": ("USING", "leave it out: tables are Delta tables; for files write OPTIONS (format 'csv')"),
+    "LOCATION": ("LOCATION", "leave it out: the storage of each environment is set in waterclock.toml"),
+    "TBLPROPERTIES": ("TBLPROPERTIES", "leave it out: the table's properties follow from its declaration"),
+    "INTO": ("INTO", "write only MERGE ON (id)"),
+    "MATERIALIZED": ("materialized", "leave it out: a TRANSFORM is a table, a CREATE VIEW is not"),
+    "MERGE": ("MERGE INTO", "write only MERGE ON (id) ORDER BY changed_at"),
+    "INCREMENTAL": ("INCREMENTAL", "write a mode: APPEND, REPLACE or MERGE"),
     "PRIMARY": ("PRIMARY KEY (...)", "mark the columns: (id KEY, *)"),
-    "ON": ("ON VIOLATION", "say what happens behind the rule: ELSE FAIL or ELSE WARN"),
+    "ON": ("ON VIOLATION", "write the action after the rule: ELSE FAIL or ELSE WARN"),
     "HOURLY": ("HOURLY", "write EVERY HOUR"),
     "DAILY": ("DAILY", "write EVERY DAY"),
-    "NIGHTLY": ("NIGHTLY", "write EVERY DAY, with DELAY where it is to wait for the small hours"),
+    "NIGHTLY": ("NIGHTLY", "write EVERY DAY, with DELAY if it should run later at night"),
     "WEEKLY": ("WEEKLY", "write EVERY WEEK"),
     "MONTHLY": ("MONTHLY", "write EVERY MONTH"),
     "QUARTERLY": ("QUARTERLY", "write EVERY QUARTER"),
     "YEARLY": ("YEARLY", "write EVERY YEAR"),
     "ANNUALLY": ("ANNUALLY", "write EVERY YEAR"),
     "CRON": ("CRON", "write SCHEDULE '10 * * * *'"),
-    "IN": ("IN", "a zone is said with its own word: ZONE 'Asia/Tokyo'"),
-    "TIMEZONE": ("TIMEZONE", "a zone is said with its own word: ZONE 'Asia/Tokyo'"),
+    "IN": ("IN", "write ZONE 'Asia/Tokyo'"),
+    "TIMEZONE": ("TIMEZONE", "write ZONE 'Asia/Tokyo'"),
     "UNIQUE": ("UNIQUE KEY", "mark the columns: (id KEY, *)"),
     "UNIQUE_KEY": ("unique_key", "mark the columns: (id KEY, *)"),
-    "DEPENDS": ("DEPENDS ON", "leave it out: what is read in the query is what is waited for"),
-    "WITH": ("WITH (...)", "say OPTIONS (name 'value') behind the connection or unit"),
+    "DEPENDS": ("DEPENDS ON", "leave it out: a batch waits for the tables of its query"),
+    "WITH": ("WITH (...)", "write OPTIONS (name 'value') after the connection or unit"),
 }
 
 
@@ -87,13 +87,13 @@ def habit_of_statement(cursor: Cursor) -> WaterclockError | None:
         if cursor.at(*words):
             last = cursor.span(cursor.peek(len(words) - 1))
             span = Span(first.source, first.start, last.end)
-            return span.refuse("E209", f"{name} is not said here", fix=fix)
+            return span.refuse("E209", f"{name} is not supported", fix=fix)
     if cursor.peek().upper in _COMMANDS:
         return first.refuse(
             "E202",
-            f"{first.text.upper()} is no declaration",
-            why="statements declare a flow; commands of a database are not run from them",
-            fix="look at waterclock --help for what can be run",
+            f"{first.text.upper()} is not a declaration",
+            why="statements declare a flow; they cannot run commands of a database",
+            fix="see waterclock --help for the commands",
         )
     return None
 
@@ -107,15 +107,15 @@ def habit_of_clause(cursor: Cursor) -> WaterclockError | None:
     if known is None or (cursor.peek().upper == "PARTITIONED" and cursor.peek(1).upper != "BY"):
         return None
     name, fix = known
-    return span.refuse("E209", f"{name} is not said here", fix=fix)
+    return span.refuse("E209", f"{name} is not supported", fix=fix)
 
 
 def template(span: Span) -> WaterclockError:
     """Build the error for a template's brackets."""
     return span.refuse(
         "E209",
-        "there are no templates",
-        why="a text that is pasted together can be neither checked nor placed",
+        "templates are not supported",
+        why="a text that is put together from pieces cannot be checked, and its errors have no position",
         fix="write schema.table for a reference and :name for a value of [vars]",
     )
 

@@ -19,7 +19,7 @@ def take_stays(cursor: Cursor) -> StaysSaid | None:
     while cursor.at("PAST") or cursor.at("ORDER", "BY"):
         words = "PAST" if cursor.at("PAST") else "ORDER BY"
         if (words == "PAST" and past) or (words == "ORDER BY" and order):
-            raise cursor.here().refuse("E207", f"{words} is said twice of one KEY", fix="say it once")
+            raise cursor.here().refuse("E207", f"one KEY has {words} twice", fix="remove one")
         if cursor.accept("PAST"):
             past = cursor.duration()
         else:
@@ -35,7 +35,7 @@ def _order(cursor: Cursor) -> tuple[KeyOrder, ...]:
     found = [_column(cursor)]
     while cursor.accept(","):
         found.append(_column(cursor))
-    cursor.need(")", fix="columns are joined by commas: ORDER BY (at, id DESC)")
+    cursor.need(")", fix="separate columns by commas: ORDER BY (at, id DESC)")
     return tuple(found)
 
 

@@ -22,8 +22,8 @@ _DOES = {
     Action.FAIL: "fails the batch",
     Action.WARN: "keeps the rows and reports them",
     Action.HOLD: "keeps the batch back until a user releases it",
-    Action.QUARANTINE: "keeps the rows apart, in a table of their own",
-    Action.DROP: "leaves the rows out",
+    Action.QUARANTINE: "stores the rows in a separate table",
+    Action.DROP: "removes the rows",
 }
 
 
@@ -44,9 +44,9 @@ def take_otherwise(cursor: Cursor) -> Ladder:
     if cursor.at("AT", "MOST"):
         raise cursor.here().refuse(
             "E270",
-            "AT MOST stands behind nothing that it limits",
-            why="it says up to how many rows an action is enough",
-            fix="say the action: ELSE WARN AT MOST 10",
+            "AT MOST has no action",
+            why="it limits the number of rows for an action",
+            fix="write the action: ELSE WARN AT MOST 10",
         )
     return tuple(found)
 
@@ -56,33 +56,40 @@ def _rung(cursor: Cursor) -> Rung:
     if word.upper not in _ACTIONS:
         raise cursor.here().refuse(
             "E204",
-            f"expected {', '.join([*_ACTIONS][:-1])} or {[*_ACTIONS][-1]} behind ELSE, found {cursor.here().text}",
+            f"expected {', '.join([*_ACTIONS][:-1])} or {[*_ACTIONS][-1]} after ELSE, found {cursor.here().text}",
             fix=did_you_mean(word.upper, _ACTIONS, otherwise=_suggest_action(word.upper)),
         )
     action = _ACTIONS[cursor.take().upper]
     if action in SETS_ASIDE and cursor.at("INTO"):
         raise cursor.here().refuse(
             "E209",
-            f"{action.name} INTO is not said here",
-            why="quarantined rows of a table are next to it, under its name and _quarantine",
+            f"{action.name} INTO is not supported",
+            why="quarantined rows of a table are in a table with its name and the suffix _quarantine",
             fix=f"leave it out: ELSE {action.name}",
         )
     if not cursor.accept("AT", "MOST"):
         return Rung(action)
     most, span = _number(cursor)
     if cursor.peek().text == "%":
-        raise cursor.here().refuse("E273", "a share is said by a word", fix=f"say {span.text} PERCENT")
+        raise cursor.here().refuse("E273", "a share is written with PERCENT", fix=f"write {span.text} PERCENT")
     is_percent = cursor.accept("PERCENT")
     if most < 0 or (is_percent and most > 100):
         raise span.refuse(
             "E273",
-            f"at most {span.text}{' PERCENT' if is_percent else ''} is no limit",
-            fix="a share is between 0 and 100 PERCENT" if is_percent else "say how many rows, 0 or more",
+            f"at most {span.text}{' PERCENT' if is_percent else ''} is not a valid limit",
+            fix="write a share between 0 and 100 PERCENT" if is_percent else "write a number of rows, 0 or more",
         )
     if not is_percent and most != int(most):
-        raise span.refuse("E273", f"{span.text} rows are not to be had", fix=f"say {span.text} PERCENT, or whole rows")
+        raise span.refuse(
+            "E273", f"{span.text} is not a number of rows", fix=f"write {span.text} PERCENT, or a whole number"
+        )
     if action is Action.FAIL:
-        raise span.refuse("E270", "FAIL with a limit", why="what is beyond it would fail as well", fix="leave it out")
+        raise span.refuse(
+            "E270",
+            "FAIL cannot have a limit",
+            why="more rows than the limit would fail as well",
+            fix="leave the limit out",
+        )
     return Rung(action, most, is_percent)
 
 
@@ -99,16 +106,22 @@ def _number(cursor: Cursor) -> tuple[Decimal, Span]:
     if cursor.at(":"):
         value, span = cursor.variable()
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise span.refuse("E217", f"{span.text} is {value!r}, and a limit is a number", fix="give it a number")
+            raise span.refuse(
+                "E217", f"{span.text} is {value!r}, and a limit must be a number", fix="set it to a number"
+            )
         return Decimal(str(value)), span
     sign = -1 if cursor.accept("-") else 1
     if cursor.peek().kind != "number":
-        cursor.raise_unexpected("a number of rows, or of PERCENT", fix="as in AT MOST 10, or AT MOST 1 PERCENT")
+        cursor.raise_unexpected(
+            "a number of rows, or of PERCENT", fix="write it as in AT MOST 10, or AT MOST 1 PERCENT"
+        )
     text = cursor.take().text
     try:
         return Decimal(text) * sign, cursor.since(start)
     except InvalidOperation:
-        raise cursor.since(start).refuse("E273", f"{text} is no number", fix="as in AT MOST 1 PERCENT") from None
+        raise cursor.since(start).refuse(
+            "E273", f"{text} is not a number", fix="write it as in AT MOST 1 PERCENT"
+        ) from None
 
 
 def _check_order(before: Rung, rung: Rung, span: Span) -> None:
@@ -117,28 +130,28 @@ def _check_order(before: Rung, rung: Rung, span: Span) -> None:
             "E270",
             f"{span.text} is never reached",
             why=f"{before.action.name} before it has no limit",
-            fix=f"say ELSE {before.action.name} AT MOST 1 PERCENT ELSE {rung.action.name}",
+            fix=f"write ELSE {before.action.name} AT MOST 1 PERCENT ELSE {rung.action.name}",
         )
     if rung.most is not None and rung.is_percent == before.is_percent and rung.most <= before.most:
         raise span.refuse(
             "E270",
             f"{span.text} is never reached",
-            why=f"{before.action.name} before it goes up to {_limit(before)}",
-            fix=f"give it a higher limit, or none: ELSE {rung.action.name}",
+            why=f"{before.action.name} before it has the limit {_limit(before)}",
+            fix=f"write a higher limit, or none: ELSE {rung.action.name}",
         )
     if rung.action in SETS_ASIDE:
         raise span.refuse(
             "E271",
-            f"{rung.action.name} stands behind {before.action.name}",
+            f"{rung.action.name} comes after {before.action.name}",
             why="rows are quarantined while they are written, before their number is known",
-            fix=f"begin with it: ELSE {rung.action.name} AT MOST {_limit(before)} ELSE HOLD",
+            fix=f"write it first: ELSE {rung.action.name} AT MOST {_limit(before)} ELSE HOLD",
         )
     if is_weaker(rung.action, before.action):
         raise span.refuse(
             "E271",
-            f"{rung.action.name} stands behind {before.action.name}, which does no less",
-            why="more broken rows would come to no more than fewer do",
-            fix="go on with HOLD or FAIL",
+            f"{rung.action.name} comes after {before.action.name}, which is at least as strict",
+            why="more broken rows would have no stricter action than fewer",
+            fix="continue with HOLD or FAIL",
         )
 
 

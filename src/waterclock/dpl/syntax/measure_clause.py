@@ -22,7 +22,7 @@ def take_measures(cursor: Cursor) -> tuple[MeasureSaid, ...]:
     start = cursor.index
     if not cursor.accept("OFFLINE"):
         return tuple(measures)
-    duration = cursor.duration(fix="say how often: OFFLINE 1 DAY")
+    duration = cursor.duration(fix="add a period: OFFLINE 1 DAY")
     span = cursor.since(start)
     period = parse_at(span, lambda: parse_period(str(duration)))
     return tuple(replace(measure, offline=period, offline_span=span) for measure in measures)
@@ -33,7 +33,9 @@ def _measure(cursor: Cursor) -> MeasureSaid:
     if cursor.at("PROFILE") and cursor.peek(1).text != "(":
         cursor.take()
         return MeasureSaid(None, None, cursor.since(start))
-    expression = take_expression(cursor, "an aggregate, or PROFILE", fix="as in MEASURE sum(amount) AS revenue")
+    expression = take_expression(
+        cursor, "an aggregate, or PROFILE", fix="write it as in MEASURE sum(amount) AS revenue"
+    )
     near = did_you_mean(expression.text.upper(), ("PROFILE",))
     cursor.need("AS", fix=near or "name it: MEASURE sum(amount) AS revenue")
     return MeasureSaid(expression, cursor.name("a measure's name").text, cursor.since(start))

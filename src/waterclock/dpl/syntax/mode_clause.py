@@ -13,13 +13,13 @@ from waterclock.errors import did_you_mean
 from waterclock.flow.choices import Mode
 
 _LAST_WINS = {
-    Mode.APPEND: "what is said first is sent first",
+    Mode.APPEND: "the first row in this order is sent first",
     Mode.MERGE: "the last row per key wins",
-    Mode.TEMPORAL: "of one key and time the last row wins",
+    Mode.TEMPORAL: "the last row per key and time wins",
 }
 
 
-_DELETED = "as in DELETE WHEN is_deleted"
+_DELETED = "write it as in DELETE WHEN is_deleted"
 _AN = {Mode.APPEND: "an", Mode.MERGE: "a", Mode.TEMPORAL: "a"}
 
 
@@ -35,7 +35,7 @@ def take_mode(cursor: Cursor) -> ModeSaid:
     if word.upper == "REPLACE":
         where = None
         if cursor.accept("WHERE"):
-            where = take_expression(cursor, "a condition", fix="as in REPLACE WHERE country = 'EU'")
+            where = take_expression(cursor, "a condition", fix="write it as in REPLACE WHERE country = 'EU'")
         return ModeSaid(Mode.REPLACE, where=where)
     if word.upper == "TEMPORAL":
         return _temporal(cursor)
@@ -49,7 +49,7 @@ def take_mode(cursor: Cursor) -> ModeSaid:
 def _merge(cursor: Cursor) -> ModeSaid:
     if cursor.at("INTO"):
         raise cursor.here().refuse(
-            "E209", "MERGE INTO is not said here", fix="say only how: MERGE ON (id) ORDER BY changed_at"
+            "E209", "MERGE INTO is not supported", fix="write only MERGE ON (id) ORDER BY changed_at"
         )
     keys: tuple[str, ...] = ()
     if cursor.at("ON") and not (cursor.at("ON", "RESTATE") or cursor.at("ON", "SCHEMA", "CHANGE")):
@@ -71,8 +71,8 @@ def _temporal(cursor: Cursor) -> ModeSaid:
         start = cursor.index
         before = next((said for said in parts if said.split()[0] == words.split()[0]), None)
         if before is not None:
-            what = f"{words} is said twice" if before == words else f"{words} is said, and {before}"
-            fix = "say it once" if before == words else "say one of them"
+            what = f"{words} is written twice" if before == words else f"{words} cannot be used with {before}"
+            fix = "remove one" if before == words else "remove one of them"
             raise cursor.here().refuse("E207", what, why=f"first at {spans[before].place}", fix=fix)
         for upper in words.split():
             cursor.need(upper, fix=f"say {words}")
@@ -109,8 +109,8 @@ def _take_nulls_missing(cursor: Cursor) -> bool:
         raise cursor.here().refuse(
             "E204",
             "NULLS MISSING takes no names",
-            why="NULLS VALUE (...) names the attributes whose NULL is a value; of all others it is missing",
-            fix="say NULLS VALUE with the other names",
+            why="NULLS VALUE (...) names the attributes whose NULL is a value; in all others NULL means missing",
+            fix="write NULLS VALUE with the other names",
         )
     return True
 
@@ -121,7 +121,7 @@ def _begins_part(cursor: Cursor, ahead: int) -> bool:
 
 _PARTS: dict[str, Callable[[Cursor], Any]] = {
     "ON": lambda cursor: cursor.names("keys"),
-    "AT": lambda cursor: cursor.name("the column that holds the time").text,
+    "AT": lambda cursor: cursor.name("the time column").text,
     "ORDER BY": lambda cursor: _order(cursor, Mode.TEMPORAL),
     "DELETE WHEN": _take_delete_when,
     "TRACK": lambda cursor: cursor.names("attributes"),

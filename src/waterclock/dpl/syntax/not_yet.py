@@ -11,6 +11,6 @@ def not_yet(name: str, span: Span, *, fix: str | None = None) -> WaterclockError
     return span.refuse(
         "E208",
         f"{name}: not yet",
-        why="the language has it, and a later release will do it",
+        why="it is planned for a later release",
         fix=fix or "leave it out for now",
     )

@@ -171,7 +171,7 @@ class _Reader:
                 said = any(clause.word == "TYPE OF TABLE" for clause in self.clauses)
                 span = self.cursor.since(start)
                 if said:
-                    self.errors.append(span.refuse("E207", "the type of the table is said twice", fix="say it once"))
+                    self.errors.append(span.refuse("E207", "the type of the table is written twice", fix="remove one"))
                 else:
                     self.clauses.append(Clause("TYPE OF TABLE", table_type, span))
 
@@ -228,17 +228,17 @@ class _Reader:
             said = span.text.upper() if clause.word == "MODE" else clause.word
             if kind is StatementKind.VIEW and clause.word == "EXPECT":
                 return span.refuse(
-                    "E231", "a view has no rules", why="a view is put in place of its name, it has no batches",
-                    fix="say TRANSFORM instead of CREATE VIEW",
+                    "E231", "a view has no rules", why="a view is replaced by its query, and has no batches",
+                    fix="write TRANSFORM instead of CREATE VIEW",
                 )  # fmt: skip
             return span.refuse(
-                "E206", f"{said} is not said of a {kind.value}", why=f"it takes {', '.join(clause_words(kind))}",
+                "E206", f"a {kind.value} cannot have {said}", why=f"it takes {', '.join(clause_words(kind))}",
                 fix=clause.elsewhere.get(kind, f"leave {said} out"),
             )  # fmt: skip
         if not clause.is_repeatable and any(said.word == clause.word for said in self.clauses):
             first = next(said for said in self.clauses if said.word == clause.word)
             what = "the mode" if clause.word == "MODE" else clause.word
-            return span.refuse("E207", f"{what} is said twice", why=f"first at {first.span.place}", fix="say it once")
+            return span.refuse("E207", f"{what} is written twice", why=f"first at {first.span.place}", fix="remove one")
         return None
 
     def _read_guarded(self, word: str, read: Callable[[], Any], start: int, *, brackets: bool = False) -> None:
@@ -274,7 +274,9 @@ class _Reader:
         word = self.cursor.peek()
         if word.kind == "symbol" and word.text in _SIGNS_OF_NAMES:
             return self.cursor.here().refuse(
-                "E204", f"{word.text} is no sign of a name", fix="put the name between backticks: landing.`a-b/*.csv`"
+                "E204",
+                f"{word.text} is not allowed in a name",
+                fix="put the name between backticks: landing.`a-b/*.csv`",
             )
         if word.upper == "AS" and (beginning := near_beginning(self.cursor.peek(1).text)):
             return no_word(self.cursor.span(self.cursor.peek(1)), beginning)
@@ -283,8 +285,8 @@ class _Reader:
         fix = fix or did_you_mean(word.upper, _SUBCLAUSES)
         if word.text == "(" and kind in _WITH_COLUMNS:
             return self.cursor.here().refuse(
-                "E205", "the columns stand too late", why="they come before all clauses but PARTITIONED",
-                fix=f"write {kind.value.upper()} schema.name (columns), and the other clauses behind them",
+                "E205", "the column list comes too late", why="it comes before all clauses except PARTITIONED",
+                fix=f"write {kind.value.upper()} schema.name (columns), and the other clauses after it",
             )  # fmt: skip
         why = None if fix else f"it takes {', '.join(clause_words(kind))}"
         fix = fix or "correct it, or leave it out"
@@ -300,7 +302,7 @@ class _Reader:
         if kind not in {StatementKind.VIEW, StatementKind.TRANSFORM}:
             self.errors.append(
                 span.source.span(raw.tokens[raw.query_at - 1].start).refuse(
-                    "E206", f"a {kind.value} takes no query", fix="say TRANSFORM schema.name ... AS SELECT ..."
+                    "E206", f"a {kind.value} takes no query", fix="write TRANSFORM schema.name ... AS SELECT ..."
                 )
             )
             return
@@ -322,8 +324,8 @@ class _Reader:
             self.failed.add("WHEN")
             self.errors.append(
                 behind.span.refuse(
-                    "E204", "a clause stands between WHEN and its query", why="WHEN condition AS query is one",
-                    fix="say it in front of WHEN",
+                    "E204", "a clause comes between WHEN and its query", why="WHEN condition AS query is one clause",
+                    fix="move it before WHEN",
                 )
             )  # fmt: skip
             return
@@ -339,18 +341,18 @@ class _Reader:
     def _function(self) -> None:
         cursor = self.cursor
         parameters: list[tuple[str, str]] = []
-        cursor.need("(", fix="parameters stand in brackets, as in (cents INT); () where there are none")
+        cursor.need("(", fix="write parameters in brackets, as in (cents INT), or () without parameters")
         while not cursor.accept(")"):
             parameters.append((cursor.plain_name("a parameter").text, take_type(cursor)))
             if not cursor.accept(",") and not cursor.at(")"):
                 cursor.raise_unexpected(
-                    "a comma or ) behind the parameter", fix="put a comma before the next, or close it with )"
+                    "a comma or ) after the parameter", fix="put a comma before the next, or close the list with )"
                 )
         cursor.need("RETURNS")
         returns = take_type(cursor)
-        cursor.need("RETURN", fix="say what it gives: RETURN expression")
+        cursor.need("RETURN", fix="add the result: RETURN expression")
         if cursor.is_done:
-            cursor.raise_unexpected("an expression behind RETURN", fix="write what it gives, as in RETURN cents / 100")
+            cursor.raise_unexpected("an expression after RETURN", fix="write the result, as in RETURN cents / 100")
         start = cursor.peek()
         last = cursor.words[-1]
         span = Span(cursor.source, start.start, last.end)
@@ -364,28 +366,28 @@ def _start_of(word: str) -> str:
     """Return the fix for a statement that begins with an unknown word."""
     near = near_beginning(word)
     meant = f"did you mean {near}? " if near else ""
-    return f"{meant}A query is written behind a name: TRANSFORM schema.name AS SELECT ..."
+    return f"{meant}A query needs a table name: TRANSFORM schema.name AS SELECT ..."
 
 
 _SIGNS_OF_NAMES = frozenset("-/*+%")
 _SUBCLAUSES = {
-    "CHANGED": "CHANGED stands behind LOOKBACK: BY DATA TIME t LOOKBACK 3 DAYS CHANGED",
-    "LOOKBACK": "LOOKBACK stands behind BY DATA TIME: BY DATA TIME t LOOKBACK 1 HOUR",
-    "ORDER": "ORDER BY stands behind MERGE or TEMPORAL: MERGE ORDER BY changed_at",
-    "DELETE": "DELETE WHEN stands behind MERGE or TEMPORAL: MERGE DELETE WHEN is_deleted",
-    "AT": "AT stands behind TEMPORAL: TEMPORAL AT changed_at",
-    "TRACK": "TRACK stands behind TEMPORAL: TEMPORAL TRACK (name, city)",
-    "NULLS": "NULLS stands behind TEMPORAL: TEMPORAL NULLS VALUE (phone), or NULLS MISSING",
-    "FILL": "FILL FORWARD stands behind TEMPORAL: TEMPORAL FILL FORWARD",
-    "WATERMARK": "WATERMARK stands behind CONTINUOUS",
-    "OFFLINE": "OFFLINE stands behind MEASURE",
+    "CHANGED": "write CHANGED after LOOKBACK: BY DATA TIME t LOOKBACK 3 DAYS CHANGED",
+    "LOOKBACK": "write LOOKBACK after BY DATA TIME: BY DATA TIME t LOOKBACK 1 HOUR",
+    "ORDER": "write ORDER BY after MERGE or TEMPORAL: MERGE ORDER BY changed_at",
+    "DELETE": "write DELETE WHEN after MERGE or TEMPORAL: MERGE DELETE WHEN is_deleted",
+    "AT": "write AT after TEMPORAL: TEMPORAL AT changed_at",
+    "TRACK": "write TRACK after TEMPORAL: TEMPORAL TRACK (name, city)",
+    "NULLS": "write NULLS after TEMPORAL: TEMPORAL NULLS VALUE (phone), or NULLS MISSING",
+    "FILL": "write FILL FORWARD after TEMPORAL: TEMPORAL FILL FORWARD",
+    "WATERMARK": "write WATERMARK after CONTINUOUS",
+    "OFFLINE": "write OFFLINE after MEASURE",
     "OPTIONS": "write OPTIONS before all clauses: after the unit, or after the columns of a TRANSFORM",
-    "PARTITIONED": "PARTITIONED stands right behind the table's name",
-    "REGULAR": "REGULAR stands right behind the table's name",
-    "FROM": "FROM stands behind the columns, before all clauses",
-    "TO": "TO stands behind the columns, before all clauses",
-    "AS": "AS and the query stand last: ... AS SELECT ...",
-    "ELSE": "ELSE stands behind a rule, EXPECT a > 0 ELSE WARN, or behind WHEN condition AS SELECT ...",
+    "PARTITIONED": "write PARTITIONED right after the table's name",
+    "REGULAR": "write REGULAR right after the table's name",
+    "FROM": "write FROM after the columns, before all clauses",
+    "TO": "write TO after the columns, before all clauses",
+    "AS": "write AS and the query at the end: ... AS SELECT ...",
+    "ELSE": "write ELSE after a rule, EXPECT a > 0 ELSE WARN, or after WHEN condition AS SELECT ...",
 }
 _WITH_COLUMNS = {StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.PUBLISH}
 _POSITIONAL = {

@@ -26,8 +26,8 @@ _FIXES_OF_STEPS = {
     "SET": "write |> SET a = expression, without AS, and put a |> before what follows",
     "DROP": "write |> DROP a, b, and put a |> before what follows",
     "GROUP BY": "write |> AGGREGATE sum(a) AS a GROUP BY b",
-    "HAVING": "write |> WHERE behind the |> AGGREGATE",
-    "OFFSET": "write it behind the LIMIT",
+    "HAVING": "write |> WHERE after the |> AGGREGATE",
+    "OFFSET": "write it after LIMIT",
 }
 _STATEMENTS = frozenset(
     {TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE, TokenType.MERGE, TokenType.CREATE, TokenType.DROP,
@@ -78,22 +78,22 @@ def _by_place(source: SourceText, tokens: Sequence[Token], at: Span, reason: str
     """Return the reason why a query cannot be parsed at a place, and the fix."""
     first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), tokens[0])
     if first.token_type in _STATEMENTS and first.start == at.start:
-        fix = "write the query alone, from its SELECT on: the statement before it names what is made of its rows"
+        fix = "write only the query, starting with SELECT: the statement names the table"
         return f"a query begins with {', '.join(_BEGINNINGS[:-1])} or {_BEGINNINGS[-1]}", fix
     if is_step:
-        return f"the steps behind |> are {', '.join(_STEPS)}", _fix_of_step(at.text)
+        return f"the steps after |> are {', '.join(_STEPS)}", _fix_of_step(at.text)
     return reason, fix_of_syntax(source, tokens, at, reason)
 
 
 def _fix_of_step(word: str) -> str:
     upper = word.upper()
     known = _FIXES_OF_STEPS.get(upper)
-    return known or did_you_mean(upper, _STEPS, otherwise=f"write one of them in the place of {word}") or ""
+    return known or did_you_mean(upper, _STEPS, otherwise=f"write one of them instead of {word}") or ""
 
 
 def no_word(span: Span, word: str) -> WaterclockError:
     """Build the error for a misspelt word of a query."""
-    return span.refuse("E210", f"{span.text} is no word of a query", fix=f"did you mean {word}?")
+    return span.refuse("E210", f"{span.text} is not a keyword of a query", fix=f"did you mean {word}?")
 
 
 def near_beginning(text: str) -> str | None:

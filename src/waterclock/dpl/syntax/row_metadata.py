@@ -29,8 +29,8 @@ def parse_row_metadata(expression: Expression) -> TellsSaid | None:
     if what not in TYPES:
         raise expression.span.refuse(
             "E297",
-            f"no source tells {SOURCE}.{parts[1]}",
-            why=f"of where a row came from can be told: {', '.join(f'{SOURCE}.{each}' for each in TYPES)}",
+            f"{SOURCE}.{parts[1]} does not exist",
+            why=f"the fields of a row's source are {', '.join(f'{SOURCE}.{each}' for each in TYPES)}",
             fix=did_you_mean(what, TYPES, otherwise="write one of them, or a column of the source"),
         )
     return TellsSaid(what, expression.span)
@@ -40,8 +40,8 @@ def _of_change(what: str, expression: Expression) -> TellsSaid:
     if what not in OF_CHANGES:
         raise expression.span.refuse(
             "E328",
-            f"no change tells {CHANGE}.{what}",
-            why=f"of a change can be told: {', '.join(f'{CHANGE}.{each}' for each in OF_CHANGES)}",
+            f"{CHANGE}.{what} does not exist",
+            why=f"the fields of a change are {', '.join(f'{CHANGE}.{each}' for each in OF_CHANGES)}",
             fix=did_you_mean(what, OF_CHANGES, otherwise="write one of them, or a column of the source"),
         )
     return TellsSaid(format_change_mark(what), expression.span)

@@ -34,7 +34,7 @@ def _misspelt(cursor: Cursor, clause: str, known: Sequence[str]) -> WaterclockEr
     found = "the end of the statement" if cursor.is_done else cursor.here().text
     return cursor.here().refuse(
         "E290",
-        f"{clause} does not know {found}" if not cursor.is_done else f"{clause} says nothing",
-        why=f"behind it stands {listed}",
-        fix=did_you_mean(found.upper(), known, otherwise=f"as in {clause} {known[0]}"),
+        f"{clause} cannot be {found}" if not cursor.is_done else f"{clause} has no value",
+        why=f"its value is {listed}",
+        fix=did_you_mean(found.upper(), known, otherwise=f"write it as in {clause} {known[0]}"),
     )

@@ -46,7 +46,7 @@ def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
         if token.token_type is TokenType.NUMBER and not _NUMBER.fullmatch(token.text):
             said = token.text if len(token.text) <= 40 else f"{token.text[:40]}…"
             span = source.span(token.start, token.end + 1)
-            raise span.refuse("E220", f"{said} is no number", fix="write it in digits, as in 10, 0.5 or 1e6")
+            raise span.refuse("E220", f"{said} is not a number", fix="write it in digits, as in 10, 0.5 or 1e6")
     try:
         return parse_tokens(source, tokens)
     except ParseError:
@@ -54,7 +54,7 @@ def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
     except RecursionError:
         raise too_deep(source, tokens[0]) from None
     except Exception as error:
-        raise ParserBroke(f"the parser breaks off over it: {type(error).__name__}") from error
+        raise ParserBroke(f"the parser fails on it: {type(error).__name__}") from error
 
 
 def check_nesting(source: SourceText, tokens: Sequence[Token]) -> None:
@@ -85,6 +85,6 @@ def too_deep(source: SourceText, token: Token) -> WaterclockError:
     return source.span(token.start, token.end + 1).refuse(
         "E267",
         "this is nested too deeply",
-        why=f"a text is read to {MOST_NESTED} levels of brackets, of CASE and of operators in a row",
-        fix="write it with fewer levels: name parts of it in WITH, or in a view",
+        why=f"the limit is {MOST_NESTED} levels of brackets, CASE and consecutive operators",
+        fix="use fewer levels: move parts into WITH, or into a view",
     )

@@ -141,8 +141,8 @@ def refuse_touching(source: SourceText, tokens: Sequence[Token]) -> None:
 def _touching_strings_error(source: SourceText, start: int, end: int) -> WaterclockError:
     return source.span(start, end).refuse(
         "E218",
-        "two strings touch each other",
-        why="a doubled quote is one quote to some readers of SQL, and the end of a text to others",
+        "two strings have no space between them",
+        why="some SQL parsers read a doubled quote as one quote, others as the end of a string",
         fix=r"write a quote inside a string as \', as in 'it\'s'",
     )
 
@@ -156,7 +156,7 @@ def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStateme
             "E279",
             "Spark reads this text differently than the checks do",
             why=each.reason,
-            fix="quote names with unusual characters in backticks, and put blanks between words",
+            fix="quote names with unusual characters in backticks, and put spaces between words",
         )
         for each in differences(source.text, tokens)
     ]
@@ -237,10 +237,10 @@ def _unreadable(source: SourceText, start: int, end: int) -> WaterclockError:
     match = next((m for m in _BAD_HEX.finditer(source.text, start, end) if not _is_hex(m.group())), None)
     if match:
         return source.span(match.start(), match.end()).refuse(
-            "E201", f"{match.group()} is no hexadecimal text", fix="write digits and A to F, as in X'0AFF'"
+            "E201", f"{match.group()} is not a hexadecimal string", fix="write digits and A to F, as in X'0AFF'"
         )
     lead = start + len(source.text[start:end]) - len(source.text[start:end].lstrip())
-    return source.span(lead).refuse("E201", "this statement cannot be read", fix="look for a stray quote or sign in it")
+    return source.span(lead).refuse("E201", "this statement cannot be read", fix="remove a stray quote or character")
 
 
 def _is_hex(literal: str) -> bool:

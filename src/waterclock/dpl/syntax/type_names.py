@@ -43,9 +43,9 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
     span = cursor.span(word)
     upper = word.text.upper()
     if upper in _UNSTORED and (is_stored or upper not in _PASSED):
-        raise span.refuse("E219", f"a column of type {upper} cannot be stored", fix=f"keep it as {_UNSTORED[upper]}")
+        raise span.refuse("E219", f"a column of type {upper} cannot be stored", fix=f"store it as {_UNSTORED[upper]}")
     if upper not in _TYPES | _PASSED:
-        foreign = f"in Spark SQL that is {_FOREIGN[upper]}" if upper in _FOREIGN else None
+        foreign = f"write {_FOREIGN[upper]}, its name in Spark SQL" if upper in _FOREIGN else None
         otherwise = "write a type of Spark SQL, as in STRING, BIGINT, DOUBLE or TIMESTAMP"
         near = did_you_mean(upper, [*_TYPES, *_SAID], otherwise=otherwise)
         raise span.refuse("E219", f"unknown type {word.text}", fix=foreign or near)
@@ -58,10 +58,10 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
     elif cursor.at("<"):
         _inner_types(cursor, upper, is_stored=is_stored)
     elif upper in {"ARRAY", "MAP", "STRUCT"}:
-        raise span.refuse("E219", f"{upper} does not say of what", fix=f"as in {_EXAMPLES[upper]}")
+        raise span.refuse("E219", f"{upper} has no inner type", fix=f"write it as in {_EXAMPLES[upper]}")
     if is_stored and cursor.at("COLLATE"):
         raise cursor.here().refuse(
-            "E219", "a column of collated text cannot be stored", fix="say COLLATE where texts are compared"
+            "E219", "a collated column cannot be stored", fix="use COLLATE where strings are compared"
         )
     return " ".join(cursor.since(start).text.split())
 
@@ -75,8 +75,8 @@ def _refuse_digits(span: Span, upper: str) -> None:
     if not 1 <= digits <= MOST_DIGITS or behind > digits:
         raise span.refuse(
             "E219",
-            f"there is no {' '.join(span.text.split())}",
-            why=f"a DECIMAL has 1 to {MOST_DIGITS} digits, those behind the point among them",
+            f"{' '.join(span.text.split())} is not a valid type",
+            why=f"a DECIMAL has 1 to {MOST_DIGITS} digits, including those after the decimal point",
             fix=f"write DECIMAL({min(max(digits, behind, 1), MOST_DIGITS)},{min(behind, MOST_DIGITS)})",
         )
 

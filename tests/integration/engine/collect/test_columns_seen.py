@@ -178,7 +178,7 @@ def test_a_batch_that_breaks_what_was_promised_is_refused_before_it_is_written(
     tiny.source("orders", "id INTEGER, at TEXT, note TEXT", [(3, "2020-01-03 12:00:00", "n")])
     outcome = tiny.run(day(4))
     assert code_of(outcome) == ["E772"]
-    assert "id may be null as it is written, and may not where it is read" in described(outcome)
+    assert "id may be null where it is written, but not where it is read" in described(outcome)
     assert "version 2 (since 20200102000000)" in described(outcome)
     assert tiny.done("shop.orders") == labels(1, 2)
     [error] = compatibility_errors(tiny.load())

@@ -45,5 +45,5 @@ def test_what_is_held_is_there_before_its_table_is(tmp_path: Path, spark: SparkS
     tiny.run(day(3))
     assert tiny.rows("SELECT id FROM shop.sales_held WHERE _row IS NULL") == [(2,)]
     tiny.declare(TABLE.format(type="INT") + "TRANSFORM shop.daily APPEND AS SELECT id FROM shop.sales_held;")
-    with pytest.raises(ProjectErrors, match="what is held, read by a table"):
+    with pytest.raises(ProjectErrors, match="a table that reads held rows"):
         tiny.run(day(3))

@@ -127,7 +127,7 @@ def test_a_window_that_is_imported_for_type_checkers_alone_is_one(tmp_path: Path
     [said] = accepted(tmp_path, text + '@wc.transform("marts.a", every="day")\ndef a(w: Window): ...\n')
     assert function_of(said).arguments == (Argument("w", is_window=True),)
     assert refused(tmp_path, '@wc.transform("marts.a", every="day")\ndef a(window: int = 3): ...\n') == [
-        "E253 parameter window has no meaning flows/a.py:5:7"
+        "E253 parameter window is not an input, a variable or the window flows/a.py:5:7"
     ]
 
 
@@ -171,7 +171,7 @@ def test_decorators_of_the_user_s_own_may_stand_around(tmp_path: Path) -> None:
     )
     assert [function_of(said).arguments for said in statements] == [(Argument("rows", read=Read("raw.a")),)] * 2
     assert refused(tmp_path, "from flows.own import plain\n@wc.transform('m.b')\n@plain\ndef b(): ...\n", own=own) == [
-        "E252 plain.<lambda> is made inside of another function flows/a.py:5:16"
+        "E252 plain.<lambda> is defined inside another function flows/a.py:5:16"
     ]
 
 

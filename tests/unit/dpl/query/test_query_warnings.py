@@ -30,38 +30,38 @@ def warnings(folder: Path, query: str) -> list[WaterclockError]:
 @pytest.mark.parametrize(
     ("query", "what", "marked"),
     [
-        ("SELECT * FROM raw.click LIMIT 5", "LIMIT without ORDER BY takes whichever", "5"),
+        ("SELECT * FROM raw.click LIMIT 5", "LIMIT without ORDER BY takes arbitrary rows", "5"),
         ("SELECT url FROM (SELECT url FROM raw.click LIMIT 3) ORDER BY url", "LIMIT without ORDER BY", "3"),
         ("SELECT url FROM raw.click UNION ALL SELECT url FROM raw.click LIMIT 4", "LIMIT without ORDER BY", "4"),
         ("SELECT count(*) AS n FROM raw.click GROUP BY url LIMIT 2", "LIMIT without ORDER BY", "2"),
-        ("SELECT * FROM raw.click ORDER BY at LIMIT 5", "LIMIT takes whichever rows come first of those that tie", "5"),
-        ("FROM raw.click |> ORDER BY at |> LIMIT 6", "LIMIT takes whichever rows", "6"),
-        ("SELECT id FROM raw.sale ORDER BY cents DESC LIMIT 3", "LIMIT takes whichever rows", "3"),
-        ("SELECT url, count(*) AS n FROM raw.click GROUP BY url ORDER BY n LIMIT 3", "LIMIT takes whichever", "3"),
+        ("SELECT * FROM raw.click ORDER BY at LIMIT 5", "LIMIT takes arbitrary rows among ties", "5"),
+        ("FROM raw.click |> ORDER BY at |> LIMIT 6", "LIMIT takes arbitrary rows", "6"),
+        ("SELECT id FROM raw.sale ORDER BY cents DESC LIMIT 3", "LIMIT takes arbitrary rows", "3"),
+        ("SELECT url, count(*) AS n FROM raw.click GROUP BY url ORDER BY n LIMIT 3", "LIMIT takes arbitrary", "3"),
         ("SELECT id FROM raw.sale UNION ALL SELECT url FROM raw.click ORDER BY 2 LIMIT 7", "LIMIT takes", "7"),
-        ("SELECT url, first(at) AS f FROM raw.click GROUP BY url", "first takes whichever row of a group", "first"),
-        ("SELECT url, last(at) AS f FROM raw.click GROUP BY url", "last takes whichever row", "last"),
-        ("SELECT url, any_value(at) AS f FROM raw.click GROUP BY url", "any_value takes whichever row", "any_value"),
-        ("SELECT url, collect_list(at) AS f FROM raw.click GROUP BY url", "the order of what collect_list", "coll"),
-        ("SELECT url, collect_set(at) AS f FROM raw.click GROUP BY url", "the order of what collect_set", "collect_s"),
-        ("SELECT url, array_agg(at) AS f FROM raw.click GROUP BY url", "the order of what collect_list", "array_agg"),
-        ("SELECT listagg(url, ',') AS f FROM raw.click", "the order of what listagg", "url"),
-        ("SELECT row_number() OVER (ORDER BY at) AS n FROM raw.click", "row_number goes by an order", "row_number"),
+        ("SELECT url, first(at) AS f FROM raw.click GROUP BY url", "first takes an arbitrary row of a group", "first"),
+        ("SELECT url, last(at) AS f FROM raw.click GROUP BY url", "last takes an arbitrary row", "last"),
+        ("SELECT url, any_value(at) AS f FROM raw.click GROUP BY url", "any_value takes an arbitrary", "any_value"),
+        ("SELECT url, collect_list(at) AS f FROM raw.click GROUP BY url", "the order of collect_list", "coll"),
+        ("SELECT url, collect_set(at) AS f FROM raw.click GROUP BY url", "the order of collect_set", "collect_s"),
+        ("SELECT url, array_agg(at) AS f FROM raw.click GROUP BY url", "the order of collect_list", "array_agg"),
+        ("SELECT listagg(url, ',') AS f FROM raw.click", "the order of listagg", "url"),
+        ("SELECT row_number() OVER (ORDER BY at) AS n FROM raw.click", "row_number uses an order", "row_number"),
         ("SELECT row_number() OVER (PARTITION BY buyer ORDER BY at) AS n FROM raw.sale", "row_number", "row"),
-        ("SELECT lag(cents) OVER w AS n FROM raw.sale WINDOW w AS (ORDER BY at)", "lag goes by an order", "lag"),
+        ("SELECT lag(cents) OVER w AS n FROM raw.sale WINDOW w AS (ORDER BY at)", "lag uses an order", "lag"),
         ("SELECT first_value(cents) OVER (PARTITION BY buyer ORDER BY at) AS n FROM raw.sale", "first", "first"),
-        ("SELECT row_number() OVER (ORDER BY id) AS n FROM HISTORY(raw.sale)", "row_number goes by", "row_number"),
-        ("SELECT row_number() OVER (ORDER BY id) AS n FROM dim.life", "row_number goes by", "row_number"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM HISTORY(raw.sale)", "row_number uses", "row_number"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM dim.life", "row_number uses an order", "row_number"),
         ("SELECT row_number() OVER (ORDER BY s.id) AS n FROM raw.sale s JOIN dim.buyer b ON b.id > s.buyer",
-         "row_number goes by", "row_number"),
+         "row_number uses an order", "row_number"),
         ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT s.id FROM raw.sale s, raw.click c)", "row_number",
          "row_number"),
         ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT id, explode(map(1, 2)) AS (k, v) FROM raw.sale)",
-         "row_number goes by", "row_number"),
+         "row_number uses an order", "row_number"),
         ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT id, posexplode(array(1)) AS (i, x) FROM raw.sale)",
-         "row_number goes by", "row_number"),
+         "row_number uses an order", "row_number"),
         ("SELECT row_number() OVER (ORDER BY id) AS n FROM (SELECT id, explode_outer(array(1)) AS x FROM raw.sale)",
-         "row_number goes by", "row_number"),
+         "row_number uses an order", "row_number"),
     ],
 )  # fmt: skip
 def test_what_hangs_on_the_order_of_rows_is_warned_of_once_with_its_mend(
@@ -127,11 +127,14 @@ def test_each_query_of_a_union_by_name_is_looked_at(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "what"),
     [
-        ("SELECT id FROM raw.sale NATURAL JOIN raw.click", "NATURAL JOIN goes by timelabel too"),
-        ("SELECT s.id FROM raw.sale s NATURAL LEFT JOIN PAST(raw.click, '2 days') c", "NATURAL JOIN goes by"),
-        ("SELECT struct(s.*) AS s FROM raw.sale s", "struct(s.*) takes timelabel too"),
-        ("SELECT xxhash64(*) AS h FROM raw.sale", "(*) takes timelabel too"),
-        ("SELECT to_json(struct(*)) AS j FROM HISTORY(raw.sale)", "struct(*) takes timelabel too"),
+        ("SELECT id FROM raw.sale NATURAL JOIN raw.click", "NATURAL JOIN also joins by timelabel"),
+        (
+            "SELECT s.id FROM raw.sale s NATURAL LEFT JOIN PAST(raw.click, '2 days') c",
+            "NATURAL JOIN also joins by timelabel",
+        ),
+        ("SELECT struct(s.*) AS s FROM raw.sale s", "struct(s.*) includes timelabel"),
+        ("SELECT xxhash64(*) AS h FROM raw.sale", "(*) includes timelabel"),
+        ("SELECT to_json(struct(*)) AS j FROM HISTORY(raw.sale)", "struct(*) includes timelabel"),
     ],
 )
 def test_timelabel_that_comes_along_unseen_is_warned_of(tmp_path: Path, query: str, what: str) -> None:
@@ -185,7 +188,7 @@ def of_texts(folder: Path, expression: str, zone: str) -> list[WaterclockError]:
 def test_a_text_that_is_read_in_utc_is_warned_of_in_another_zone(tmp_path: Path, expression: str, what: str) -> None:
     (found,) = of_texts(tmp_path, expression, "Europe/Berlin")
     assert found.code == "W204"
-    assert found.what == f"{what} reads a text without an offset in UTC, not in Europe/Berlin"
+    assert found.what == f"{what} reads a string without an offset in UTC, not in Europe/Berlin"
     assert "to_utc_timestamp(..., 'Europe/Berlin')" in str(found.fix)
     assert str(found.where).startswith("flows/a.dpl:6:")
     assert not of_texts(tmp_path, expression, "UTC")

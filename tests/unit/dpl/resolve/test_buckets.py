@@ -48,10 +48,14 @@ def test_a_bucket_is_reached_in_one_way_by_all_who_name_it(tmp_path: Path, out: 
 
 def test_two_ways_to_one_bucket_are_refused_with_both_places(tmp_path: Path) -> None:
     (error,) = errors_of(tmp_path, f'{STORAGE}connections.out = {{ path = "s3://lake/out", region = "us" }}')
-    assert (error.code, error.what, error.where) == ("E223", "two ways to s3://lake", "waterclock.toml:7:21")
+    assert (error.code, error.what, error.where) == (
+        "E223",
+        "s3://lake has two different configurations",
+        "waterclock.toml:7:21",
+    )
     assert error.why == (
-        "the storage (waterclock.toml:5:1) says another region and virtual_hosted_style_request, "
-        "and a bucket is reached in one way"
+        "the storage (waterclock.toml:5:1) has another region and virtual_hosted_style_request, "
+        "and a bucket has one configuration"
     )
 
 
@@ -64,7 +68,7 @@ connections.out = { path = "data/out", archive = "s3://lake/kept", secret_access
     (error,) = errors_of(tmp_path, toml)
     assert error.where == "waterclock.toml:5:40"
     assert error.why is not None
-    assert error.why.startswith("connection landing (waterclock.toml:4:25) says another secret_access_key")
+    assert error.why.startswith("connection landing (waterclock.toml:4:25) has another secret_access_key")
 
 
 def test_an_option_that_the_store_of_a_connection_does_not_take_is_refused_where_it_stands(tmp_path: Path) -> None:

@@ -31,14 +31,14 @@ def parted(text: str) -> list[str]:
         ("CASE WHEN (count(a) > 3) THEN min(b) > 1 ELSE TRUE END", ["count(a)", "min(b)"]),
         ("max(a) > ')(' AND last_good(max(a)) <> ','", ["max(a)", "last_good(max(a))"]),
         ("count(*) > usual(count_if(a = 'filter'))", ["count(*)", "usual(count_if(a = 'filter'))"]),
-        ("count(*) > usual(sum(a) + 1)", ["usual(sum(a) + 1) holds no aggregate"]),
-        ("count(*) > usual()", ["usual() of nothing"]),
+        ("count(*) > usual(sum(a) + 1)", ["usual(sum(a) + 1) has no aggregate"]),
+        ("count(*) > usual()", ["usual() has no argument"]),
         ("trend(sum(a), 30) BETWEEN 0.8 AND 1.25", ["trend(sum(a), 30)"]),
         ("2 > trend( max(b) , 120 )", ["trend(max(b), 120)"]),
         ("trend(count(*)) < 2", ["trend(count(*)) needs a second argument, 14 to 120 days"]),
         ("trend(count(*), 13) < 2", ["trend(count(*)) needs a second argument, 14 to 120 days, not 13"]),
         ("trend(count(*), -30) < 2", ["trend(count(*)) needs a second argument, 14 to 120 days, not -30"]),
-        ("trend(a, 30) < 2", ["trend(a) holds no aggregate"]),
+        ("trend(a, 30) < 2", ["trend(a) has no aggregate"]),
     ],
 )
 def test_a_rule_is_parted(text: str, values: list[str]) -> None:

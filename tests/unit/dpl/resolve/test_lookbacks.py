@@ -23,5 +23,5 @@ def test_a_source_that_cannot_tell_is_refused_by_its_type(tmp_path: Path) -> Non
     mute = Capabilities("mute", CAPABILITIES["sqlite"].connection_options, collects=frozenset(Batching))
     with pytest.raises(WaterclockError) as refused:
         load_project(tmp_path, capabilities={**CAPABILITIES, "mute": mute})
-    assert "E248 mute cannot tell which windows changed" in str(refused.value)
-    assert "LOOKBACK 3 DAYS without CHANGED reads them all" in str(refused.value)
+    assert "E248 mute cannot report which windows changed" in str(refused.value)
+    assert "LOOKBACK 3 DAYS without CHANGED, which reads all windows" in str(refused.value)

@@ -65,7 +65,7 @@ def test_touching_strings_are_refused_and_spaced_ones_are_not() -> None:
     source = SourceText("a.dpl", "A 'x' 'y'; B 'it''s'")
     first, second = statements_of(source)[0]
     assert len(words_of(source, first.tokens)) == 3
-    with pytest.raises(WaterclockError, match="touch"):
+    with pytest.raises(WaterclockError, match="have no space between"):
         words_of(source, second.tokens)
 
 

@@ -11,4 +11,4 @@ Feature: Sales
 #> E358 two rows of country FR are expected
 #>   duplicate_keys.feature:10:9
 #> why  marts.sales has KEY (country); the other row is at duplicate_keys.feature:8:9
-#> fix  a key has one row: leave one of them out
+#> fix  remove one of them: a key has one row

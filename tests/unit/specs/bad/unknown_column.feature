@@ -35,4 +35,4 @@ Feature: Sales
 #> fix  write customer
 #> E359 TXT is not a type
 #>   unknown_column.feature:17:14
-#> fix  types are STRING, INT, BIGINT, SMALLINT, TINYINT, DOUBLE, FLOAT, DECIMAL, BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, BINARY
+#> fix  write one of STRING, INT, BIGINT, SMALLINT, TINYINT, DOUBLE, FLOAT, DECIMAL, BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, BINARY

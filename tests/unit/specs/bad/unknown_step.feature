@@ -3,7 +3,7 @@ Feature: Sales
     Given the tables raw.customers is empty
     When marts.sales runs
     Then marts.sales is empty
-#> E351 no step is 'the tables raw.customers is empty'
+#> E351 unknown step 'the tables raw.customers is empty'
 #>   unknown_step.feature:3:5
 #> why  the steps are:
 #> the table TABLE at LABEL

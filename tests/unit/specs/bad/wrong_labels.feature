@@ -17,7 +17,7 @@ Feature: Sales
 #> E513 no window of raw.customers starts at 2020-01-01T06:00
 #>   wrong_labels.feature:4:5
 #> why  its windows are EVERY DAY
-#> fix  the nearest labels are 20200101000000 and 20200102000000
+#> fix  use the nearest label: 20200101000000 or 20200102000000
 #> E514 the labels '2020-01-05..2020-01-02' end before they start
 #>   wrong_labels.feature:5:5
 #> why  a range starts with the older label, and includes both
