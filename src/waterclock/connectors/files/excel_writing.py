@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -20,6 +21,9 @@ _MOST_SIGNS = 32_767
 _EXACT = 15  # digits of a number that Excel preserves
 _FIRST_YEAR = 1900
 _LARGEST = 1e307
+_NOT_IN_XML = re.compile("[\ufffe\uffff]")
+# XML turns a carriage return into a line feed, and Excel turns the text `_x0041_` into `A`
+_ESCAPED = re.compile(r"\r|_(?=x[0-9A-Fa-f]{4}_)")
 
 
 def write_workbook(
@@ -51,8 +55,10 @@ def write_workbook(
             return converted
         if len(converted) > _MOST_SIGNS:
             raise _beyond(f"a text has {len(converted)} signs, and a cell holds {_MOST_SIGNS}")
+        if _NOT_IN_XML.search(converted):
+            raise _beyond(f"{converted[:40]!r} has a character that XML does not allow")
         try:
-            made = WriteOnlyCell(sheet, value=converted)
+            made = WriteOnlyCell(sheet, value=_ESCAPED.sub(_escape, converted))
         except IllegalCharacterError as error:
             raise _beyond(f"{converted[:40]!r} has a control character") from error
         made.data_type = "s"
@@ -71,6 +77,11 @@ def write_workbook(
     finally:
         book.save(file)
     return rows
+
+
+def _escape(found: re.Match[str]) -> str:
+    """Return a character as `_xHHHH_`, which Excel reads as that character."""
+    return f"_x{ord(found[0]):04X}_"
 
 
 def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - a return a type

@@ -379,7 +379,6 @@ _SUBCLAUSES = {
     "TRACK": "write TRACK after TEMPORAL: TEMPORAL TRACK (name, city)",
     "NULLS": "write NULLS after TEMPORAL: TEMPORAL NULLS VALUE (phone), or NULLS MISSING",
     "FILL": "write FILL FORWARD after TEMPORAL: TEMPORAL FILL FORWARD",
-    "WATERMARK": "write WATERMARK after CONTINUOUS",
     "OFFLINE": "write OFFLINE after MEASURE",
     "OPTIONS": "write OPTIONS before all clauses: after the unit, or after the columns of a TRANSFORM",
     "PARTITIONED": "write PARTITIONED right after the table's name",
