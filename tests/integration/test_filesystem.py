@@ -190,7 +190,7 @@ def test_options_that_are_none_and_unknown_schemes_are_told() -> None:
     assert told.value.fix == "did you mean region?"
     with pytest.raises(WaterclockError, match="E608 'region' is no option of an object store"):
         reach_by("gs://lake", {"region": "eu"})
-    with pytest.raises(WaterclockError, match="E607 hdfs:// is no storage that is known"):
+    with pytest.raises(WaterclockError, match="E607 hdfs:// is not a supported storage"):
         at("hdfs://lake/flights")
     with pytest.raises(WaterclockError, match="E607 the URL names no bucket"):
         at("s3:///flights")

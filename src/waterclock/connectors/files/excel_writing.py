@@ -50,7 +50,7 @@ def write_workbook(
         if not isinstance(converted, str):
             return converted
         if len(converted) > _MOST_SIGNS:
-            raise _beyond(f"a text has {len(converted)} signs, and a cell holds {_MOST_SIGNS}")
+            raise _beyond(f"a text has {len(converted)} characters, and a cell holds {_MOST_SIGNS}")
         try:
             made = WriteOnlyCell(sheet, value=converted)
         except IllegalCharacterError as error:
@@ -93,7 +93,7 @@ def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - a return a type
 def _beyond(why: str) -> WaterclockError:
     return WaterclockError(
         "E889",
-        "a slice that no sheet of Excel holds",
+        "the slice does not fit an Excel sheet",
         why=why,
-        fix="publish less of it, or as csv, parquet, json or avro",
+        fix="publish fewer rows or shorter texts, or as csv, parquet, json or avro",
     )

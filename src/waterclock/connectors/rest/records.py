@@ -24,7 +24,7 @@ class NoRecords(ValueError):
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_number)
@@ -69,7 +69,7 @@ def _body(text: str, start: int, path: Sequence[str]) -> Body:
     end = start + 1
     for record, line, end in _records(text, start):  # noqa: B007 - the last end is used
         if not isinstance(record, dict):
-            raise NoRecords(f"record {len(lines) + 1} is no object")
+            raise NoRecords(f"record {len(lines) + 1} is not an object")
         if len(lines) == _MOST_RECORDS:
             raise NoRecords(f"it has more than {_MOST_RECORDS} records: ask for smaller pages")
         columns.update(dict.fromkeys(record))
@@ -162,8 +162,8 @@ def _next(text: str, at: int, closing: str) -> int:
     if text[at] == closing:
         return at
     if text[at] != ",":
-        raise ValueError(f"there is {text[at]!r} where a comma is to be")
+        raise ValueError(f"there is {text[at]!r} where a comma is expected")
     at = _skip(text, at + 1)
     if text[at] == closing:
-        raise ValueError("there is nothing behind a comma")
+        raise ValueError("there is nothing after a comma")
     return at

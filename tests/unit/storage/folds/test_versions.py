@@ -45,7 +45,7 @@ def test_rows_without_a_timeline_are_refused(raw: str, temporal: Temporal, said:
 def test_a_time_that_a_query_makes_is_an_instant_whatever_is_declared(kind: str) -> None:
     with pytest.raises(WaterclockError, match="E302 At is of type") as raised:
         require_instant(schema(k=TEXT, at=kind), Temporal(("k",), "At"), table="dim.a")
-    assert "in the zone it is meant in" in (raised.value.fix or "")
+    assert "with its zone" in (raised.value.fix or "")
     for other in (schema(k=TEXT, at=TIME), schema(k=TEXT, at="void"), schema(k=TEXT)):
         require_instant(other, Temporal(("k",), "At"), table="dim.a")
     require_instant(schema(k=TEXT, at=kind), Temporal(("k",)), table="dim.a")
