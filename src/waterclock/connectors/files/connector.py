@@ -476,7 +476,7 @@ def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str
 def _all_later(unit: Unit, oldest: Item, now: datetime | None) -> WaterclockError:
     return WaterclockError(
         "E804",
-        f"{unit} holds no file as old as {now:%Y-%m-%d %H:%M:%SZ}",
+        f"{unit} has no file up to {now:%Y-%m-%d %H:%M:%SZ}",
         where=str(unit),
         why=f"the oldest, {oldest.name}, is stamped {oldest.stamp:%Y-%m-%d %H:%M:%SZ}, and a run ignores files later "
         "than its now",

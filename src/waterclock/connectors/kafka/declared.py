@@ -148,5 +148,5 @@ def _wrong_sending(options: Mapping[str, Any]) -> Iterator[Wrong]:
     elif options.get("format") == "raw":
         for name in ("key", "headers"):
             if name in options:
-                why = f"format 'raw' takes the column{'s' if name == 'headers' else ''} {name}"
+                why = f"format 'raw' uses the column{'s' if name == 'headers' else ''} {name}"
                 yield Wrong("E323", name, f"{name} is set with format 'raw'", why, "leave it out")

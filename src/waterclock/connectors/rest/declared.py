@@ -122,7 +122,7 @@ OF_PUBLISH = {
     "idempotency": Option(help="the header with a request's key, none if empty; default Idempotency-Key"),
     "in_flight": Option("number", help="how many requests are in flight at once; default 1"),
     "timelabel": Option("flag", help="whether a row has its label as its last key; default true"),
-    "empty": Option("flag", help="whether to send an empty request for a label without rows; default false"),
+    "empty": Option("flag", help="whether to send a request for a label without rows; default false"),
 }
 
 

@@ -50,7 +50,7 @@ def body_of(content: bytes, path: Sequence[str]) -> Body:
             ValueError for invalid JSON, such as a response that was cut off
     """
     if content.count(b",") > _MOST_VALUES:
-        raise NoRecords(f"it has more than {_MOST_VALUES} values: ask for smaller pages")
+        raise NoRecords(f"it has more than {_MOST_VALUES} values: request smaller pages")
     text = content.decode("utf-8-sig")
     try:
         start = _start_of(text, path)
@@ -71,7 +71,7 @@ def _body(text: str, start: int, path: Sequence[str]) -> Body:
         if not isinstance(record, dict):
             raise NoRecords(f"record {len(lines) + 1} is not an object")
         if len(lines) == _MOST_RECORDS:
-            raise NoRecords(f"it has more than {_MOST_RECORDS} records: ask for smaller pages")
+            raise NoRecords(f"it has more than {_MOST_RECORDS} records: request smaller pages")
         columns.update(dict.fromkeys(record))
         lines.append(line)
     if text[start] == "[":

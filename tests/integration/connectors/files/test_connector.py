@@ -378,6 +378,6 @@ def test_a_snapshot_of_stamped_files_is_the_newest(spark: SparkSession, folder: 
     assert [item["stamp"] for item in read.source["items"]] == ["2013-01-01T02:00:00+00:00"]
     replayed = reader.read_snapshot(spark, folder.unit, declared(), "UTC", now=DAY + HOUR)
     assert [row["id"] for row in rows(replayed)] == ["1"]
-    with pytest.raises(WaterclockError, match="holds no file as old as 2012-12-31") as refused_:
+    with pytest.raises(WaterclockError, match="has no file up to 2012-12-31") as refused_:
         reader.read_snapshot(spark, folder.unit, declared(), "UTC", now=DAY - HOUR)
     assert refused_.value.code == "E804"
