@@ -72,32 +72,23 @@ _READING_OPTIONS = {
     "escape": Option(help='the character before a quote inside quotes; default the quote itself, as in ""'),
     "encoding": Option(help="the files' encoding; default UTF-8"),
     "null": Option(help="the text that means NULL in a CSV file; default the empty text"),
-    "multiline": Option(
-        "flag", help="whether a JSON value may span lines; default false. A quoted CSV field always may"
-    ),
-    "decimal": Option(
-        help="the decimal separator of numbers in CSV, XML and fixed width, such as ','; default a point"
-    ),
+    "multiline": Option("flag", help="whether a JSON value may span lines; default false. Quoted CSV fields may"),
+    "decimal": Option(help="the decimal separator in CSV, XML and fixed width, such as ','; default a point"),
     "thousands": Option(help="the thousands separator of such numbers, such as '.' or a blank; default none"),
     "timestamp_format": Option(help="a Spark datetime pattern for TIMESTAMP columns; default ISO 8601"),
     "date_format": Option(help="a Spark datetime pattern for DATE columns; default ISO 8601"),
     "rows": Option(help="the path of the records in a JSON document, such as data.items; in XML, the element of a row"),
-    "outer": Option(
-        help="values of the enclosing JSON that each record gets as columns: orders.id AS order_id, exported_at"
-    ),
+    "outer": Option(help="values outside of the JSON records to add as columns: orders.id AS order_id, exported_at"),
     "positions": Option(help="the fields of .txt, .dat and .fwf files (fixed width): id 1-6, name 7-30, note 31-"),
     "stamp": Option(
         help="the form of the date in names that match a glob, such as '%Y%m%d' (the stamp is its last second); "
         "changed: the time of the last change; default: a date with a time of day in the name, else the last change"
     ),
     "stamp_zone": Option(help="the zone of the stamps in the names; default UTC"),
-    "sheet": Option(
-        help="the sheet of an Excel file, by name or by a glob that matches one; default the first visible one"
-    ),
+    "sheet": Option(help="the Excel sheet, by name or by a glob that matches one; default the first visible one"),
     "range": Option(help="the range with the data, header first: B3:F100, B3:F or B3; default the used range"),
     "merged": Option(
-        choices=("refuse", "fill"),
-        help="merged cells: refuse the file, or fill each cell with the value; default refuse",
+        choices=("refuse", "fill"), help="refuse merged cells, or fill each with the value; default refuse"
     ),
     "member": Option(help="a glob of the members of a zip to read, such as *.csv; default all"),
     "most_mb": Option("number", help="how many MB the members of a zip may have together; default 4096"),
@@ -125,9 +116,7 @@ _STORE_OPTIONS = {
     "region": Option(help="the bucket's region; default AWS_REGION"),
     "access_key_id": Option(help="the ID of the access key; default AWS_ACCESS_KEY_ID, or the machine's role"),
     "secret_access_key": Option(is_secret=True, help="the access key, as a secret; default AWS_SECRET_ACCESS_KEY"),
-    "session_token": Option(
-        is_secret=True, help="the token of temporary credentials, as a secret; default AWS_SESSION_TOKEN"
-    ),
+    "session_token": Option(is_secret=True, help="the session token, as a secret; default AWS_SESSION_TOKEN"),
     "virtual_hosted_style_request": Option("flag", help="whether the bucket is part of the host name; default false"),
 }
 
@@ -158,9 +147,7 @@ CAPABILITIES = Capabilities(
         "path": Option(
             is_required=True, help="the folder to collect from or to publish into, or a URL such as s3://bucket/folder"
         ),
-        "archive": Option(
-            help="where originals are moved to, a folder or URL; default archive/<connection> in the storage"
-        ),
+        "archive": Option(help="the folder or URL to move originals to; default archive/<connection> in the storage"),
         **_STORE_OPTIONS,
     },
     collect_options=_READING_OPTIONS,

@@ -52,9 +52,7 @@ OF_ADDRESS = {
     "auth.client_id": Option(help="the client's id"),
     "auth.client_secret": Option(is_secret=True, help="the client's secret, as a secret"),
     "auth.scope": Option(help="the scope to request"),
-    "auth.client_in": Option(
-        choices=("header", "body"), help="where id and secret of the client are sent; default header"
-    ),
+    "auth.client_in": Option(choices=("header", "body"), help="where client id and secret are sent; default header"),
     "headers.*": Option(help="a header of each request"),
     "timeout": Option("number", help="seconds to wait for a response; default 30"),
     "tries": Option("number", help="how often a request is tried that may succeed later; default 5"),
@@ -73,9 +71,7 @@ OF_PAGES = {
     "next": Option(help="the path of the next cursor or link in a response; default next_cursor, the header Link"),
     "more": Option(help="the path of a flag in a response that shows whether there are more pages"),
     "total": Option(help="the path of the total number of records in a response"),
-    "stop": Option(
-        choices=("empty", "short"), help="which page is the last: an empty one, or one that is not full; default empty"
-    ),
+    "stop": Option(choices=("empty", "short"), help="which page is the last: an empty or a short one; default empty"),
     "since": Option(help="the parameter of a window's start"),
     "until": Option(help="the parameter of a window's end"),
     "time_format": Option(help="iso, date, seconds, milliseconds, or a pattern such as %Y%m%d; default iso"),
@@ -85,38 +81,25 @@ OF_COLLECT = {
     **OF_PAGES,
     "path": Option(help="the path below the url; default the unit's name, with slashes for its dots"),
     "method": Option(choices=("GET", "POST"), help="the HTTP method; default GET"),
-    "params_in": Option(
-        choices=("query", "body"), help="where parameters are sent: in the address, or in a JSON body; default query"
-    ),
+    "params_in": Option(choices=("query", "body"), help="parameters in the address, or in a JSON body; default query"),
     "epoch": Option(
-        choices=("seconds", "milliseconds", "microseconds"),
-        help="the unit of numeric times since 1970; default seconds",
+        choices=("seconds", "milliseconds", "microseconds"), help="the unit of numeric times; default seconds"
     ),
     "resume": Option(
         "number",
         help="seconds for which a stopped collect continues where it stopped; default 3600, with FOR EACH 604800",
     ),
-    "batch": Option(
-        "number", help="with FOR EACH: how many rows one request covers, their values joined by commas; default 1"
-    ),
+    "batch": Option("number", help="with FOR EACH: rows per request, their values joined by commas; default 1"),
     "match": Option(help="with batch: the path in a record of the requested value, as id"),
     "in_flight": Option("number", help="with FOR EACH: how many requests are in flight at once; default 1"),
-    "cache": Option(
-        help="with FOR EACH: how long a response is used for later labels too, as 7 days; default not at all"
-    ),
-    "not_found": Option(
-        choices=("fail", "skip"), help="with FOR EACH: whether a 404 is a failure or no row; default fail"
-    ),
+    "cache": Option(help="with FOR EACH: how long later labels use a response, as 7 days; default not at all"),
+    "not_found": Option(choices=("fail", "skip"), help="with FOR EACH: a 404 is a failure, or no row; default fail"),
 }
 _OF_EACH = ("batch", "match", "in_flight", "cache", "not_found")
 OF_PUBLISH = {
-    "path": Option(
-        help="where rows are sent, below the url; default the unit's name. {column} and {timelabel} are filled in"
-    ),
+    "path": Option(help="the path below the url; default the unit's name. {column} and {timelabel} are filled in"),
     "method": Option(choices=("POST", "PUT", "PATCH"), help="the HTTP method; default POST"),
-    "format": Option(
-        choices=("json", "ndjson", "row"), help="an array, lines, or one object per request; default json"
-    ),
+    "format": Option(choices=("json", "ndjson", "row"), help="an array, lines, or an object per request; default json"),
     "wrap": Option(help="the key of an object that contains the array; default the array alone"),
     "chunk": Option("number", help="how many rows a request contains; default 100"),
     "idempotency": Option(help="the header with a request's key, none if empty; default Idempotency-Key"),

@@ -206,7 +206,7 @@ def test_a_column_that_was_left_out_before_is_told() -> None:
     it.sql("UPDATE t SET a = 'x'")
     it.read()
     it.declare(Columns((Column("id", HERE, is_key=True),)))
-    with pytest.raises(WaterclockError, match="is asked for code, which was left out before"):
+    with pytest.raises(WaterclockError, match="is now collected with code, which was left out before"):
         it.read()
 
 

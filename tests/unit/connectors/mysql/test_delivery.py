@@ -236,11 +236,11 @@ def test_keys_that_the_destination_takes_for_one_are_refused(database: MysqlData
     merged = {"mode": Mode.MERGE, "keys": ("id",)}
     deliver(database, delivery(folder, (there, 1), **merged))
     made = delivery(folder, ("a", 2), claim=2, label_text="20130102000000", **merged)
-    with pytest.raises(WaterclockError, match="for one") as refused:
+    with pytest.raises(WaterclockError, match="another key as equal") as refused:
         deliver(database, made)
     assert refused.value.code == "E876"
     twice = delivery(folder, ("b", 2), ("B", 3), claim=3, label_text="20130102000000", **merged)
-    with pytest.raises(WaterclockError, match="for one"):
+    with pytest.raises(WaterclockError, match="another key as equal"):
         deliver(database, twice)
     assert [(row["id"], row["amount"]) for row in database.rows()] == [(there, 1)]
 
@@ -525,7 +525,7 @@ def test_no_part_of_a_password_in_an_address_is_shown(tmp_path: Path, login: str
         ("postgresql://a@h/d", "begins with postgresql"),
         ("mysql://a@h", "names no database"),
         ("mysql://a@h:x/d", "its port or its parameters are malformed"),
-        ("mysql://a:hidden1@h/d?sslmode=none", "its part sslmode is not known"),
+        ("mysql://a:hidden1@h/d?sslmode=none", "its parameter sslmode is unknown"),
     ],
 )
 def test_an_address_that_is_none_is_told(tmp_path: Path, url: str, why: str) -> None:

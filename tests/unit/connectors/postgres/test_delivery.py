@@ -216,7 +216,7 @@ def test_keys_that_the_destination_takes_for_one_are_refused(
     merged: dict[str, Any] = {"mode": Mode.MERGE, "keys": ("id",)}
     deliver(database, delivery(folder, ("a", 1), **merged))
     deliver(database, delivery(folder, ("a", 3), claim=2, label_text="20130102000000", **merged))
-    with pytest.raises(WaterclockError, match="for one") as refused:
+    with pytest.raises(WaterclockError, match="another key as equal") as refused:
         deliver(database, delivery(folder, *later, claim=3, label_text="20130103000000", **merged))
     assert refused.value.code == "E876"
     assert [(row["id"], row["amount"]) for row in database.rows()] == [("a", 3)]

@@ -248,8 +248,8 @@ TEXT_IN_A_TEXT = [
     ("priced[]", "ARRAY<STRING>", pa.array([["(1,1.005)"]]), "may cut or round a value (price numeric(10,2))"),
     ("numeric(10,2)[]", "STRING", pa.array(["{1.005}"]), "parses the text as an array"),
     ("text[]", "STRING", pa.array(["{a,b}"]), "{a,b}"),
-    ("money", "STRING", pa.array(["1,000.005"]), "2 digits behind the point"),
-    ("money", "STRING", pa.array(["(1.005)"]), "2 digits behind the point"),
+    ("money", "STRING", pa.array(["1,000.005"]), "2 digits after the point"),
+    ("money", "STRING", pa.array(["(1.005)"]), "2 digits after the point"),
 ]
 
 
