@@ -121,7 +121,7 @@ def reach_by(url: str, options: Mapping[str, str]) -> None:
         raise no_option(unknown[0], url)
     endpoint = options.get("endpoint")
     if endpoint is not None and not re.match(r"https?://[^/]", endpoint):
-        raise _unreachable(url, f"its endpoint {endpoint!r} is no address", "write it as https://host:port")
+        raise _unreachable(url, f"its endpoint {endpoint!r} is not a valid address", "write it as https://host:port")
     require_libraries(url)
     with _lock:
         if bucket not in _stores or _stores[bucket].options != options:
@@ -138,9 +138,9 @@ def no_option(name: str, url: str) -> WaterclockError:
     known = options_of(url)
     return WaterclockError(
         "E608",
-        f"{name!r} is no option of an object store",
+        f"{name!r} is not an option of an object store",
         where=url,
-        why=f"there are {', '.join(known)}" if known else "how this store is reached its environment's variables say",
+        why=f"the options are {', '.join(known)}" if known else "environment variables configure this store",
         fix=did_you_mean(name, known, otherwise="leave it out"),
     )
 
@@ -155,14 +155,14 @@ def bucket_of(url: str) -> str:
         return f"{parts.scheme}://{parts.netloc}"
     raise WaterclockError(
         "E607",
-        f"{parts.scheme}:// is no storage that is known" if parts.netloc else "the URL names no bucket",
+        f"{parts.scheme}:// is not a supported storage" if parts.netloc else "the URL names no bucket",
         where=url,
-        why="what rests lies in a folder of this machine, or below "
-        f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}, where a file can be put only if it is absent",
+        why="the storage is a folder of this machine, or below "
+        f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}, where a file can be created only if it is absent",
         fix="name a bucket: s3://bucket/folder"
         if not parts.netloc
         else did_you_mean(parts.scheme, SCHEMES, otherwise=_with_one_other_letter(parts.scheme))
-        or "name one of these, or a folder of this machine",
+        or "use one of these, or a folder of this machine",
     )
 
 
@@ -244,25 +244,25 @@ def _refusal(error: BaseException, text: str, where: str) -> WaterclockError:
     if "NoSuchBucket" in text:
         return _unreachable(where, "it has no such bucket", "create the bucket, or correct the URL")
     if _NO_CREDENTIALS in text:
-        fix = "say access_key_id and secret_access_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        return _unreachable(where, "no credentials are said, and this machine has none of its own", fix)
+        fix = "set access_key_id and secret_access_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        return _unreachable(where, "no credentials are set, and this machine has none of its own", fix)
     if any(sign in text for sign in _DENIALS) or type(error).__name__ in _DENYING:
         is_late = "RequestTimeTooSkewed" in text
-        fix = "correct the credentials, or give their user the right to read and write there"
+        fix = "correct the credentials, or allow their user to read and write there"
         fix = "set this machine's clock, or the store's" if is_late else fix
-        return _unreachable(where, f"it does not let this user in: {message}", fix)
+        return _unreachable(where, f"it refuses this user: {message}", fix)
     if isinstance(error, ValueError) or type(error).__name__ == "InvalidPathError":
         fix = "give the object another name: without control characters, and without an empty part between slashes"
         return _unreachable(where, f"a name in it cannot be used: {message}", fix)
     is_away = _AWAY.search(text) is not None
-    fix = "see that it runs, and that the endpoint and the region are its own"
+    fix = "check that it runs, and that the endpoint and the region are right"
     return _unreachable(where, f"it does not answer: {message}" if is_away else message, fix, transient=is_away)
 
 
 def refusal_by_spark(text: str, where: str) -> WaterclockError | None:
     """Return E609 for Spark's message that a store was not reached or closed the connection, or None for any other."""
     found = _AWAY_IN_JVM.search(text)
-    fix = "see that it runs, and that the endpoint and the region are its own"
+    fix = "check that it runs, and that the endpoint and the region are right"
     return found and _unreachable(where, f"it does not answer Spark: {found[0].strip()}", fix, transient=True)
 
 
@@ -273,8 +273,7 @@ def _unusable_name(where: str, key: str) -> WaterclockError:
         "E807",
         "an object has a name that cannot be used",
         where=f"{store}/{_CONTROL.sub(lambda found: repr(found[0])[1:-1], key)}",
-        why="names have no control characters and no empty part between slashes; "
-        f"it hides what lies beside it in {where}",
+        why=f"names have no control characters and no empty part between slashes; it prevents the listing of {where}",
         fix="give the object another name, or remove it",
     )
 

@@ -37,10 +37,10 @@ def in_keyring(service: str, name: str) -> str | None:
     except KeyringError as error:
         raise WaterclockError(
             "E920",
-            "the keyring does not give secrets",
+            "the keyring cannot be read",
             where=name,
             why=f"{keyring.get_keyring().name}: {' '.join(str(error).split()) or type(error).__name__}",
-            fix="unlock it, or choose a backend as keyring says: python -m keyring --list-backends",
+            fix="unlock it, or choose another backend: python -m keyring --list-backends",
         ) from error
 
 
@@ -65,7 +65,10 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
     path, _, key = _full(place, name).rpartition("/")
     if not path:
         raise _refusal(
-            place, name, "a name of one word has no path", f'write vault = {{ path = "…" }}, or name it <path>/{name}'
+            place,
+            name,
+            "a name without a slash has no path",
+            f'write vault = {{ path = "…" }}, or name it <path>/{name}',
         )
     try:
         client = _client(place, name, at_hand)
@@ -80,12 +83,12 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
     ) as error:
         raise _away(place, name, error) from error
     except requests.exceptions.SSLError as error:
-        why = "its certificate is not trusted, or it does not take ours"
-        raise _refusal(place, name, why, "name the authority that signed it: ca = '…'") from error
+        why = "its certificate is not trusted, or it refuses the client certificate"
+        raise _refusal(place, name, why, "set ca = '…' to the certificate of the authority that signed it") from error
     except (requests.exceptions.RequestException, OSError) as error:
         raise _away(place, name, error) from error
     except hvac.exceptions.VaultError as error:
-        fix = "see that the login, its policy and the path are right"
+        fix = "check the login, its policy and the path"
         raise _refusal(place, name, _format_error(error), fix) from error
     value = kept.get(key)
     if value is None:
@@ -132,7 +135,7 @@ def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac
     elif place.token:
         client.token = at_hand(place.token)
     elif not client.token:
-        why = "no token is named, and neither VAULT_TOKEN nor ~/.vault-token is there"
+        why = "no token is set, and neither VAULT_TOKEN nor ~/.vault-token exists"
         raise _refusal(place, name, why, 'log in, or write vault = { token = "name" }')
     return client
 
@@ -140,7 +143,7 @@ def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac
 def _require_setting(place: VaultPlace, name: str, key: str) -> str:
     value = getattr(place, key)
     if value is None:
-        raise _refusal(place, name, f"auth {place.auth} needs a {key}", f"write {key} = '…' beside auth")
+        raise _refusal(place, name, f"auth {place.auth} needs a {key}", f"add {key} = '…' next to auth")
     return str(value)
 
 
@@ -163,13 +166,13 @@ def _away(place: VaultPlace, name: str, error: Exception) -> WaterclockError:
         "Vault does not answer",
         where=name,
         why=f"{place.url}: {type(error).__name__}",
-        fix="it is tried again; see that it runs, is unsealed, and can be reached from here",
+        fix="it is tried again; check that it runs, is unsealed, and can be reached from here",
         transient=True,
     )
 
 
 def _refusal(place: VaultPlace, name: str, why: str, fix: str) -> WaterclockError:
-    return WaterclockError("E920", "Vault does not give the secret", where=name, why=f"{place.url}: {why}", fix=fix)
+    return WaterclockError("E920", "Vault does not return the secret", where=name, why=f"{place.url}: {why}", fix=fix)
 
 
 def _missing_library_error(extra: str, error: ImportError) -> WaterclockError:

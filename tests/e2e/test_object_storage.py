@@ -91,7 +91,7 @@ def test_the_store_is_tried_before_a_run(tmp_path: Path) -> None:
     (folder / "secrets" / "s3").write_text("not the secret")
     told = _tried(folder)[f"storage {lake}/flights"]
     assert "the object store cannot be reached" in told
-    assert "does not let this user in" in told
+    assert "refuses this user" in told
 
 
 def _tried(folder: Path) -> dict[str, str]:

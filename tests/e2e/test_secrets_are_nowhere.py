@@ -153,7 +153,7 @@ def test_no_byte_of_a_secret_is_in_what_we_write_or_say(server: postgres.Server,
     assert rows == [(1, 3)]
     configure("wrong")
     assert run("recollect", "shop.orders@20261101", "--yes", "--why", "asked again", "--now", "2026-11-02T02:00Z") == 1
-    assert "does not let us in" in said
+    assert "refuses the login" in said
     for command in ("status", "plan", "audit", "alerts", "runners"):
         run(command, "--json")
     run("show", "shop.orders", "--json")

@@ -185,12 +185,12 @@ def test_a_bucket_without_conditional_puts_is_refused(careless: str) -> None:
 
 
 def test_options_that_are_none_and_unknown_schemes_are_told() -> None:
-    with pytest.raises(WaterclockError, match="E608 'regoin' is no option of an object store") as told:
+    with pytest.raises(WaterclockError, match="E608 'regoin' is not an option of an object store") as told:
         reach_by("s3://lake", {"regoin": "eu-central-1"})
     assert told.value.fix == "did you mean region?"
-    with pytest.raises(WaterclockError, match="E608 'region' is no option of an object store"):
+    with pytest.raises(WaterclockError, match="E608 'region' is not an option of an object store"):
         reach_by("gs://lake", {"region": "eu"})
-    with pytest.raises(WaterclockError, match="E607 hdfs:// is no storage that is known"):
+    with pytest.raises(WaterclockError, match="E607 hdfs:// is not a supported storage"):
         at("hdfs://lake/flights")
     with pytest.raises(WaterclockError, match="E607 the URL names no bucket"):
         at("s3:///flights")

@@ -32,10 +32,10 @@ def body(code: str, message: str) -> str:
         (FileNotFoundError(f"{ANSWER}404 Not Found: {body('NoSuchBucket', 'No.')}"), "it has no such bucket", False),
         (
             GenericError(f"{ANSWER}403 Forbidden: {body('SignatureDoesNotMatch', 'It does not match.')}"),
-            "it does not let this user in: It does not match.",
+            "it refuses this user: It does not match.",
             False,
         ),
-        (PermissionDeniedError("The operation lacked"), "it does not let this user in: The operation lacked", False),
+        (PermissionDeniedError("The operation lacked"), "it refuses this user: The operation lacked", False),
         (
             GenericError(f"{ASKED}, after 8 retries  - HTTP error: error sending request\n\nDebug source: x"),
             "it does not answer: HTTP error: error sending request",
@@ -44,7 +44,7 @@ def body(code: str, message: str) -> str:
         (GenericError(f"{ANSWER}503 Slow Down: {body('SlowDown', 'Later.')}"), "it does not answer: Later.", True),
         (
             GenericError("Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 2ms"),
-            "no credentials are said, and this machine has none of its own",
+            "no credentials are set, and this machine has none of its own",
             False,
         ),
         (InvalidPathError("a\tb"), "a name in it cannot be used: a\tb", False),

@@ -72,9 +72,9 @@ def misfit(taken: Taken, value: str, where: str) -> WaterclockError:
     shown = value if len(value) <= 80 else f"{value[:77]}…"
     return WaterclockError(
         "E812",
-        f"{taken.source} holds {shown!r}, which is no {taken.type}",
+        f"{taken.source} holds {shown!r}, which is not {taken.type}",
         where=where,
-        why="a value must be of its column's type, and none is rounded, cut or left out unseen",
+        why="a value must fit its column's type; none is rounded, cut or dropped silently",
         fix=f"fix the value at the source, convert it in a QUERY, quarantine such rows: {taken.name} "
         f"{taken.type} ELSE QUARANTINE, or collect the column as {taken.name} STRING",
     )
@@ -106,7 +106,7 @@ def no_time_column(time_column: str, known: Sequence[str], *, where: str) -> Wat
         f"{where} has no column {time_column}",
         where=where,
         why=f"BY DATA TIME {time_column} decides the window of each row; it has {', '.join(known)}",
-        fix=did_you_mean(time_column, known, otherwise="name the column that holds the rows' own time"),
+        fix=did_you_mean(time_column, known, otherwise="name the column that holds the data time"),
     )
 
 
@@ -121,7 +121,7 @@ def _clean(found: Iterable[SourceColumn], where: str) -> dict[str, SourceColumn]
                 "E808",
                 f"two columns are called {name}" if other == column.name else f"{other} and {column.name} clash",
                 where=where,
-                why="a table's columns differ by more than case, blanks and ,;{}()=",
+                why="column names must differ by more than case, blanks and ,;{}()=",
                 fix="rename one of them at the source, or read it through a query",
             )
         clean[name] = column
@@ -136,5 +136,5 @@ def _missing_columns_error(missing: Sequence[str], clean: Iterable[str], where: 
         f"{where} has no column{plural} {', '.join(missing)}",
         where=where,
         why=f"it has {', '.join(known)}" if known else "it has no columns at all",
-        fix=did_you_mean(missing[0], known, otherwise="bring the column back at the source, or take it off the list"),
+        fix=did_you_mean(missing[0], known, otherwise="restore the column at the source, or remove it from the list"),
     )

@@ -39,7 +39,7 @@ def connector(type_name: str) -> Connector:
         raise WaterclockError(
             "E801",
             f"unknown connection type {type_name}",
-            why=f"there are {', '.join(sorted(points))}; others come with packages that name the entry point {GROUP}",
+            why=f"the types are {', '.join(sorted(points))}; packages with the entry point {GROUP} add others",
             fix=did_you_mean(type_name, points),
         )
     return _load(points[type_name])
@@ -59,7 +59,7 @@ def _points() -> Mapping[str, EntryPoint]:
             raise WaterclockError(
                 "E802",
                 f"two connectors are called {point.name}",
-                why=f"{known.value} and {point.value} both claim the type",
+                why=f"{known.value} and {point.value} both register the type",
                 fix="uninstall one of the packages",
             )
     return points
@@ -72,9 +72,9 @@ def _load(point: EntryPoint) -> Connector:
     except (ImportError, AttributeError) as error:
         raise WaterclockError(
             "E802",
-            f"the connector {point.name} does not load",
+            f"the connector {point.name} cannot be loaded",
             where=point.value,
             why=f"{type(error).__name__}: {error}",
-            fix="install what its package asks for, or uninstall it",
+            fix="install the requirements of its package, or uninstall it",
         ) from error
     return loaded

@@ -56,7 +56,7 @@ def _unreadable_slice_error(path: Path, why: str) -> WaterclockError:
         f"the sealed slice {path.name} cannot be delivered",
         where=str(path),
         why=why,
-        fix="run the batch again: `waterclock retry` makes its slice anew",
+        fix="run the batch again: `waterclock retry` makes its slice again",
     )
 
 

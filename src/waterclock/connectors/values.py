@@ -74,8 +74,8 @@ def arrow_type(type_name: str) -> pa.DataType:
     raise WaterclockError(
         "E815",
         f"a database value cannot become {type_name}",
-        why="a column read from a database is of a plain type: numbers, text, binary, boolean, date, timestamp",
-        fix="collect it as STRING, and take it apart in a transform by from_json",
+        why="a column read from a database has a plain type: number, text, binary, boolean, date, timestamp",
+        fix="collect it as STRING, and parse it in a transform with from_json",
     )
 
 

@@ -101,9 +101,9 @@ def instant(value: str, type_name: str, zone: str) -> str:
         return f"CASE WHEN {has_offset} THEN {parsed} ELSE to_utc_timestamp({parsed}, {sql_text(zone)}) END"
     raise WaterclockError(
         "E815",
-        f"a data time of type {type_name} is not understood",
-        why="a data time is a TIMESTAMP, TIMESTAMP_NTZ, DATE or text",
-        fix="type the column in the column list, or bring it as text",
+        f"a data time cannot have the type {type_name}",
+        why="a data time is of type TIMESTAMP, TIMESTAMP_NTZ, DATE or STRING",
+        fix="declare one of these in the column list, or provide the column as text",
     )
 
 

@@ -61,14 +61,14 @@ def require_comparable(df: DataFrame, names: Iterable[str], *, where: str) -> No
                 "E303",
                 f"{name} is of type {kind.simpleString()}, which cannot be compared",
                 where=where,
-                fix="a map: map_entries(…), sorted; a variant: the fields that count, or its text",
+                fix="convert a map to sorted map_entries(…), a variant to its relevant fields or its text",
             )
 
 
 def require_keys(df: DataFrame, keys: Sequence[str], *, where: str) -> None:
     """Raise E305 for a key without columns, E308 for repeated names, E301 for unknown ones, E303 for their types."""
     if not keys:
-        raise WaterclockError("E305", "a key of no columns", where=where, fix="name its columns")
+        raise WaterclockError("E305", "a key without columns", where=where, fix="name its columns")
     require_distinct(df.columns, where=where)
     require_distinct(keys, where=where)
     require_columns(df, keys, where=where)
@@ -79,7 +79,9 @@ def require_pairs(child: DataFrame, child_keys: Sequence[str], parent: DataFrame
     """Raise E305 for keys of different lengths or types, because Spark would silently compare 1 and '1'."""
     pairs = f"({', '.join(child_keys)}) and ({', '.join(parent_keys)})"
     if len(child_keys) != len(parent_keys):
-        raise WaterclockError("E305", f"keys of different lengths: {pairs}", fix="name them pair by pair")
+        raise WaterclockError(
+            "E305", f"keys of different lengths: {pairs}", fix="give both keys the same number of columns"
+        )
     for ours, theirs in zip(child_keys, parent_keys, strict=True):
         kinds = [frame.schema[name].dataType for frame, name in ((child, ours), (parent, theirs))]
         if kinds[0] != kinds[1]:
@@ -101,7 +103,7 @@ def require_temporal(df: DataFrame, *, where: str) -> None:
             f"not a temporal frame: it has no {', '.join(wrong)}",
             where=where,
             why=f"it has {', '.join(f'{name} {kind}' for name, kind in has.items())}",
-            fix="compute_temporal makes one from raw rows",
+            fix="make one from raw rows with compute_temporal",
         )
 
 
@@ -112,7 +114,7 @@ def require_choice(said: str, choices: Sequence[str], *, where: str) -> None:
             "E310",
             f"unknown value {said!r}",
             where=where,
-            fix=did_you_mean(said, choices, otherwise=f"one of {', '.join(choices)}"),
+            fix=did_you_mean(said, choices, otherwise=f"use one of {', '.join(choices)}"),
         )
 
 

@@ -102,10 +102,10 @@ def _require(df: DataFrame, names: Sequence[str], attributes: Sequence[Attribute
     if taken:
         raise WaterclockError(
             "E308",
-            f"{', '.join(taken)} is there already",
+            f"the rows already have {', '.join(taken)}",
             where=_WHERE,
-            why="versions are computed from raw rows; filled values of a temporal frame would pose as observations",
-            fix="give the raw rows, or drop it",
+            why="versions are computed from raw rows; filled values of a temporal frame are not observations",
+            fix="pass the raw rows, or drop it",
         )
 
 

@@ -28,7 +28,7 @@ class Counts:
         """Reserve the counts for one result; raise E312 if another result uses them."""
         if self._of is not None:
             raise WaterclockError(
-                "E312", f"counts of {self._of} used again", where=function, fix="give each call Counts() of its own"
+                "E312", f"counts of {self._of} used again", where=function, fix="pass a new Counts() to each call"
             )
         self._of = function
 
@@ -52,7 +52,7 @@ class Counts:
             raise WaterclockError(
                 "E312",
                 f"counts of {self._of or 'nothing yet'} have no numbers",
-                fix="give compute_temporal Counts() of its own, or ask measure_temporal",
+                fix="pass a new Counts() to compute_temporal, or call measure_temporal",
             )
         found = self._read_observed()
         versions, keys, most, long = (

@@ -197,7 +197,7 @@ def _require_new(child: DataFrame, names: list[str], rolename: str | None, where
             "E308",
             f"the child has {', '.join(clashes)} already",
             where=where,
-            fix="give a rolename, or take the attributes that are wanted: parent.select(…)",
+            fix="pass a rolename, or select the attributes: parent.select(…)",
         )
 
 

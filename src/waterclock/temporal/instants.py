@@ -40,12 +40,12 @@ def instant(df: DataFrame, name: str, zone: str | None, *, where: str) -> Column
     if zone is None or not isinstance(kind, _WITHOUT_ZONE):
         raise WaterclockError(
             "E302",
-            f"{name} is of type {kind.simpleString()}, which is no instant",
+            f"{name} is of type {kind.simpleString()}, which is not an instant",
             where=where,
             why="times are compared as instants, and must not depend on the zone of the Spark session",
-            fix=f"convert {name} to TIMESTAMP before, or pass its zone, such as zone='Europe/Berlin'"
+            fix=f"convert {name} to TIMESTAMP first, or pass its zone, such as zone='Europe/Berlin'"
             if isinstance(kind, _WITHOUT_ZONE)
-            else f"make {name} a TIMESTAMP before",
+            else f"convert {name} to TIMESTAMP first",
         )
     if zone not in available_timezones():
         raise WaterclockError(

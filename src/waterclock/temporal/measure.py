@@ -70,9 +70,9 @@ def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> Numbers:
     if found["bad"]:
         raise WaterclockError(
             "E309",
-            f"{found['bad']} of {found['versions']} versions overlap an earlier one, or are no period",
+            f"{found['bad']} of {found['versions']} versions overlap an earlier one, or are not a period",
             where="measure_temporal",
             why=f"for example those of the key {found['example']}",
-            fix="compute_temporal makes sound periods from raw rows",
+            fix="make valid periods from raw rows with compute_temporal",
         )
     return Numbers(found["versions"], found["keys"], found["most"] or 0, found["long"], found["first"], found["last"])

@@ -44,7 +44,7 @@ def union_sources(*sources: DataFrame) -> DataFrame:
     Raises  E311 where a column is of different types, E308 for names that differ by case alone
     """
     if not sources:
-        raise WaterclockError("E311", "no sources", where="union_sources", fix="give one at least")
+        raise WaterclockError("E311", "no sources", where="union_sources", fix="pass at least one")
     known: dict[str, DataType] = {}
     for source in sources:
         require_distinct(source.columns, where="union_sources")
@@ -97,7 +97,7 @@ def _require_same(name: str, kind: DataType, known: dict[str, DataType]) -> None
             "E311",
             f"{name} is {one.simpleString()} in one source and {other.simpleString()} in another",
             where="union_sources",
-            fix=f"cast {name} in one of them; a time to TIMESTAMP in the zone it was meant in",
+            fix=f"cast {name} in one of them; a time to TIMESTAMP with its zone",
         )
 
 

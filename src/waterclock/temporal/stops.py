@@ -21,11 +21,11 @@ _TOLD = MappingProxyType(
     {
         UNPLACED: ("counts=Counts() leaves such rows out and counts them", "its key and time are {}"),
         UNTIMED: (
-            "say an instant of the years 1 to 9999, before 9999-12-31; counts=Counts() leaves such rows out",
+            "use an instant of the years 1 to 9999, before 9999-12-31; counts=Counts() leaves such rows out",
             "its key and time are {}",
         ),
-        OVERLAPPING: ("compute_temporal makes sound ones from raw rows", "the key is {}"),
-        UNSPELT: ("it takes upper, lower, initcap or none", "a row says {}"),
+        OVERLAPPING: ("make valid ones from raw rows with compute_temporal", "the key is {}"),
+        UNSPELT: ("use upper, lower, initcap or none", "a row has {}"),
     }
 )
 

@@ -163,7 +163,7 @@ def test_a_far_number_in_a_topic_takes_no_time_and_is_refused(spark: SparkSessio
     if number == "1e-99999999":
         assert list(numbers(plain(read.collect()[0].of))) == [0], "as docs/limits.md says"
     else:
-        with pytest.raises(Exception, match="waterclock-record:0/7/of is no STRUCT"):
+        with pytest.raises(Exception, match="waterclock-record:0/7/of is not STRUCT"):
             read.collect()
     assert time.monotonic() - begun < 60
 

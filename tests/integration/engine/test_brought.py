@@ -94,7 +94,7 @@ def test_a_format_that_a_row_says_and_that_there_is_not_stops_the_query(session:
     with pytest.raises(Exception, match="an unknown format") as raised:
         session.sql("SELECT format_attribute(a, f) AS a FROM texts").collect()
     error = to_error(raised.value, where="here")
-    assert (error.code, error.why) == ("E310", "a row says uper")
+    assert (error.code, error.why) == ("E310", "a row has uper")
 
 
 def test_an_error_above_it_is_not_taken_for_its_own(session: SparkSession) -> None:

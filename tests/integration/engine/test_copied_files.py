@@ -57,4 +57,4 @@ def test_files_come_out_as_they_went_in_and_a_harmed_copy_stops_the_next_batch(
     late.write_bytes(b"%PDF")
     outcome = tiny.run(day(4))
     assert "E824" in described(outcome)
-    assert "holds something else" in described(outcome)
+    assert "has other content" in described(outcome)

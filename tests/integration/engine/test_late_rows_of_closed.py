@@ -116,7 +116,7 @@ def test_late_rows_are_kept_or_open_their_window_again(
     ("columns", "what"),
     [
         ("id INT, ta TIMESTAMP", "web.readings has no column at"),
-        ("id INT, at STRING", "at of web.readings is string, no TIMESTAMP"),
+        ("id INT, at STRING", "at of web.readings is string, not TIMESTAMP"),
         ("at TIMESTAMP, Late_Reason STRING", "web.readings has a column late_reason"),
     ],
 )

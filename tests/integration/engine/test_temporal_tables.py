@@ -247,7 +247,7 @@ def test_a_date_of_a_query_becomes_no_instant_in_a_zone_that_nobody_said(tmp_pat
         "E302 since is of type date, which is not an instant\n"
         "  dim.a (dim.a@20200101000000)\n"
         "why  as a TIMESTAMP it would be read in UTC, and the zone of these values is not declared\n"
-        "fix  declare it where it is collected, or convert it in the query in the zone it is meant in"
+        "fix  declare it where it is collected, or convert it in the query with its zone"
     )
 
 

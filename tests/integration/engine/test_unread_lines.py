@@ -77,7 +77,7 @@ def test_a_value_of_another_type_is_no_broken_line(tmp_path: Path, spark: SparkS
     tiny.declare(declared())
     [report] = tiny.run(day(2)).failed
     assert report.error is not None
-    assert (report.error.code, report.error.why) == ("E806", "amount is 'ten', which is no INT")
+    assert (report.error.code, report.error.why) == ("E806", "amount is 'ten', which is not INT")
     assert "a broken row in line 2" in report.error.what
     tiny.declare(declared(otherwise=" ELSE QUARANTINE"))
     with tiny.ledger() as ledger:

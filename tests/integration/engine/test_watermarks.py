@@ -118,7 +118,7 @@ def test_a_watermark_by_a_text_is_refused_where_the_rows_are(tmp_path: Path, spa
     by_text, absent = failed["web.clicks_mark"], failed["web.visits_mark"]
     assert by_text
     assert absent
-    assert (by_text.code, by_text.what) == ("E715", "at of web.clicks is string, no TIMESTAMP")
+    assert (by_text.code, by_text.what) == ("E715", "at of web.clicks is string, not TIMESTAMP")
     assert (absent.code, absent.what) == ("E715", "web.visits has no column ta")
     assert "at TIMESTAMP" in (by_text.fix or "")
 

@@ -46,11 +46,11 @@ def refused(work: Callable[[], Any]) -> WaterclockError:
     ("arguments", "code", "what"),
     [
         ({"natural_id": "d"}, "E301", "unknown column d"),
-        ({"natural_id": []}, "E305", "a key of no columns"),
+        ({"natural_id": []}, "E305", "a key without columns"),
         ({"natural_id": ["c", "C"]}, "E308", "more than one column c"),
         ({"time": "tt"}, "E301", "unknown column tt"),
-        ({"time": "city"}, "E302", "city is of type string, which is no instant"),
-        ({"time": "gone", "zone": "Asia/Tokyo"}, "E302", "gone is of type boolean, which is no instant"),
+        ({"time": "city"}, "E302", "city is of type string, which is not an instant"),
+        ({"time": "gone", "zone": "Asia/Tokyo"}, "E302", "gone is of type boolean, which is not an instant"),
         ({"time": "city", "zone": "Asia/Tokio"}, "E310", "unknown zone 'Asia/Tokio'"),
         ({"sequence": "seq"}, "E301", "unknown column seq"),
         ({"track": ["cty"]}, "E301", "unknown column cty"),
@@ -85,7 +85,7 @@ def test_what_cannot_be_compared_is_refused(spark: SparkSession, kind: str) -> N
 def test_versions_are_not_computed_of_versions(spark: SparkSession) -> None:
     made = compute_temporal(frame(spark, RAW, "c d1 Paris false"), "c", time="t")
     error = refused(lambda: compute_temporal(made, "c"))
-    assert (error.code, error.what) == ("E308", "rec_exp_time, rec_is_current is there already")
+    assert (error.code, error.what) == ("E308", "the rows already have rec_exp_time, rec_is_current")
 
 
 def test_a_row_without_key_or_time_stops_the_query_where_nobody_counts(spark: SparkSession) -> None:

@@ -85,7 +85,7 @@ def test_hostile_numbers_are_refused_at_once() -> None:
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        (b'{"_rece\\u0131ved":1}', "a name of a column that the endpoint adds"),
+        (b'{"_rece\\u0131ved":1}', "which is a column that the endpoint adds"),
         (b'{"\\u0000x":1}', "control character U\\+0000"),
         (b'{"x\\u0007":1}', "control character U\\+0007"),
         (b'{"x\\u009fy":1}', "control character U\\+009F"),

@@ -63,7 +63,7 @@ NOTHING = {"type": "record", "name": "n", "fields": [{"name": "a", "type": "null
 )
 def test_rows_and_items_without_bytes_are_bounded(file: io.BytesIO) -> None:
     begun = time.process_time()
-    with pytest.raises(ValueError, match="take no bytes"):
+    with pytest.raises(ValueError, match="without any bytes"):
         read(file)
     assert time.process_time() - begun < 10
 
@@ -97,7 +97,7 @@ def test_a_block_that_unpacks_to_too_much_is_refused_before_it_does(codec: str, 
 
 
 def test_a_second_stream_of_a_block_is_not_unpacked_unseen() -> None:
-    with pytest.raises(ValueError, match="bytes behind its end"):
+    with pytest.raises(ValueError, match="bytes after its end"):
         read(avro(record(a="boolean"), (1, bz2.compress(b"\1") * 2), codec=b"bzip2"))
 
 
@@ -175,5 +175,5 @@ def test_a_name_of_a_field_is_quoted() -> None:
     "more", [{"precision": "9,2) COMMENT 'x"}, {"precision": 9, "scale": "2"}, {"precision": True}]
 )
 def test_a_decimal_has_whole_numbers(more: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"broken|whole number"):
+    with pytest.raises(ValueError, match=r"broken|integer"):
         avro_reading.columns_of(avro(record(a={"type": "bytes", "logicalType": "decimal", **more})))

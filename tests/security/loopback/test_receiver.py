@@ -34,7 +34,7 @@ def answer(path: str, method: str = "POST", headers: Mapping[str, str] | None = 
 def test_known_and_unknown_streams_are_refused_alike(path: str) -> None:
     assert answer(path)[:2] == (401, REFUSED)
     status, said, _ = answer(path, headers={"authorization": "Bearer wrong"})
-    assert (status, said) == (403, {"error": "that is not the token"})
+    assert (status, said) == (403, {"error": "wrong token"})
 
 
 def test_a_token_of_one_connection_is_none_of_another() -> None:

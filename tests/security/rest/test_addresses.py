@@ -131,7 +131,7 @@ def test_a_published_value_that_is_plain_is_sent(value: str) -> None:
 @pytest.mark.parametrize("what", ["collect", "publish"])
 def test_check_refuses_a_path_that_is_an_address(what: str, path: str) -> None:
     [wrong] = declared.wrong_options(what, {"url": BASE, "path": path})
-    assert (wrong.code, wrong.option, wrong.what) == ("E314", "path", "path is an address of its own")
+    assert (wrong.code, wrong.option, wrong.what) == ("E314", "path", "path is a complete address")
 
 
 @pytest.mark.parametrize("path", ["../../admin", "a/../b", "./a", "%2e%2e/a", "a%2f..%2fb", "..\\a", "a\nb"])

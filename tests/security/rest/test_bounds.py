@@ -83,4 +83,4 @@ def test_an_answer_packed_otherwise_than_was_asked_for_is_not_unpacked(
     with pytest.raises(WaterclockError) as caught:
         patient(setting_of("api", tmp_path, url=server.url, tries=1)).ask(ONE, where="w")
     assert caught.value.code == "E842"
-    assert "not asked for" in str(caught.value.why)
+    assert "not requested" in str(caught.value.why)

@@ -245,7 +245,7 @@ def test_a_store_that_is_away_at_a_look_ends_the_run_once_what_runs_is_finished(
 
 def test_a_store_that_lets_nobody_in_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def look(_: Any) -> dict[str, WaterclockError]:
-        raise WaterclockError("E609", "it cannot be reached", why="it does not let this user in")
+        raise WaterclockError("E609", "it cannot be reached", why="it refuses this user")
 
     monkeypatch.setattr("waterclock.engine.runner.older_logs", look)
     with pytest.raises(WaterclockError, match="E609"):

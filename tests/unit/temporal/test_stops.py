@@ -43,7 +43,7 @@ def test_words_that_stand_in_a_printed_plan_stopped_nothing(refusal: str) -> Non
         (UNPLACED, "NULL, 2020-01-01", "its key and time are NULL, 2020-01-01"),
         (UNTIMED, "c, soon", "its key and time are c, soon"),
         (OVERLAPPING, "a{}, 1", "the key is a{}, 1"),
-        (UNSPELT, "uper", "a row says uper"),
+        (UNSPELT, "uper", "a row has uper"),
     ],
 )
 def test_what_the_row_said_comes_with_the_refusal(refusal: str, said: str, why: str) -> None:

@@ -259,7 +259,7 @@ class Opened:
             logging.getLogger("memory").info("asked with %s", word)
         if self._is_known() or self._fault == "lets anybody in":
             return
-        error = WaterclockError("E810", "it does not let us in", where=str(unit), why="refused", fix="see the password")
+        error = WaterclockError("E810", "it refuses the login", where=str(unit), why="refused", fix="see the password")
         match self._fault:
             case "shows it":
                 raise replaced(error, why=f"{word} is wrong")

@@ -191,7 +191,7 @@ def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
         f"collect BY DATA TIME {found.name}_time FROM … QUERY 'SELECT *, {quote_identifier(found.name)}::timestamptz"
         f" AS {quote_identifier(f'{found.name}_time')} FROM {source}'"
     )
-    raise no_time_error(found.name, found.kind, unit, "a timestamp, a date, or a whole number since 1970", fix)
+    raise no_time_error(found.name, found.kind, unit, "a timestamp, a date, or an integer that counts from 1970", fix)
 
 
 def _kind(type_name: str) -> str:

@@ -157,7 +157,7 @@ def translate_error(error: duckdb.Error, path: str, where: str) -> WaterclockErr
         fix = "collect that file by a connection of TYPE files, or store its rows in a table of the database"
         return refused_statement(where, f"{path}: a view or a query reads another file or database: {text}", fix)
     if isinstance(error, duckdb.IOException | duckdb.PermissionException | duckdb.OutOfMemoryException):
-        fix = "free some space, or give the right to the file and its folder"
+        fix = "free disk space, or allow writing to the file and its folder"
         return unwritable(where, f"{path}: {text}", "the database cannot be read or written", fix)
     return refused_statement(where, f"{path}: {text}")
 

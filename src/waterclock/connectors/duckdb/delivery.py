@@ -261,9 +261,9 @@ def _refuse_cut(
         if row:
             raise WaterclockError(
                 "E812",
-                f"{spelt} cannot keep {row[0]!r}",
+                f"{spelt} cannot store {row[0]!r}",
                 where=f"{unit}@{delivery.label_text}",
-                why=f"the destination's column is {kept}, and would keep less of it",
+                why=f"the destination's column is {kept}, which would lose a part of it",
                 fix=f"ALTER TABLE {unit.path} ALTER {quote_identifier(spelt)} TYPE {kind}; or cast in the transform",
             )
 

@@ -68,9 +68,9 @@ def _put_away(landing: Landing, item: Item) -> Report | None:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.EINVAL):
             raise
-        return Report(item.path, "a link", "it was exchanged for a link since it was read, and stays")
+        return Report(item.path, "a link", "it was replaced by a link after it was read, and is not moved")
     if not is_put:
-        return Report(item.path, "same name, other content", f"{target} holds something else")
+        return Report(item.path, "same name, other content", f"{target} has other content")
     fault("archive.put")
     if is_remote(landing.folder):
         remove_file(item.path)

@@ -27,7 +27,9 @@ def check_block(file: IO[bytes], codec: str) -> None:
         if size is None or size < 0:
             raise ValueError("it is broken: a block has no size")
         if size > MOST_BYTES or _unpacked_size(file.read(size), codec) > MOST_BYTES:
-            raise ValueError(f"it has a block of more than {MOST_BYTES} bytes, unpacked, which is held whole")
+            raise ValueError(
+                f"it has a block of more than {MOST_BYTES} bytes when unpacked; a block must fit into memory"
+            )
     file.seek(at)
 
 
@@ -48,7 +50,7 @@ def _size_of_stream(unpacker: Any, packed: bytes) -> int:
     except (OSError, lzma.LZMAError) as error:
         raise ValueError(f"it is broken: {error}") from error
     if unpacker.unused_data:  # further streams, which would be unpacked too
-        raise ValueError("it is broken: a block has bytes behind its end")
+        raise ValueError("it is broken: a block has bytes after its end")
     return size
 
 
@@ -56,7 +58,9 @@ def _zstandard() -> Any:
     try:
         zstd = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     except ImportError as error:
-        raise ValueError("it is compressed by zstandard: install backports.zstd where it is read") from error
+        raise ValueError(
+            "it is compressed with zstandard: install backports.zstd on the machine that reads it"
+        ) from error
     return zstd.ZstdDecompressor()
 
 
@@ -76,7 +80,7 @@ def _number_in(file: IO[bytes]) -> int | None:
             number = _base_128(read)
             return (number >> 1) ^ -(number & 1)
     if read:
-        raise ValueError("it is broken: a block begins with no number")
+        raise ValueError("it is broken: a block does not begin with a number")
     return None
 
 

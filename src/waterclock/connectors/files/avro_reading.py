@@ -61,9 +61,7 @@ class _Names(dict[str, Any]):
     def count_type(self) -> None:
         """Count a type."""
         if next(self.counter) >= _MOST_TYPES:
-            raise ValueError(
-                f"its schema has more than {_MOST_TYPES} types, where names are replaced by what they name"
-            )
+            raise ValueError(f"its schema has more than {_MOST_TYPES} types once its named types are expanded")
 
 
 def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
@@ -74,7 +72,7 @@ def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
     reader = _open_reader(file)
     schema = reader.writer_schema
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
-        raise ValueError("its values are no records, so it has no columns")
+        raise ValueError("its values are not records, so it has no columns")
     try:
         next(_records_of(file, reader), None)
         counter = count()
@@ -133,7 +131,7 @@ def _open_reader(file: IO[bytes]) -> Any:
     except (*_BROKEN, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
         raise ValueError(f"it is broken: {type(error).__name__}: {error}") from error
     if len(reader.metadata.get("avro.schema", "")) > _LONGEST_SCHEMA:
-        raise ValueError(f"its schema is longer than {_LONGEST_SCHEMA} signs")
+        raise ValueError(f"its schema is longer than {_LONGEST_SCHEMA} characters")
     return reader
 
 
@@ -152,7 +150,7 @@ def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
             return
         read += block.num_records
         if not least and read > _MOST_OF_NOTHING:
-            raise ValueError(f"it has more than {_MOST_OF_NOTHING} rows that take no bytes")
+            raise ValueError(f"it has more than {_MOST_OF_NOTHING} rows without any bytes")
         yield from block
 
 
@@ -167,7 +165,7 @@ def _least_size(schema: Any, sizes: dict[str, int]) -> int:
         return _SIZES.get(kind, sizes.get(kind, 1))
     if kind == "array":
         if not _least_size(schema["items"], sizes):
-            raise ValueError("it has arrays of items that take no bytes, which have no bound")
+            raise ValueError("it has arrays of items without any bytes, so their length is unlimited")
         return 1
     if kind == "map":
         _least_size(schema["values"], sizes)
@@ -185,7 +183,7 @@ def _least_size(schema: Any, sizes: dict[str, int]) -> int:
 
 def _name_of(field: Mapping[str, Any]) -> str:
     if not isinstance(field["name"], str):
-        raise ValueError("a field's name is no text")  # noqa: TRY004 - of the file, as other errors of it
+        raise ValueError("a field's name is not a text")  # noqa: TRY004 - of the file, as other errors of it
     return field["name"]
 
 
@@ -210,7 +208,7 @@ def _branches(schema: Any) -> list[Any]:
 def _decimal_of(known: Mapping[str, Any]) -> str:
     precision, scale = known["precision"], known.get("scale", 0)
     if type(precision) is not int or type(scale) is not int:
-        raise ValueError("the precision or the scale of a decimal is no whole number")
+        raise ValueError("the precision or the scale of a decimal is not an integer")
     return f"DECIMAL({precision},{scale})"
 
 

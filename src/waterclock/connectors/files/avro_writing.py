@@ -50,8 +50,8 @@ def _field(field: pa.Field, numbers: Iterator[int]) -> dict[str, Any]:
     if not _NAME.fullmatch(field.name):
         raise WaterclockError(
             "E889",
-            f"Avro has no column named {field.name}",
-            why="its names are letters of ASCII, digits and _",
+            f"Avro does not allow a column named {field.name}",
+            why="Avro names consist of ASCII letters, digits and _",
             fix="rename it in a transform, or publish as parquet, json or csv",
         )
     return {"name": field.name, "type": ["null", _type(field.type, numbers)], "default": None}
@@ -89,6 +89,6 @@ def _type(kind: pa.DataType, numbers: Iterator[int]) -> Any:
     raise WaterclockError(
         "E889",
         f"Avro has no type for {kind}",
-        why="it has numbers, texts, bytes, dates, instants, and lists, maps by text and records of these",
+        why="Avro has numbers, texts, bytes, dates and timestamps, and lists, records and maps with text keys",
         fix="cast the column in a transform, or publish as parquet",
     )

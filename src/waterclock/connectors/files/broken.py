@@ -83,8 +83,8 @@ def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns)
         f"{told_name(path)} has {found.describe()}",
         where=f"{_place(path)}:{found.lines[0]}" if found.lines else _place(path),
         why=found.why or _what_spark_says(text),
-        fix="fix the file, deliver it again, and `waterclock retry`; or say what becomes of such rows: of a line that "
-        "cannot be read EXPECT parsed() ELSE QUARANTINE, of a value of another type an ELSE behind the type; "
+        fix="fix the file, deliver it again, then `waterclock retry`; or quarantine such rows: EXPECT parsed() ELSE "
+        "QUARANTINE for lines that cannot be read, and an ELSE after the type for values of another type; "
         "a nested column has no ELSE: collect it as STRING",
     )
 
@@ -138,7 +138,7 @@ def _find_broken_rows(rows: Iterable[tuple[int, str | None]]) -> _Broken:
 def _what_spark_says(text: str) -> str:
     misfit = _MISFIT_VALUE.search(text)
     if misfit:
-        return f"{misfit[1]} is {misfit[2]!r}, which is not of its type"
+        return f"{misfit[1]} is {misfit[2]!r}, which does not fit its type"
     record = _RECORD.search(text)
     return f"Spark cannot read the row {record[1]}" if record else "Spark cannot read one of its rows"
 
@@ -187,11 +187,11 @@ def _check_json_rows(path: str, reading: ReadOptions, types: Mapping[str, str]) 
             require_depth(line)
         except (ValueError, RecursionError) as error:
             if not reading.keeps_unread:
-                yield number, f"it is no JSON: {error}" if isinstance(error, ValueError) else "it is nested too deep"
+                yield number, f"it is not JSON: {error}" if isinstance(error, ValueError) else "it is nested too deep"
             continue
         if not isinstance(document, dict):
             if not reading.keeps_unread:
-                yield number, "it is no JSON object"
+                yield number, "it is not a JSON object"
             continue
         plain = {key: str(value) for key, value in document.items() if isinstance(value, str | int | float)}
         yield number, _misfits(plain, types)
@@ -204,7 +204,7 @@ def _check_document(path: str, reading: ReadOptions) -> Iterator[tuple[int, str 
             json.loads(text)
             require_depth(text)
         except json.JSONDecodeError as error:
-            yield error.lineno, f"it is no JSON: {error}"
+            yield error.lineno, f"it is not JSON: {error}"
         except RecursionError:
             yield 1, "it is nested too deep"
 
@@ -214,7 +214,7 @@ def _check_fixed_rows(path: str, reading: ReadOptions, types: Mapping[str, str])
     for number, line in _read_numbered_lines(path, reading):
         text = line.rstrip("\r\n")
         if width is not None and text[width:].strip():
-            yield number, f"it goes on behind character {width}, where its last field ends"
+            yield number, f"it continues after character {width}, where its last field ends"
             continue
         fields = {each.name: text[each.first - 1 : each.last].strip() for each in reading.positions}
         there = {name: value for name, value in fields.items() if value not in ("", reading.null)}
@@ -234,7 +234,7 @@ def _misfits(values: Mapping[str, str], types: Mapping[str, str], reading: ReadO
             continue
         text = as_of_python(value, reading) if is_number(types[name]) else value
         if text is None or not _fits(text, types[name].lower()):
-            return f"{name} is {value!r}, which is no {types[name]}"
+            return f"{name} is {value!r}, which is not {types[name]}"
     return None
 
 

@@ -94,7 +94,7 @@ def _refuse_large(paths: Sequence[str]) -> None:
                 "E886",
                 f"{path.rpartition('/')[2]} is too large to be read whole",
                 where=path,
-                why=f"it has {size >> 20} MB; of a bucket such a file is brought whole to one worker, so it may have "
+                why=f"it has {size >> 20} MB; one worker loads such a file of a bucket into memory, and the limit is "
                 f"{_MOST_OF_A_BUCKET >> 20} MB",
                 fix="send it in parts, or as Parquet, CSV or JSON lines",
             )

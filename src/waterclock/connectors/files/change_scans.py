@@ -78,4 +78,4 @@ def _find_file_windows(
 
 def _why(names: Sequence[str]) -> str:
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    return f"{', '.join(names[:_FEW])}{more} came since"
+    return f"{', '.join(names[:_FEW])}{more} arrived since"

@@ -53,9 +53,9 @@ def _compressed_problem(file: IO[bytes], size: int, compression: str, *, is_json
     magic = _MAGIC[compression]
     start = file.read(len(magic))
     if start != magic[: len(start)]:
-        return DAMAGED, f"it is no .{compression} file"
+        return DAMAGED, f"it is not a .{compression} file"
     if len(start) < len(magic):
-        return "half-written", f"it ends within the head of a .{compression} file"
+        return "half-written", f"it ends within the header of a .{compression} file"
     return _inner_problem(file, compression, is_json=is_json) if size <= _READ_THROUGH.get(compression, 0) else None
 
 
@@ -68,7 +68,7 @@ def _inner_problem(file: IO[bytes], compression: str, *, is_json: bool) -> tuple
     except (OSError, zlib.error) as error:
         return DAMAGED, str(error)
     if not tail:
-        return "half-written", "it is empty inside"
+        return "half-written", "its content is empty"
     return _json_problem(tail) if is_json else None
 
 
@@ -82,7 +82,7 @@ def _read_through(file: IO[bytes], compression: str) -> bytes:
 
 def _parquet_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
     if file.read(4) != _PARQUET:
-        return DAMAGED, "it is no Parquet file"
+        return DAMAGED, "it is not a Parquet file"
     if size < 12:
         return "half-written", "it ends before its footer"
     file.seek(size - 8)
@@ -95,7 +95,7 @@ def _parquet_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
 def _zip_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
     del size
     if file.read(2) != b"PK":
-        return DAMAGED, "it is no zip file"
+        return DAMAGED, "it is not a zip file"
     file.seek(0)
     return None if zipfile.is_zipfile(file) else ("half-written", "it ends before its list of members")
 
@@ -103,11 +103,11 @@ def _zip_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
 def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
     head = file.read(_CHUNK)
     if not head.startswith(_AVRO):
-        return DAMAGED, "it is no Avro file"
+        return DAMAGED, "it is not an Avro file"
     mark = _mark_of(head)
     file.seek(max(0, size - 16))
     if not mark:
-        return ("half-written", "it ends within its head") if len(head) < _CHUNK else None
+        return ("half-written", "it ends within its header") if len(head) < _CHUNK else None
     return None if file.read() == mark else ("half-written", "it ends within a block")
 
 

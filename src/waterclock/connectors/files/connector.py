@@ -61,61 +61,63 @@ if TYPE_CHECKING:
 
 _READING_OPTIONS = {
     "format": Option(
-        choices=(RAW,), help="raw: a row for each file, whose bytes stay as they are; what its ending says"
+        choices=(RAW,), help="raw: one row per file, with its bytes unchanged; default: by the file's extension"
     ),
     "header": Option(
         "flag",
-        help="whether a CSV file or a sheet begins with its columns' names; true unless said",
+        help="whether a CSV file or a sheet begins with its column names; default true",
     ),
-    "delimiter": Option(help="what parts the fields of a CSV file; a comma, in .tsv files a tab"),
-    "quote": Option(help='what encloses a CSV field; "'),
-    "escape": Option(help='what stands before a quote inside of quotes; the quote itself, as in ""'),
-    "encoding": Option(help="the files' encoding; UTF-8"),
-    "null": Option(help="the text that means NULL in a CSV file; empty"),
-    "multiline": Option("flag", help="whether a JSON value may span lines; false. A quoted CSV field always may"),
-    "decimal": Option(help="what stands before the fraction of numbers in CSV, XML and fixed width, as ','; a point"),
-    "thousands": Option(help="what parts the thousands of such numbers, such as '.' or a blank; nothing"),
-    "timestamp_format": Option(help="a Spark datetime pattern for TIMESTAMP columns; ISO 8601"),
-    "date_format": Option(help="a Spark datetime pattern for DATE columns; ISO 8601"),
-    "rows": Option(help="where the records of a JSON document are, such as data.items; of XML, the element of a row"),
-    "outer": Option(help="what JSON records take along of what encloses them: orders.id AS order_id, exported_at"),
-    "positions": Option(help="the fields of .txt, .dat and .fwf files, of fixed width: id 1-6, name 7-30, note 31-"),
+    "delimiter": Option(help="the separator of the fields of a CSV file; default a comma, in .tsv files a tab"),
+    "quote": Option(help='the quote character of a CSV file; default "'),
+    "escape": Option(help='the character before a quote inside quotes; default the quote itself, as in ""'),
+    "encoding": Option(help="the files' encoding; default UTF-8"),
+    "null": Option(help="the text that means NULL in a CSV file; default the empty text"),
+    "multiline": Option("flag", help="whether a JSON value may span lines; default false. Quoted CSV fields may"),
+    "decimal": Option(help="the decimal separator in CSV, XML and fixed width, such as ','; default a point"),
+    "thousands": Option(help="the thousands separator of such numbers, such as '.' or a blank; default none"),
+    "timestamp_format": Option(help="a Spark datetime pattern for TIMESTAMP columns; default ISO 8601"),
+    "date_format": Option(help="a Spark datetime pattern for DATE columns; default ISO 8601"),
+    "rows": Option(help="the path of the records in a JSON document, such as data.items; in XML, the element of a row"),
+    "outer": Option(help="values outside of the JSON records to add as columns: orders.id AS order_id, exported_at"),
+    "positions": Option(help="the fields of .txt, .dat and .fwf files (fixed width): id 1-6, name 7-30, note 31-"),
     "stamp": Option(
-        help="where names that match a glob have their date, such as '%Y%m%d', whose last second is the stamp then; "
-        "changed: the time of the last change; a date with a time of day in the name, else the last change"
+        help="the form of the date in names that match a glob, such as '%Y%m%d' (the stamp is its last second); "
+        "changed: the time of the last change; default: a date with a time of day in the name, else the last change"
     ),
-    "stamp_zone": Option(help="the zone of the stamps in the names; UTC"),
-    "sheet": Option(help="the sheet of an Excel file, by its name or a glob that fits one; the first that is shown"),
-    "range": Option(help="the part of the sheet that is data, its header first: B3:F100, B3:F or B3; all that is used"),
-    "merged": Option(choices=("refuse", "fill"), help="what becomes of merged cells: refused, or each has the value"),
-    "member": Option(help="which members of a zip are read, as a glob such as *.csv; all"),
-    "most_mb": Option("number", help="how many MB the members of a zip may have together; 4096"),
-    "settle": Option("number", help="seconds for which a file must not have changed before it is looked at; 0"),
+    "stamp_zone": Option(help="the zone of the stamps in the names; default UTC"),
+    "sheet": Option(help="the Excel sheet, by name or by a glob that matches one; default the first visible one"),
+    "range": Option(help="the range with the data, header first: B3:F100, B3:F or B3; default the used range"),
+    "merged": Option(
+        choices=("refuse", "fill"), help="refuse merged cells, or fill each with the value; default refuse"
+    ),
+    "member": Option(help="a glob of the members of a zip to read, such as *.csv; default all"),
+    "most_mb": Option("number", help="how many MB the members of a zip may have together; default 4096"),
+    "settle": Option("number", help="seconds that a file must be unchanged before it is read; default 0"),
 }
 _WRITING_OPTIONS = {
     "format": Option(
         choices=("csv", "json", "parquet", "avro", "excel", RAW),
-        help="the files' format; raw: copies of originals; csv",
+        help="the files' format; raw: copies of the originals; default csv",
     ),
-    "keep": Option(choices=("all",), help="with format raw: the times of last changes are kept as well"),
-    "compression": Option(choices=("none", "gzip", "bz2", "zstd"), help="the files' compression; none"),
-    "header": Option("flag", help="whether a CSV file begins with its columns' names; true unless said"),
-    "delimiter": Option(help="what parts the fields of a CSV file; a comma"),
+    "keep": Option(choices=("all",), help="with format raw: also keep the times of the last changes"),
+    "compression": Option(choices=("none", "gzip", "bz2", "zstd"), help="the files' compression; default none"),
+    "header": Option("flag", help="whether a CSV file begins with its column names; default true"),
+    "delimiter": Option(help="the separator of the fields of a CSV file; default a comma"),
     "formulas": Option(
         choices=("keep", "escape"),
-        help="escape: texts of a CSV file that a spreadsheet takes for formulas have an apostrophe before them; keep",
+        help="escape: put an apostrophe before texts that a spreadsheet would take for formulas; default keep",
     ),
-    TIMELABEL: Option("flag", help="whether a label's file has it as its last column; true unless said"),
+    TIMELABEL: Option("flag", help="whether the timelabel is the last column of each file; default true"),
 }
 
 # those of `object_stores.OPTIONS`, for the buckets of `path` and `archive`
 _STORE_OPTIONS = {
-    "endpoint": Option(is_address=True, help="the URL of an object store that is not AWS's own"),
-    "region": Option(help="the bucket's region; AWS_REGION"),
-    "access_key_id": Option(help="who asks; AWS_ACCESS_KEY_ID, or the machine's role"),
-    "secret_access_key": Option(is_secret=True, help="their key, as a secret; AWS_SECRET_ACCESS_KEY"),
-    "session_token": Option(is_secret=True, help="the token of passing credentials, as a secret; AWS_SESSION_TOKEN"),
-    "virtual_hosted_style_request": Option("flag", help="whether the bucket stands in the host's name; false"),
+    "endpoint": Option(is_address=True, help="the URL of an object store other than AWS"),
+    "region": Option(help="the bucket's region; default AWS_REGION"),
+    "access_key_id": Option(help="the ID of the access key; default AWS_ACCESS_KEY_ID, or the machine's role"),
+    "secret_access_key": Option(is_secret=True, help="the access key, as a secret; default AWS_SECRET_ACCESS_KEY"),
+    "session_token": Option(is_secret=True, help="the session token, as a secret; default AWS_SESSION_TOKEN"),
+    "virtual_hosted_style_request": Option("flag", help="whether the bucket is part of the host name; default false"),
 }
 
 
@@ -145,7 +147,7 @@ CAPABILITIES = Capabilities(
         "path": Option(
             is_required=True, help="the folder to collect from or to publish into, or a URL such as s3://bucket/folder"
         ),
-        "archive": Option(help="where originals are moved to, a folder or URL; the storage's archive/<connection>"),
+        "archive": Option(help="the folder or URL to move originals to; default archive/<connection> in the storage"),
         **_STORE_OPTIONS,
     },
     collect_options=_READING_OPTIONS,
@@ -461,11 +463,11 @@ def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str
 def _all_later(unit: Unit, oldest: Item, now: datetime | None) -> WaterclockError:
     return WaterclockError(
         "E804",
-        f"{unit} holds no file as old as {now:%Y-%m-%d %H:%M:%SZ}",
+        f"{unit} has no file up to {now:%Y-%m-%d %H:%M:%SZ}",
         where=str(unit),
-        why=f"the oldest, {oldest.name}, is stamped {oldest.stamp:%Y-%m-%d %H:%M:%SZ}, and a run sees nothing later "
+        why=f"the oldest, {oldest.name}, is stamped {oldest.stamp:%Y-%m-%d %H:%M:%SZ}, and a run ignores files later "
         "than its now",
-        fix="begin later, or say `OPTIONS (stamp_zone '...')` where stamps are not in UTC",
+        fix="set a later START, or add `OPTIONS (stamp_zone '...')` if stamps are not in UTC",
     )
 
 
@@ -475,17 +477,17 @@ def _no_such_file(unit: Unit) -> WaterclockError:
         "E804",
         f"there is no file {unit.path}",
         where=str(unit),
-        why=f"a name that ends in .{source} is that of a file, or of several by wildcards; no source is called so, and "
-        f"the folder {supplier}/{source} is not looked into",
-        fix=f"name the files there by wildcards: FROM {unit.connection}.`{supplier}/{source}/*`; or bring {unit.path}",
+        why=f"a name that ends in .{source} is a file, or a glob of files, and not a source: "
+        f"the folder {supplier}/{source} is not searched",
+        fix=f"name the files there by a glob: FROM {unit.connection}.`{supplier}/{source}/*`; or deliver {unit.path}",
     )
 
 
 def _no_files_error(unit: Unit) -> WaterclockError:
     return WaterclockError(
         "E804",
-        f"{unit} holds no files to read",
+        f"{unit} has no files to read",
         where=str(unit),
-        why="no complete file of that name lies in the landing folder or the archive",
-        fix="see what `waterclock plan` reports as half-written or misnamed",
+        why="no complete file of that name is in the landing folder or the archive",
+        fix="check which files `waterclock plan` reports as half-written or misnamed",
     )

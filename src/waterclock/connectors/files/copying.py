@@ -61,7 +61,7 @@ class Copy:
             found = digest_of(place)
         except FileNotFoundError:
             return f"{place.name} is gone"
-        return None if found == self.sha256 else f"{place.name} holds something else: its SHA-256 is {found[:12]}…"
+        return None if found == self.sha256 else f"{place.name} has other content: its SHA-256 is {found[:12]}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,9 @@ class Copier:
         if copy.target not in self.earlier():
             raise WaterclockError(
                 "E820",
-                f"{copy.target} is there already, and holds something else",
+                f"{copy.target} exists already, with other content",
                 where=where,
-                why="no delivery of this publish brought it",
+                why="no delivery of this publish wrote it",
                 fix="move it away, or publish into another folder; then `waterclock retry`",
             )
         return False
@@ -204,7 +204,7 @@ def _missing_original_error(one: Original, where: str) -> WaterclockError:
         "E383",
         f"{one.name} cannot be copied",
         where=where,
-        why="it lies neither where it arrived nor in the archive",
+        why="it is neither where it arrived nor in the archive",
         fix="put it back into the archive, then `waterclock retry`",
     )
 
@@ -212,19 +212,19 @@ def _missing_original_error(one: Original, where: str) -> WaterclockError:
 def _changed_original_error(one: Original, found: str, source: str, where: str) -> WaterclockError:
     return WaterclockError(
         "E383",
-        f"{one.name} is not what was collected",
+        f"{one.name} is not the file that was collected",
         where=where,
         why=f"{source} has the SHA-256 {found[:12]}…, {one.sha256[:12]}… when it was collected; nothing was sent",
-        fix="put the file of then back into the archive, then `waterclock retry`",
+        fix="restore the collected file in the archive, then `waterclock retry`",
     )
 
 
 def _bad_copy_error(one: Original, where: str) -> WaterclockError:
     return WaterclockError(
         "E383",
-        f"the copy of {one.name} is not what was sent",
+        f"the copy of {one.name} differs from the file that was sent",
         where=where,
-        why="read back, it has another SHA-256: the disk or the store did not keep what was written",
-        fix="it is tried again; look at the disk if it happens twice",
+        why="read back, it has another SHA-256: the disk or the store changed the data",
+        fix="it is tried again; check the disk if it happens again",
         transient=True,
     )

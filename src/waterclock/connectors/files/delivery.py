@@ -226,7 +226,7 @@ class FilesDeliverer:
                     "E820",
                     f"{unit} belongs to the project {project}",
                     where=f"{unit}@{delivery.label_text}",
-                    why="its files would be replaced by ours",
+                    why="this delivery would replace the files of that project",
                     fix="publish under another name, or into another folder",
                 )
 
@@ -391,6 +391,6 @@ def _translate_errors(folder: Path, where: str) -> Iterator[None]:
             "E821",
             "the folder cannot be written",
             where=where,
-            why=f"{folder}: {error.strerror or error}; what was there is unchanged",
-            fix="free some space, or give the right to write there; then run again",
+            why=f"{folder}: {error.strerror or error}; its files are unchanged",
+            fix="free disk space, or allow writing there; then run again",
         ) from error

@@ -92,7 +92,7 @@ def _data(sheet: Sheet, reading: ReadOptions, near: AbstractSet[int]) -> Iterato
                 "E884",
                 f"row {at + 1} holds a value in column {_letters(sheet.cells.left + beyond)}",
                 why="that column has no name in the header",
-                fix="name it there, or say which part of the sheet is data by OPTIONS (range 'A1:F')",
+                fix="name it there, or give the range with the data: OPTIONS (range 'A1:F')",
             )
         texts = [text if text not in (None, "", reading.null) else None for text in cells[:width]]
         texts += [None] * (width - len(texts))
@@ -115,7 +115,7 @@ def _sheet(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> Sh
         errors = _errors(file, name)  # before the library reads the sheet: it allocates the whole used range
         found = book.get_sheet_by_name(name)
     except library.CalamineError as error:
-        raise ValueError(f"it is no workbook that can be read: {error}") from error
+        raise ValueError(f"the workbook cannot be read: {error}") from error
     if found.start is None:
         raise _without_header(name, "the sheet is empty")
     offset = found.start[1]
@@ -142,7 +142,7 @@ def _sheet(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> Sh
         while names and not names[-1] and cells.right is None:
             names.pop()
         if not any(names):
-            raise _without_header(name, f"row {cells.top + 1} holds no names")
+            raise _without_header(name, f"row {cells.top + 1} has no names")
         inner = Cells(cells.top + 1, cells.left, cells.bottom, cells.right)
         return Sheet(tuple(text or _make_column_name(at) for at, text in enumerate(names)), inner, rows)
     width = max(found.end[1], right) - cells.left + 1 if cells.right is None else cells.right - cells.left + 1
@@ -167,9 +167,9 @@ def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
     if found.unreckoned is not None:
         raise WaterclockError(
             "E884",
-            f"the cell {found.unreckoned} of {name} holds a formula without its value",
-            why="who wrote the workbook has not reckoned it, and formulas are not reckoned here: it would be empty",
-            fix="open the workbook and save it, or have it written with values",
+            f"the cell {found.unreckoned} of {name} has a formula without a value",
+            why="the program that wrote the workbook did not calculate it, and Waterclock calculates no formulas",
+            fix="open the workbook in Excel and save it, or write it with values",
         )
     return found.errors
 
@@ -213,7 +213,7 @@ def _bounded_ranges(found: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]
     ]
     size = sum((bottom - top + 1) * (right - left + 1) for (top, left), (bottom, right) in ranges)
     if size > max((last + 1) * (end + 1), _MOST_FILLED):
-        raise ValueError(f"its merged cells cover {size} cells, more than it uses")
+        raise ValueError(f"its merged cells cover {size} cells, more than its used range")
     return ranges
 
 
@@ -228,8 +228,8 @@ def _refuse_merged(found: Any, reading: ReadOptions, cells: Cells, name: str) ->
             raise WaterclockError(
                 "E885",
                 f"the cells {place} of {name} are merged",
-                why="one value stands for several cells, and it is not known which of them it belongs to",
-                fix="say which part is data by OPTIONS (range 'B3:F'), or have all of them bear the value: "
+                why="several cells share one value, and it is unclear to which of them it belongs",
+                fix="give the range with the data: OPTIONS (range 'B3:F'); or give all of them the value: "
                 "OPTIONS (merged 'fill')",
             )
 
@@ -246,7 +246,7 @@ def _name_of(names: Sequence[str], said: str) -> str:
         "E884",
         f"no sheet {said}" if not found else f"several sheets {said}: {', '.join(found)}",
         why=f"there are {', '.join(names)}",
-        fix=did_you_mean(said, names, otherwise="name one of them by OPTIONS (sheet '...')"),
+        fix=did_you_mean(said, names, otherwise="name one of them: OPTIONS (sheet '...')"),
     )
 
 
@@ -255,7 +255,7 @@ def _without_header(name: str, why: str) -> WaterclockError:
         "E884",
         f"the sheet {name} has no header",
         why=why,
-        fix="say where it begins by OPTIONS (range 'B3'), which sheet by OPTIONS (sheet '...'), or (header FALSE)",
+        fix="set where it begins: OPTIONS (range 'B3'), another sheet: OPTIONS (sheet '...'), or (header FALSE)",
     )
 
 
@@ -273,10 +273,10 @@ def refuse_growth(file: IO[bytes]) -> None:
     if dense or total > _MOST_BYTES:
         raise WaterclockError(
             "E882",
-            "the workbook would grow too large",
-            why=f"it has {total} bytes when it is unpacked, of which {_MOST_BYTES} may be held"
-            + (f"; {dense[0].filename} is packed into {dense[0].compress_size}" if dense else ""),
-            fix="have it sent in parts, or as CSV or Parquet",
+            "the workbook is too large",
+            why=f"it has {total} bytes when unpacked, and the limit is {_MOST_BYTES}"
+            + (f"; {dense[0].filename} is compressed to {dense[0].compress_size}" if dense else ""),
+            fix="split it, or send it as CSV or Parquet",
         )
 
 

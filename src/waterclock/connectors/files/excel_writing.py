@@ -54,7 +54,7 @@ def write_workbook(
         if not isinstance(converted, str):
             return converted
         if len(converted) > _MOST_SIGNS:
-            raise _beyond(f"a text has {len(converted)} signs, and a cell holds {_MOST_SIGNS}")
+            raise _beyond(f"a text has {len(converted)} characters, and a cell holds {_MOST_SIGNS}")
         if _NOT_IN_XML.search(converted):
             raise _beyond(f"{converted[:40]!r} has a character that XML does not allow")
         try:
@@ -104,7 +104,7 @@ def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - a return a type
 def _beyond(why: str) -> WaterclockError:
     return WaterclockError(
         "E889",
-        "a slice that no sheet of Excel holds",
+        "the slice does not fit an Excel sheet",
         why=why,
-        fix="publish less of it, or as csv, parquet, json or avro",
+        fix="publish fewer rows or shorter texts, or as csv, parquet, json or avro",
     )

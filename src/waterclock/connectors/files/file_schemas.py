@@ -73,8 +73,8 @@ def shapes_of(
             "E809",
             f"files of several formats: {', '.join(sorted(formats))}",
             where=paths[0] if paths else None,
-            why="the files of a unit are read as one",
-            fix="give each format a COLLECT with a glob of its own",
+            why="all files of a unit are read in one format",
+            fix="declare a COLLECT with its own glob for each format",
         )
     if formats == {"json"}:
         return {_json_shape(paths, reading, columns, keys_of_many): list(paths)}
@@ -115,7 +115,7 @@ def unreadable(path: str, error: BaseException) -> WaterclockError:
             "E807",
             f"cannot read {Path(path).name}",
             where=path,
-            why="it was there when the batch was planned, and is there no more",
+            why="it existed when the batch was planned, and is gone now",
             fix="nothing to fix if another table has archived it: it is read there at the next attempt",
             transient=True,
         )
@@ -124,7 +124,7 @@ def unreadable(path: str, error: BaseException) -> WaterclockError:
         f"cannot read {Path(path).name}",
         where=path,
         why=str(error) or type(error).__name__,
-        fix="deliver the file again under the same name, or take it out of the landing folder; nothing was taken of it",
+        fix="deliver the file again under the same name, or remove it from its folder; no row of it was collected",
     )
 
 
@@ -147,7 +147,7 @@ def _lines(file: IO[str]) -> Iterator[str]:
     """Yield the lines that Spark reads: it skips empty ones."""
     while line := file.readline(_LOOKED_THROUGH):
         if len(line) == _LOOKED_THROUGH:
-            raise csv.Error(f"its first line is longer than {_LOOKED_THROUGH} signs")
+            raise csv.Error(f"its first line is longer than {_LOOKED_THROUGH} characters")
         if line.strip():
             yield line
 
@@ -241,8 +241,8 @@ def _xml_shape(
             "E338",
             f"{Path(paths[0]).name} without rows",
             where=paths[0],
-            why="an XML document does not say which of its elements are rows",
-            fix="say OPTIONS (rows 'order')",
+            why="an XML document does not show which of its elements are rows",
+            fix="add OPTIONS (rows 'order')",
         )
     if (wrong := wrong_of_xml(reading)) is not None:
         raise wrong
@@ -322,14 +322,14 @@ def _no_records(path: str, reading: ReadOptions) -> WaterclockError:
         "E887",
         f"{Path(path).name} has no {'.'.join(reading.rows)}",
         where=path,
-        why="none of its documents holds anything there",
-        fix="correct the path in OPTIONS (rows '...'), or take the file out of the landing folder",
+        why="none of its documents has a value there",
+        fix="correct the path in OPTIONS (rows '...'), or remove the file from the landing folder",
     )
 
 
 def _require_length(text: str) -> None:
     if len(text) == _LONGEST:
-        raise EOFError(f"a document of {_LONGEST} signs or more is not parsed here")
+        raise EOFError(f"a document of {_LONGEST} characters or more is not parsed")
 
 
 def json_documents(path: str, reading: ReadOptions) -> Iterator[dict[str, Any]]:

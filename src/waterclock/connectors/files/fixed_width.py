@@ -24,7 +24,7 @@ def fields(lines: DataFrame, reading: ReadOptions) -> DataFrame:
     text = LINE if reading.is_utf8 else f"decode(CAST({LINE} AS BINARY), {sql_text(reading.encoding)})"
     rows = lines.selectExpr(*others, f"{text} AS {LINE}").where(f"trim({LINE}) != ''")
     if width := width_of(reading):
-        beyond = build_raise_sql(PATH, f"the line behind character {width}", f"trim(substring({LINE}, {width + 1}))")
+        beyond = build_raise_sql(PATH, f"the line after character {width}", f"trim(substring({LINE}, {width + 1}))")
         rows = rows.selectExpr(
             *others, f"CASE WHEN trim(substring({LINE}, {width + 1})) = '' THEN {LINE} ELSE {beyond} END AS {LINE}"
         )

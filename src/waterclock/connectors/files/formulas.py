@@ -105,7 +105,7 @@ class _CellParser:
             while self._found.unreckoned is None and (chunk := content.read(_CHUNK)):
                 self._parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
         except expat.ExpatError as error:
-            raise ValueError(f"its sheet is no XML that can be read: {error}") from error
+            raise ValueError(f"the XML of its sheet cannot be read: {error}") from error
         self._end_cell()
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -156,13 +156,13 @@ class _CellParser:
 def _place_of(said: str) -> tuple[int, int]:
     place = _PLACE.fullmatch(said)
     if place is None:
-        raise ValueError(f"it has a cell {said[:20]}, which no sheet has")
+        raise ValueError(f"it has a cell {said[:20]}, which is outside of any sheet")
     return _row_of(place[2]), _column_of(place[1])
 
 
 def _row_of(said: str) -> int:
     if not (said.isascii() and said.isdecimal() and len(said) <= len(str(MOST_ROWS)) and int(said)):
-        raise ValueError(f"it has a row {said[:20]}, which no sheet has")
+        raise ValueError(f"it has a row {said[:20]}, which is outside of any sheet")
     return int(said) - 1
 
 

@@ -120,9 +120,9 @@ def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False,
     if not path or path.startswith("/") or ".." in path.split("/") or not re.search(r"[./*?\[]", path):
         raise WaterclockError(
             "E803",
-            f"{path!r} names no files",
+            f"{path!r} does not name files",
             why="a unit of files is supplier.source, or a glob below the connection's path",
-            fix="such as landing.faa.flights, or landing.`web/click/*.json.gz`",
+            fix="write a name such as landing.faa.flights or landing.`web/click/*.json.gz`",
         )
     return Names(path, has_positions=has_positions, takes_all=takes_all, stamp=stamp)
 
@@ -230,9 +230,7 @@ def _is_plain(root: Path, folder: str, known: dict[str, bool]) -> bool:
 
 
 def _link(path: str) -> Report:
-    return Report(
-        path, "a link", "links are not followed: whoever put it here may not be allowed to read what it names"
-    )
+    return Report(path, "a link", "links are not followed: its creator may not be allowed to read the target")
 
 
 def list_folder(folder: Path | str) -> list[str]:
@@ -247,8 +245,8 @@ def list_folder(folder: Path | str) -> list[str]:
             "E804",
             f"the folder {folder} cannot be listed",
             where=str(folder),
-            why="its rights do not let it be read",
-            fix="let the user who runs this read the folder",
+            why="its permissions do not allow reading it",
+            fix="allow the user who runs Waterclock to read the folder",
         ) from error
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
@@ -285,12 +283,12 @@ def _parse_supplier_name(
 ) -> Candidate | Report:
     match = _pattern(names).fullmatch(name)
     if name.lower().endswith(_UNFINISHED):
-        return Report(path, "half-written", "its ending says that it is still being written")
+        return Report(path, "half-written", "its extension shows that it is still being written")
     if match is None:
         wanted = f"{names.supplier}_{names.source}_<YYYY_MM_DD_HH_MM_SS>.<ext>"
         return Report(path, "misnamed", f"expected {wanted}")
     if (stamp := exact_stamp(match[1], zone)) is None:
-        return Report(path, "misnamed", f"{match[1]} is no date and time")
+        return Report(path, "misnamed", f"{match[1]} is not a date and time")
     if not names.can_read(name):
         return Report(path, "misnamed", _endings())
     return Candidate(path, path[len(str(root)) + 1 :].replace(os.sep, "/"), name, stamp, found)
@@ -301,12 +299,14 @@ def _parse_matching_name(
 ) -> Candidate | Report:
     name = relative.rpartition("/")[2]
     if name.lower().endswith(_UNFINISHED):
-        return Report(path, "half-written", "its ending says that it is still being written")
+        return Report(path, "half-written", "its extension shows that it is still being written")
     if not names.can_read(name):
         return Report(path, "misnamed", _endings())
     stamp = stamp_in(relative, names.stamp, zone)
     if stamp is None and names.stamp not in ("", CHANGED):
-        return Report(path, "misnamed", f"its name has no date of the form {names.stamp}, as OPTIONS (stamp) declares")
+        return Report(
+            path, "misnamed", f"its name has no date of the form {names.stamp}, which OPTIONS (stamp) declares"
+        )
     if stamp is None:
         stamp = (found or look(path)).changed
     return Candidate(path, relative, relative, stamp, found)
@@ -314,7 +314,7 @@ def _parse_matching_name(
 
 def _endings() -> str:
     endings = ", .".join(ending for ending, kind in FORMATS.items() if kind != "fixed")
-    return f"expected one of .{endings}, with .{', .'.join(COMPRESSIONS)} after it or not"
+    return f"expected one of .{endings}, with or without .{', .'.join(COMPRESSIONS)} after it"
 
 
 def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:

@@ -187,9 +187,9 @@ def require_folder(folder: Path) -> Path:
     if not is_remote(folder) and not folder.is_dir():
         raise WaterclockError(
             "E804",
-            f"{folder} is no folder" if folder.exists() else f"the folder {folder} is not there",
+            f"{folder} is not a folder" if folder.exists() else f"the folder {folder} does not exist",
             where=str(folder),
-            why="a landing folder is made by whoever delivers into it",
+            why="the sender of the files creates a landing folder",
             fix="create it, or correct the connection's path",
         )
     return folder
@@ -229,7 +229,7 @@ def _unfit(one: Candidate, names: Names, landing: Landing, now: datetime) -> Rep
     try:
         problem = problem_of(one.path, found.size, found.changed, format_of(one.name) or ("", ""))
     except PermissionError:
-        return Report(one.path, "unreadable", "its rights do not let it be read")
+        return Report(one.path, "unreadable", "its permissions do not allow reading it")
     except WaterclockError as error:
         if error.transient:
             raise
@@ -242,4 +242,4 @@ def _unfit(one: Candidate, names: Names, landing: Landing, now: datetime) -> Rep
 def _clash(one: Candidate, known: Candidate | None) -> Report | None:
     if known is None or is_same_content(one.path, known.path):
         return None
-    return Report(one.path, "same name, other content", f"{known.path} has that name; what it holds stays")
+    return Report(one.path, "same name, other content", f"{known.path} has that name, and keeps its content")

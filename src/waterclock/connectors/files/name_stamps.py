@@ -84,9 +84,9 @@ def wrong_stamp(options: Mapping[str, Any], *, is_glob: bool) -> Iterator[Wrong]
             "E335",
             "stamp",
             f"stamp is {pattern!r}",
-            "it is how a file's name has its date: %Y, then %m, %d (or %j), %H, %M and %S, as far as the name goes, "
+            "it is the form of the date in a file name: %Y, then %m, %d (or %j), %H, %M and %S, as far as it has them, "
             "each once",
-            f"such as stamp '%Y%m%d', or stamp '{CHANGED}' for the time of a file's last change",
+            f"write it like stamp '%Y%m%d', or stamp '{CHANGED}' for the time of a file's last change",
         )
 
 
@@ -94,9 +94,9 @@ def _beside_names() -> Wrong:
     return Wrong(
         "E334",
         "stamp",
-        "stamp beside supplier.source",
-        "the names of such files hold their stamps in one form, <supplier>_<source>_<YYYY_MM_DD_HH_MM_SS>",
-        "leave stamp out, or name the files by wildcards: FROM landing.`shop/orders_*.csv`",
+        "stamp is set for a supplier.source",
+        "the names of such files have their stamp in a fixed form, <supplier>_<source>_<YYYY_MM_DD_HH_MM_SS>",
+        "leave stamp out, or name the files by a glob: FROM landing.`shop/orders_*.csv`",
     )
 
 

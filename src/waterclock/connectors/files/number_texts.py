@@ -52,11 +52,11 @@ def wrong_numbers(options: Mapping[str, Any]) -> Iterator[Wrong]:
     decimal, thousands = (str(options.get(name) or "") for name in ("decimal", "thousands"))
     for name, sign in (("decimal", decimal), ("thousands", thousands)):
         if sign and (len(sign) > 1 or sign.isalnum() or sign in '+-"\r\n'):
-            why = "it is one sign, and no digit, letter, quote, plus or minus"
-            yield Wrong("E335", name, f"{name} is {sign!r}", why, "such as decimal ',' and thousands '.'")
+            why = "it must be one character, and no digit, letter, quote, plus or minus"
+            yield Wrong("E335", name, f"{name} is {sign!r}", why, "write it like decimal ',' and thousands '.'")
     if thousands and thousands == (decimal or "."):
-        why = f"{thousands!r} cannot part both the thousands and the fraction"
-        yield Wrong("E335", "thousands", f"thousands is {thousands!r}", why, "say another decimal, such as decimal ','")
+        why = f"{thousands!r} cannot separate both the thousands and the fraction"
+        yield Wrong("E335", "thousands", f"thousands is {thousands!r}", why, "set another decimal, such as decimal ','")
 
 
 def _sign(sign: str) -> str:

@@ -23,8 +23,8 @@ def folder_of(setting: Setting) -> Path:
             "E803",
             f"the connection {setting.name} has no path",
             where=setting.name,
-            why="files are read from and written to a folder, or what lies below a URL such as s3://bucket/folder",
-            fix=f"connections.{setting.name} = {{ path = 'data/new' }} in waterclock.toml",
+            why="files are read from and written to a folder or a URL such as s3://bucket/folder",
+            fix=f"add connections.{setting.name} = {{ path = 'data/new' }} to waterclock.toml",
         )
     return _resolve_folder(setting, path)
 

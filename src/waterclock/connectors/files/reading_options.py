@@ -134,7 +134,7 @@ def path_of(text: str) -> tuple[str, ...]:
     """Return the steps of a path such as `data.items`. Raises  E335 for one with an empty step."""
     steps = tuple(step.strip() for step in text.split("."))
     if not all(steps):
-        raise _unsaid("rows", text, "a path is names with dots between them", "such as rows 'data.items'")
+        raise _unsaid("rows", text, "a path is names with dots between them", "write it like rows 'data.items'")
     return steps
 
 
@@ -147,13 +147,17 @@ def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
     for part in text.split(","):
         match = _OUTER.fullmatch(part)
         if match is None:
-            raise _unsaid("outer", part, "it is a list of paths, each with a name", "such as 'orders.id AS order_id'")
+            raise _unsaid(
+                "outer", part, "it is a list of paths, each with a name", "write it like 'orders.id AS order_id'"
+            )
         steps = path_of(match[1])
         depth = 0
         while depth < len(rows) and depth < len(steps) and rows[depth] == steps[depth]:
             depth += 1
         if depth == len(rows) or depth == len(steps):
-            raise _unsaid("outer", part, "it is within the records", "name what encloses them, from the root")
+            raise _unsaid(
+                "outer", part, "it is within the records", "name a value outside of them, by its path from the root"
+            )
         found.append(Outer(match[2] or steps[-1], depth, steps[depth:]))
     return tuple(found)
 
@@ -169,7 +173,10 @@ def positions_of(text: str) -> tuple[Position, ...]:
         last = int(match[3]) if match and match[3] else None
         if match is None or int(match[2]) < 1 or (last is not None and last < int(match[2])):
             raise _unsaid(
-                "positions", part, "a field is a name with its first and last character", "such as 'id 1-6, name 7-'"
+                "positions",
+                part,
+                "a field is a name with its first and last character",
+                "write it like 'id 1-6, name 7-'",
             )
         found.append(Position(match[1], int(match[2]), last))
     return tuple(found)
@@ -187,7 +194,9 @@ def cells_of(text: str) -> Cells:
         or (cells.right is not None and cells.right < cells.left)
     )
     if cells is None or is_backward:
-        raise _unsaid("range", text, "a range is its first cell, and its last", "such as 'B3:F100', 'B3:F' or 'B3'")
+        raise _unsaid(
+            "range", text, "a range has a first cell and a last one", "write it like 'B3:F100', 'B3:F' or 'B3'"
+        )
     return cells
 
 
@@ -204,9 +213,9 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
         yield Wrong(
             "E336",
             "outer",
-            "outer without rows",
-            "it names what encloses the records, and rows says where these are",
-            "say where the records are, such as rows 'orders.lines'",
+            "outer is set without rows",
+            "it names values outside of the records, and rows is the path of the records",
+            "add the path of the records, such as rows 'orders.lines'",
         )
         return
     found: list[str] = []
@@ -221,12 +230,18 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
             yield Wrong(error.code, name, error.what, error.why or "", error.fix or "")
     encoding = str(options.get("encoding") or "UTF-8")
     if not _is_encoding(encoding):
-        why = "no encoding of that name is known"
-        yield Wrong("E335", "encoding", f"encoding is {encoding!r}", why, "such as encoding 'UTF-16' or 'windows-1252'")
+        why = "there is no encoding of that name"
+        yield Wrong(
+            "E335",
+            "encoding",
+            f"encoding is {encoding!r}",
+            why,
+            "write one such as encoding 'UTF-16' or 'windows-1252'",
+        )
     kind = format_of(path)
     wanted = _NEEDS.get(kind[0]) if kind else None
     if wanted and not options.get(wanted[0]):
-        yield Wrong("E338", "", f"{path} without {wanted[0]}", wanted[1], wanted[2])
+        yield Wrong("E338", "", f"{path} needs the option {wanted[0]}", wanted[1], wanted[2])
     if kind and kind[0] == "xml" and not found:
         reading = parse_read_options({name: options[name] for name in ("rows", "outer") if options.get(name)})
         if (wrong := wrong_of_xml(reading)) is not None:
@@ -248,14 +263,14 @@ def wrong_raw(options: Mapping[str, Any]) -> Iterator[Wrong]:
     """Yield the options for parsing files that are set although `format 'raw'` takes files unchanged."""
     for name in sorted(options.keys() - _OF_RAW):
         yield Wrong(
-            "E334", name, f"{name} beside format 'raw'", "nothing is read of a file that is taken as it is",
+            "E334", name, f"{name} is set with format 'raw'", "with format 'raw' the content of a file is not parsed",
             f"leave {name} out, or format 'raw'",
         )  # fmt: skip
 
 
-_FIXED = ("positions", "lines of fixed width have no delimiter", "say OPTIONS (positions 'id 1-6, name 7-30')")
+_FIXED = ("positions", "fixed-width lines have no delimiter", "add OPTIONS (positions 'id 1-6, name 7-30')")
 _NEEDS = {
-    "xml": ("rows", "an XML document does not say which of its elements are rows", "say OPTIONS (rows 'order')"),
+    "xml": ("rows", "an XML document does not show which of its elements are rows", "add OPTIONS (rows 'order')"),
     **dict.fromkeys(("txt", "dat", "fwf"), _FIXED),
 }
 
@@ -264,10 +279,12 @@ def wrong_of_xml(reading: ReadOptions) -> WaterclockError | None:
     """Return an error for options that XML does not support: its rows are elements of one name, at any depth."""
     text = ".".join(reading.rows)
     if len(reading.rows) > 1:
-        why = "in XML the elements of one name are the rows, wherever they stand"
-        return _unsaid("rows", text, why, f"say rows '{reading.rows[-1]}', if all of these are meant")
+        why = "in XML all elements of one name are the rows, at any depth"
+        return _unsaid("rows", text, why, f"write rows '{reading.rows[-1]}' to read all of them")
     if reading.outer:
-        return _unsaid("outer", reading.outer[0].name, "rows of XML take nothing along", "leave it out")
+        return _unsaid(
+            "outer", reading.outer[0].name, "XML rows cannot get values from outside of them", "leave it out"
+        )
     return None
 
 

@@ -200,7 +200,7 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
         f"{where} has no column {time}",
         where=where,
         why=f"BY DATA TIME {time} decides the window of each row; it has {', '.join(names)}",
-        fix="name the column that holds the rows' own time",
+        fix="name the column that holds the data time",
     )
 
 

@@ -52,8 +52,8 @@ def _build_date_warning(by_change: Sequence[str]) -> Wrong | None:
         f"{_summarize_names(dated)} "
         f"{'has a date in its name' if len(dated) == 1 else 'have dates in their names'} that nothing "
         "declares",
-        "the time of a file's last change is its stamp",
-        f"OPTIONS (stamp '{pattern}') after the unit; or (stamp '{CHANGED}'), if the last change is meant",
+        "the stamp of such a file is the time of its last change",
+        f"add OPTIONS (stamp '{pattern}') after the unit; or (stamp '{CHANGED}') to use the last change",
     )
 
 

@@ -59,7 +59,7 @@ def _changed_file_error(item: Item, size: int | None) -> WaterclockError:
         f"{item.name} changed while it was read",
         where=item.path,
         why=f"it had {item.size} bytes when the batch began, and {now}: the batch may have read a part of it",
-        fix="nothing was archived, and it is read again at the next attempt; where its sender appends to it, OPTIONS "
-        "(settle 60) waits until it has rested for a minute",
+        fix="nothing was archived, and it is read again at the next attempt; if its sender appends to it, OPTIONS "
+        "(settle 60) waits until it is unchanged for a minute",
         transient=True,
     )

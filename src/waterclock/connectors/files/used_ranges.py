@@ -37,7 +37,7 @@ class UsedRange:
         if self.top <= row <= self.bottom and self.left <= column <= self.right:
             return
         if not (0 <= row < MOST_ROWS and 0 <= column < MOST_COLUMNS):
-            raise ValueError(f"it has a cell in row {row + 1} and column {column + 1}, which no sheet has")
+            raise ValueError(f"it has a cell in row {row + 1} and column {column + 1}, which is outside of any sheet")
         self.top, self.bottom = min(self.top, row), max(self.bottom, row)
         self.left, self.right = min(self.left, column), max(self.right, column)
         if self.size > MOST_CELLS:
@@ -103,9 +103,9 @@ def _number_at(content: bytes, at: int, longest: int) -> tuple[int, int]:
 def _refuse_size(size: int) -> NoReturn:
     raise WaterclockError(
         "E882",
-        "the workbook would grow too large",
-        why=f"the used range of its sheet has {size} cells, empty ones included, of which {MOST_CELLS} may be held",
-        fix="delete the cells that are far from the data, or have it sent in parts, or as CSV or Parquet",
+        "the workbook is too large",
+        why=f"the used range of its sheet has {size} cells, including empty ones, and the limit is {MOST_CELLS}",
+        fix="delete the cells that are far from the data, or split it, or send it as CSV or Parquet",
     )
 
 
@@ -125,7 +125,7 @@ class _OdsParser:
             while chunk := content.read(_CHUNK):
                 self._parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
         except expat.ExpatError as error:
-            raise ValueError(f"its sheets are no XML that can be read: {error}") from error
+            raise ValueError(f"the XML of its sheets cannot be read: {error}") from error
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         tag = name.rpartition(":")[2]

@@ -47,9 +47,9 @@ class WriteOptions:
         if (self.format, self.compression) not in ENDINGS:
             raise WaterclockError(
                 "E809",
-                f"{self.format} files with compression {self.compression} are not written",
+                f"{self.format} files cannot have compression {self.compression}",
                 why=f"there are {', '.join(' + '.join(pair) for pair in ENDINGS)}",
-                fix="choose one of these by OPTIONS (format '…', compression '…')",
+                fix="choose one of these: OPTIONS (format '…', compression '…')",
             )
 
 
@@ -199,22 +199,24 @@ def wrong_writing(options: Mapping[str, Any]) -> Iterator[Wrong]:
     """
     if options.get("format") == "raw":
         for name in sorted(options.keys() - {"format", "keep"}):
-            why = "the files are copies of those that were collected, byte for byte"
-            yield Wrong("E334", name, f"{name} beside format 'raw'", why, f"leave {name} out")
+            why = "the files are byte-for-byte copies of the collected ones"
+            yield Wrong("E334", name, f"{name} is set with format 'raw'", why, f"leave {name} out")
         return
     if "formulas" in options and options.get("format", "csv") != "csv":
-        why = f"the format is {options['format']}, whose readers tell a text from a formula"
-        yield Wrong("E334", "formulas", "formulas without format 'csv'", why, "leave formulas out")
+        why = f"the format is {options['format']}, which distinguishes texts from formulas"
+        yield Wrong("E334", "formulas", "formulas is set without format 'csv'", why, "leave formulas out")
     if "keep" in options:
-        why = "what is kept is of files that are copied; these are made anew"
-        yield Wrong("E334", "keep", "keep without format 'raw'", why, "say format 'raw', of a table collected so")
+        why = "keep applies to copied files, and these files are newly written"
+        yield Wrong(
+            "E334", "keep", "keep is set without format 'raw'", why, "set format 'raw', of a table collected with it"
+        )
     format_name, compression = str(options.get("format", "csv")), str(options.get("compression", "none"))
     known = [pair for name, pair in ENDINGS if name == format_name]
     if known and compression not in known:
         yield Wrong(
             "E337",
             "compression",
-            f"{format_name} files with compression {compression} are not written",
-            f"{format_name} is written with {', '.join(known)}",
-            "choose one of these, or another format",
+            f"{format_name} files cannot have compression {compression}",
+            f"{format_name} supports {', '.join(known)}",
+            "choose one of these compressions, or another format",
         )

@@ -32,7 +32,7 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
 
     def external(_name: str, system: str | None, public: str | None, _has_subset: int) -> None:
         if system or public:
-            raise _unsafe_xml_error(path, f"it refers to a definition elsewhere, {system or public}")
+            raise _unsafe_xml_error(path, f"it refers to an external definition, {system or public}")
 
     def root(*_: object) -> NoReturn:
         raise _RootSeen
@@ -128,7 +128,7 @@ def first_fault(file: IO[bytes], encoding: str) -> tuple[int, str] | None:
             parser.Parse(chunk, False)  # noqa: FBT003
         parser.Parse(b"", True)  # noqa: FBT003
     except expat.ExpatError as error:
-        return error.lineno, f"it is no XML: {expat.errors.messages[error.code]}, at column {error.offset + 1}"
+        return error.lineno, f"it is not XML: {expat.errors.messages[error.code]}, at column {error.offset + 1}"
     except (LookupError, ValueError) as error:
         return parser.CurrentLineNumber, f"its encoding cannot be read ({error})"
     return None
@@ -139,6 +139,6 @@ def _unsafe_xml_error(path: str, why: str) -> WaterclockError:
         "E880",
         f"{Path(path).name} cannot be read safely",
         where=path,
-        why=f"{why}; such documents can grow without bounds as they are read, or bring in files of this machine",
-        fix="have the sender write plain XML, without a DOCTYPE; nothing was taken of it",
+        why=f"{why}; such documents can expand without limit, or read files of this machine",
+        fix="ask the sender for plain XML without a DOCTYPE; no row of it was collected",
     )

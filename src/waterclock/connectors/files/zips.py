@@ -140,7 +140,7 @@ def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise unreadable(path, error) from error
     except (RuntimeError, NotImplementedError) as error:
-        raise _unfit(path, str(error), "send it without a password, by deflate") from error
+        raise _unfit(path, str(error), "send it without a password, compressed with deflate") from error
 
 
 def _choose_members(packed: zipfile.ZipFile, path: str, reading: ReadOptions) -> list[zipfile.ZipInfo]:
@@ -152,19 +152,19 @@ def _choose_members(packed: zipfile.ZipFile, path: str, reading: ReadOptions) ->
     chosen = [member for member in members if _is_wanted(member.filename, reading.member)]
     if not chosen:
         wanted = f"no member {reading.member}" if reading.member else "no member"
-        raise _unfit(path, f"it has {wanted}", "say which to read by OPTIONS (member '*.csv'), or send them")
+        raise _unfit(path, f"it has {wanted}", "choose the members to read: OPTIONS (member '*.csv'), or send them")
     strange = [member.filename for member in chosen if not _is_known(member.filename, reading)]
     if strange:
-        why = f"{strange[0]} is of no kind that is read from a zip"
-        raise _unfit(path, why, "say which members are data by OPTIONS (member '*.csv')")
+        why = f"{strange[0]} has a format that is not read from a zip"
+        raise _unfit(path, why, "choose the members with data: OPTIONS (member '*.csv')")
     if any(member.compress_type not in _METHODS for member in chosen):
-        raise _unfit(path, "it is packed by another method than deflate", "send it packed by deflate")
+        raise _unfit(path, "it is compressed with a method other than deflate", "send it compressed with deflate")
     total = sum(member.file_size for member in chosen)
     if total > reading.most_bytes:
         raise _bomb(path, f"its members have {total} bytes, more than {reading.most_bytes}")
     for member in chosen:
         if member.file_size > max(_SMALL, member.compress_size * _MOST_RATIO):
-            raise _bomb(path, f"{member.filename} has {member.file_size} bytes, packed into {member.compress_size}")
+            raise _bomb(path, f"{member.filename} has {member.file_size} bytes, compressed to {member.compress_size}")
     return chosen
 
 
@@ -175,11 +175,11 @@ def _refuse_leading_out(member: zipfile.ZipInfo, path: str) -> None:
     if name.startswith("/") or ".." in parts or ":" in parts[0] or "\0" in name or is_link:
         raise WaterclockError(
             "E881",
-            f"{Path(path).name} has a member that leads elsewhere",
+            f"{Path(path).name} has a member that points outside of the zip",
             where=path,
-            why=f"{member.orig_filename!r} is {'a link' if is_link else 'no name within the zip'}; such zips are made "
-            "to write outside of where they are unpacked",
-            fix="have the sender pack plain files; nothing was taken of it",
+            why=f"{member.orig_filename!r} is {'a link' if is_link else 'a path outside of the zip'}; unpacking "
+            "the zip could write outside of the target folder",
+            fix="ask the sender to pack plain files; no row of it was collected",
         )
 
 
@@ -210,10 +210,10 @@ def _sweep(room: Path) -> None:
 def _bomb(path: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E882",
-        f"{Path(path).name} would grow too large",
+        f"{Path(path).name} is too large when unpacked",
         where=path,
         why=why,
-        fix="send it in parts, or by gzip or zstd; where so much is meant, say OPTIONS (most_mb ...)",
+        fix="split it, or send it as gzip or zstd; if the size is right, raise OPTIONS (most_mb ...)",
     )
 
 

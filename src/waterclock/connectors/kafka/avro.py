@@ -79,7 +79,7 @@ class Decoder:
             writer, body = self._split_value(value)
             read = fastavro.schemaless_reader(body, writer, self.parsed)
         except (*_UNFIT, SchemaResolutionError, SchemaParseException) as error:
-            raise unreadable(self.where, self.topic, partition, offset, f"no Avro of its schema: {error}") from error
+            raise unreadable(self.where, self.topic, partition, offset, f"not Avro of its schema: {error}") from error
         return json.dumps(without_nan(read), default=_plain, ensure_ascii=False).encode()
 
     def columns(self) -> dict[str, str]:
@@ -113,7 +113,7 @@ def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path |
             raise _no_schema(where, f"{file}: {error}") from error
         return Decoder(topic, where, _require_schema(text, where, str(file)), registry)
     if not registry:
-        raise _no_schema(where, "neither the connection names a registry nor the collect a schema")
+        raise _no_schema(where, "the connection has no registry, and the collect has no schema")
     answer = _request_registry(registry, f"/subjects/{quote(topic, safe='')}-value/versions/latest", where)
     text = _require_schema(answer.get("schema"), where, registry["registry"])
     return Decoder(topic, where, text, registry)
@@ -130,7 +130,7 @@ def _require_schema(text: Any, where: str, origin: str) -> str:
     except (*_UNFIT, SchemaParseException) as error:
         raise _no_schema(where, f"{origin}: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise _no_schema(where, f"{origin}: the schema of a value is a record, with fields that become columns")
+        raise _no_schema(where, f"{origin}: the schema of a value must be a record, whose fields become columns")
     return str(text)
 
 
@@ -141,7 +141,7 @@ def unreadable(where: str, topic: str, partition: int | str, offset: int | str, 
         f"a record of {topic} cannot be read",
         where=where,
         why=f"partition {partition}, offset {offset}: {why}",
-        fix="see who sends it; format 'raw' takes every record as it is, and a transform can part them",
+        fix="check its sender; or collect with format 'raw', which takes any record, and parse it in a transform",
     )
 
 
@@ -156,7 +156,7 @@ def _request_registry(registry: Mapping[str, str], path: str, where: str) -> Map
         with urllib.request.build_opener(trusted, _Staying).open(request, timeout=30) as answer:
             content = answer.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
-            raise _no_schema(where, f"{address}: it answers with more than {_MOST_BYTES >> 20} MiB")
+            raise _no_schema(where, f"{address}: its response has more than {_MOST_BYTES >> 20} MiB")
         document: Mapping[str, Any] = json.loads(content)
         return document
     except urllib.error.HTTPError as error:
@@ -164,12 +164,14 @@ def _request_registry(registry: Mapping[str, str], path: str, where: str) -> Map
         is_passing = error.code >= 500 or error.code == 429
         why = f"{address}: {error.code} {error.reason}"
         if error.code in _UNWELCOME:
-            fix = "see that registry_user and registry_password are right; a changed secret is read at the next try"
+            fix = "check registry_user and registry_password; a changed secret is read at the next try"
             raise _no_schema(where, why, fix=fix, transient=True) from error
         raise _no_schema(where, why, transient=is_passing) from error
     except (OSError, ValueError) as error:
         if isinstance(reason := getattr(error, "reason", None), ssl.SSLCertVerificationError):
-            fix = "set registry_ca to a file with the certificate of the authority that signed the registry's"
+            fix = (
+                "set registry_ca to a file with the certificate of the authority that signed the registry's certificate"
+            )
             raise _no_schema(where, f"{address}: {reason.verify_message}", fix=fix) from error
         raise _no_schema(where, f"{address}: {error}", transient=True) from error
 
@@ -186,7 +188,7 @@ class _Staying(urllib.request.HTTPRedirectHandler):
 def _no_schema(where: str, why: str, *, fix: str = "", transient: bool = False) -> WaterclockError:
     return WaterclockError(
         "E857",
-        "the schema of Avro values is not to be had",
+        "the schema of Avro values cannot be read",
         where=where,
         why=why,
         fix=fix or "set `registry` on the connection, or OPTIONS (schema 'file.avsc') on the collect",

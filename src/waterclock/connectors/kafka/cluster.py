@@ -215,17 +215,17 @@ class Cluster:
         if "ssl" not in self.settings.get("security.protocol", "") and speaks_tls(first):
             return WaterclockError(
                 "E864",
-                "Kafka speaks TLS",
+                "Kafka requires TLS",
                 where=where,
-                why=f"{first} answers in TLS, and the connection does not ask for it",
-                fix="set security: 'ssl', or 'sasl_ssl' where it asks for users",
+                why=f"{first} responds with TLS, and the connection does not use it",
+                fix="set security to 'ssl', or to 'sasl_ssl' if it requires a login",
             )
         return WaterclockError(
             "E854",
             "Kafka does not answer",
             where=where,
             why=why,
-            fix="it is tried again; see that its brokers run, that addresses are right, and that security is theirs",
+            fix="it is tried again; check that its brokers run, and that the addresses and security are right",
             transient=True,
         )
 
@@ -242,7 +242,7 @@ class Cluster:
             "E856",
             f"there is no topic {topic}",
             where=where,
-            why=f"the cluster holds {', '.join(known[:10])}{', …' if len(known) > 10 else ''}"
+            why=f"the cluster has {', '.join(known[:10])}{', …' if len(known) > 10 else ''}"
             if known
             else "the cluster shows no topics to this user",
             fix=did_you_mean(topic, known, otherwise="create the topic, or correct its name"),
@@ -267,7 +267,7 @@ class Cluster:
         except ValueError:  # its message contains part of the token
             token = ""
         if not token or any(sign.isspace() for sign in token):
-            raise no_token(f"{self.token_file} holds none: a token is one word of ASCII", self.name)
+            raise no_token(f"{self.token_file} has no token: a token is one word of ASCII", self.name)
         now = time.time()
         try:
             body = token.split(".")[1]
@@ -275,7 +275,7 @@ class Cluster:
         except (IndexError, KeyError, TypeError, ValueError):
             ends = math.inf
         if ends <= now:
-            raise no_token(f"that in {self.token_file} ended {now - ends:.0f} seconds ago", self.name)
+            raise no_token(f"the token in {self.token_file} expired {now - ends:.0f} seconds ago", self.name)
         return token, ends if math.isfinite(ends) else now + _TOKEN_SECONDS
 
 
@@ -296,18 +296,18 @@ def _permission_error(name: str, why: str, where: str, topic: str) -> Waterclock
     rights = {
         "TOPIC_AUTHORIZATION_FAILED": f"to read or write the topic {topic}",
         "GROUP_AUTHORIZATION_FAILED": "to use groups whose names begin with waterclock",
-        "CLUSTER_AUTHORIZATION_FAILED": "to write idempotently, or to ask about the cluster",
-        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "to write in transactions whose ids begin with waterclock.",
+        "CLUSTER_AUTHORIZATION_FAILED": "to write idempotently, or to describe the cluster",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "to write in transactions whose ids begin with waterclock",
     }
     if name not in rights:
-        fix = "see that the options of the connection are right, and how large its records may be (max.message.bytes)"
-        return WaterclockError("E855", "Kafka refuses", where=where, why=why, fix=fix)
+        fix = "check the options of the connection, and the maximum size of records (max.message.bytes)"
+        return WaterclockError("E855", "Kafka refuses the request", where=where, why=why, fix=fix)
     return WaterclockError(
         "E855",
-        "Kafka does not allow it",
+        "Kafka denies permission",
         where=where,
         why=f"{why}; the user has no right {rights[name]}",
-        fix="give the connection's user that right (kafka-acls), or take another user",
+        fix="grant that right to the connection's user (kafka-acls), or use another user",
     )
 
 
@@ -323,8 +323,8 @@ def cluster_of(setting: Setting) -> Cluster:
             "E803",
             f"the connection {setting.name} has no servers",
             where=setting.name,
-            why="a connection of type kafka is a cluster, reached by some of its brokers",
-            fix=f"connections.{setting.name} = {{ servers = 'broker1:9092,broker2:9092' }} in waterclock.toml",
+            why="a connection of type kafka needs the address of at least one broker",
+            fix=f"add connections.{setting.name} = {{ servers = 'broker1:9092,broker2:9092' }} to waterclock.toml",
         )
     found = {_SETTINGS[name]: str(value) for name, value in options.items() if name in _SETTINGS}
     for name in _FILES & options.keys():

@@ -131,7 +131,7 @@ def _cast(taken: Taken) -> str:
     read = f"_waterclock_read.{quote_name(taken.source)}"
     found = _type_to_read(taken.type, "STRING")
     if "<" in found and found != taken.type:
-        why = f"{taken.source} is no {taken.type}"
+        why = f"{taken.source} is not {taken.type}"
         wrong = f"CASE WHEN {read} IS NOT NULL THEN {_raise(sql_text(why))} END"
         return f"coalesce({narrow_value(read, taken.type)}, {wrong})"
     is_read = taken.is_typed or found == taken.type
@@ -141,10 +141,13 @@ def _cast(taken: Taken) -> str:
 def _text(*, is_object: bool) -> str:
     """Return the SQL of the value as text. It raises the position of a value that is not UTF-8 or no JSON object."""
     text = "CAST(value AS STRING)"
-    checks = [(f"NOT is_valid_utf8({text})", "its value is no text in UTF-8")]
+    checks = [(f"NOT is_valid_utf8({text})", "its value is not UTF-8 text")]
     if is_object:
         checks.append(
-            (f"{text} NOT RLIKE '^[ \\t\\r\\n]*[{{]' OR try_parse_json({text}) IS NULL", "its value is no JSON object")
+            (
+                f"{text} NOT RLIKE '^[ \\t\\r\\n]*[{{]' OR try_parse_json({text}) IS NULL",
+                "its value is not a JSON object",
+            )
         )
     cases = " ".join(f"WHEN value IS NOT NULL AND ({check}) THEN {_raise(sql_text(why))}" for check, why in checks)
     return f"CASE {cases} ELSE {text} END"

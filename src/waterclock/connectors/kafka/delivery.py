@@ -179,7 +179,7 @@ class KafkaDeliverer:
         with self.cluster.translate_errors(str(unit), unit.path):
             records = self._records(unit, project, publish)
         if records.topic_id and records.topic_id != log.id:
-            return f"the topic {unit.path} was deleted and made anew"
+            return f"the topic {unit.path} was deleted and created again"
         found = records.find(claim)
         is_there = found is not None and found.outcome is not DeliveryOutcome.KILLED
         if is_there or (not records.claims and self._may_be_forgotten(claim)):
@@ -285,7 +285,7 @@ class KafkaDeliverer:
                 "E858",
                 f"another runner delivers to {unit.path}",
                 where=str(unit),
-                why="it began after this one, and Kafka takes nothing of this one any more: nothing was sent twice",
+                why="it began after this one, and Kafka no longer accepts this one: nothing was sent twice",
                 fix="nothing to fix: the other runner delivers",
                 transient=True,
             )
@@ -304,11 +304,11 @@ class KafkaDeliverer:
         days = (time.time() - claim / 1000) / _DAY
         raise WaterclockError(
             "E859",
-            f"it is unknown whether claim {claim} came to {held.unit.path}",
+            f"it is unknown whether claim {claim} was delivered to {held.unit.path}",
             where=str(held.unit),
-            why=f"it is {days:.1f} days old, and Kafka has forgotten the record of the publish, if there was one"
+            why=f"it is {days:.1f} days old, and Kafka has removed the record of the publish, if there was one"
             f" (offsets.retention.minutes); {found}. It is not sent again",
-            fix="look into the topic for messages with the header claim of that number; if they are not there:"
+            fix="search the topic for messages whose header claim has that number; if there are none:"
             " waterclock recompute",
         )
 
@@ -331,9 +331,9 @@ class KafkaDeliverer:
         if wanted - there:
             raise WaterclockError(
                 "E856",
-                f"{unit.path} has not the partitions of what is sent to it",
+                f"{unit.path} lacks partitions of the delivered records",
                 where=str(unit),
-                why=f"keep 'all' sends each record to its own partition; not there: {sorted(wanted - there)}",
+                why=f"keep 'all' sends each record to its own partition; missing: {sorted(wanted - there)}",
                 fix=f"give the topic {max(wanted) + 1} partitions, or leave keep out",
             )
 

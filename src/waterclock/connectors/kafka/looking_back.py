@@ -28,9 +28,9 @@ def why_unknown(config: Mapping[str, str], log: Log, ends: Mapping[int, int], ag
     `ends` are those that include uncommitted records.
     """
     if (policy := config.get("cleanup.policy", "")) != "delete":
-        return f"the topic is cleaned by {policy or 'who knows what'}, so its records may be gone"
+        return f"the topic's cleanup.policy is {policy or 'unknown'}, so its records may be gone"
     if dict(ends) != dict(log.ends):
-        return "a transaction is open in the topic, and hides its end; it is looked at again when that is over"
+        return "an open transaction hides the end of the topic; it is checked again when that has ended"
     keeps, bytes_kept = int(config.get("retention.ms", 0)), int(config.get("retention.bytes", 0))
     is_long = (keeps == _EVER or timedelta(milliseconds=keeps) > age) and bytes_kept == _EVER
     if any(log.starts.values()) and not is_long:
@@ -46,7 +46,7 @@ def look_back(cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequen
     Raises  E854 to E857 as `batches`
     """
     if unit.options.get("keep") == "all":
-        return "records that are sent as they were collected bear no claim"
+        return "records that are sent as they were collected have no header claim"
     where, at = str(unit), datetime.fromtimestamp(max(0.0, claim / 1000 - _CLOCKS), UTC)
     config, ends = cluster.describe_topic(unit.path, log, where)
     if why := why_unknown(config, log, ends, datetime.now(UTC) - at):

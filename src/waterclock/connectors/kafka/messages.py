@@ -107,12 +107,16 @@ def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
         if name not in columns:
             raise _missing_column_error(unit, name, columns)
     if keeps_all and kind != "raw":
-        raise _unfit(unit, "keep 'all' sends records as they were collected", "say format 'raw' as well")
+        raise _unfit(unit, "keep 'all' sends records as they were collected", "add format 'raw'")
     bodies = [name for name in columns if name not in {*key, *headers}]
     if kind == "text" and len(bodies) != 1:
-        raise _unfit(unit, f"a text is one column; there are {', '.join(bodies)}", "name the others as key or headers")
+        raise _unfit(
+            unit,
+            f"format 'text' sends one column; the value has {', '.join(bodies)}",
+            "list the others in key or headers",
+        )
     if delivery.mode is Mode.MERGE and not key and kind != "raw":
-        raise _unfit(unit, "MERGE sends what became of a key", "say KEY")
+        raise _unfit(unit, "MERGE sends the new state of each key", "declare KEY")
     return MessageFormat(kind, key, headers, keeps_all, delivery.mode, columns)
 
 

@@ -107,16 +107,16 @@ def gone_error(topic: str, gone: list[OffsetSpan], *, where: str, is_owned: bool
     """Build the error for records that the brokers dropped."""
     named = ",".join(map(str, gone))
     fix = (
-        "if it was made before, the label keeps its rows; else waterclock skip leaves it out"
+        "if the label was done before, it keeps its rows; if not, leave it out with waterclock skip"
         if is_owned
-        else f"keep them longer (retention.ms); to go on without them: OPTIONS ({WITHOUT} '{named}') on the collect"
+        else f"keep them longer (retention.ms); to continue without them: OPTIONS ({WITHOUT} '{named}') on the collect"
     )
     return WaterclockError(
         "E852",
         f"records of {topic} are gone",
         where=where,
         why=f"the brokers dropped these offsets: {named} (partition:from-to)"
-        + (", which the label is made of" if is_owned else " before they were read"),
+        + (", which the label contains" if is_owned else " before they were read"),
         fix=fix,
     )
 
@@ -126,20 +126,20 @@ def _another(log: Log, reached: Positions, where: str) -> WaterclockError:
     read = ", ".join(f"{part}:{end}" for part, (_, end) in reached.parts.items())
     return WaterclockError(
         "E853",
-        f"{log.name} is not the topic that was read",
+        f"{log.name} is not the topic that was read before",
         where=where,
-        why=f"it was deleted and made anew: its id is {log.id}, and was {old}; that one was read up to {read}",
-        fix=f"to go on with the new one, from its beginning: OPTIONS ({WITHOUT} 'topic {old}') on the collect",
+        why=f"it was deleted and created again: its id is {log.id}, and was {old}; the old one was read up to {read}",
+        fix=f"to continue with the new one, from its beginning: OPTIONS ({WITHOUT} 'topic {old}') on the collect",
     )
 
 
 def _cut_back(log: Log, cut: list[str], where: str) -> WaterclockError:
     return WaterclockError(
         "E853",
-        f"{log.name} ends before what was read of it",
+        f"{log.name} ends before the offsets that were read",
         where=where,
-        why=f"by partition, its end and how far it was read: {', '.join(cut)}; the brokers lost records, or partitions",
-        fix="it is tried again, for a broker that has just taken over may not know all yet; what was read stays. If the"
-        " records are lost for good, collect what comes now into a table of another name",
+        why=f"by partition, end < offset read: {', '.join(cut)}; the brokers lost records or partitions",
+        fix="it is tried again, as a new leader may still be catching up; collected rows are kept. If the"
+        " records are lost for good, collect the topic into a table of another name",
         transient=True,
     )

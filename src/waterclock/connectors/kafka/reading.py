@@ -238,9 +238,9 @@ def _stalled_read_error(
         "E854",
         "Kafka does not answer",
         where=extract.where,
-        why=f"{extract.cluster.servers}: offsets {named} of {extract.topic} did not come whole"
+        why=f"{extract.cluster.servers}: offsets {named} of {extract.topic} were not read completely"
         f"{last_error and f': {last_error}'}",
-        fix="it is tried again, and reads the same offsets; see that the brokers of the partition run",
+        fix="it is tried again, and reads the same offsets; check that the brokers of the partition run",
         transient=True,
     )
 

@@ -85,20 +85,20 @@ def login_refused(error: KafkaError, settings: Mapping[str, str], where: str) ->
         offered = said.rpartition("supported mechanisms:")[2].strip()
         return WaterclockError(
             "E855",
-            f"Kafka takes no user by {mechanism}",
+            f"Kafka does not support the mechanism {mechanism}",
             where=where,
-            why=f"{at}: it takes {offered or 'no users at all at this address'}",
-            fix=f"say mechanism: one of {offered}" if offered else "name an address that asks for users",
+            why=f"{at}: it supports {offered or 'no login at this address'}",
+            fix=f"set mechanism to one of {offered}" if offered else "use an address that requires a login",
         )
     kind = "token_file" if mechanism == "OAUTHBEARER" else "password"
     return WaterclockError(
         "E855",
-        "Kafka does not let us in",
+        "Kafka refuses the login",
         where=where,
         why=f"{at}: {said}",
-        fix="see that token_file holds a token of this cluster"
+        fix="check that token_file has a token of this cluster"
         if kind == "token_file"
-        else f"see that username and password are right, and known to it by {mechanism}; a secret that changed is read "
+        else f"check username and password, and that the user exists for {mechanism}; a changed secret is read "
         "again at the next try",
         transient=True,
     )
@@ -111,7 +111,7 @@ def no_token(why: str, where: str) -> WaterclockError:
         "there is no token for Kafka",
         where=where,
         why=why,
-        fix="have what makes tokens write it there, or correct token_file of the connection",
+        fix="write a token there, or correct token_file of the connection",
         transient=True,
     )
 
@@ -156,12 +156,12 @@ def _theirs(at: str, settings: Mapping[str, str]) -> tuple[str, str, str]:
     else:
         code, why = 0, ""
     if code == _EXPIRED:
-        return "the certificate of a broker has expired", why, "have it renewed there; nothing needs to be fixed here"
+        return "the certificate of a broker has expired", why, "renew it on the broker; nothing needs to be fixed here"
     if code in {_OTHER_NAME, _OTHER_ADDRESS}:
-        fix = "name brokers as their certificates do, in servers and in their advertised.listeners"
-        return "the certificate of a broker is another host's", why, fix
+        fix = "use the host names of the certificates, in servers and in the brokers' advertised.listeners"
+        return "the certificate of a broker belongs to another host", why, fix
     fix = (
-        f"set ca to a file with the certificate of the authority that signed it; {ca} is another's"
+        f"set ca to a file with the certificate of the authority that signed it; {ca} is from another one"
         if ca
         else "set ca to a file with the certificate of the authority that signed it"
     )
@@ -172,14 +172,14 @@ def _ours(settings: Mapping[str, str]) -> tuple[str, str, str]:
     certificate = settings.get(_FILES["certificate"])
     if certificate is None:
         return (
-            "Kafka asks for a certificate",
-            "the connection names none",
-            "set certificate and key of the connection, and key_password as a secret if the key is locked",
+            "Kafka requires a client certificate",
+            "the connection has none",
+            "set certificate and key of the connection, and key_password as a secret if the key is encrypted",
         )
     if why := _own_fault(settings):
-        return "our certificate is not valid", f"{certificate}: {why}", "have it renewed; the file is read each time"
-    fix = "see that an authority that its brokers trust has signed it (ssl.truststore there)"
-    return "Kafka refuses our certificate", f"{certificate} is not accepted", fix
+        return "the client certificate is not valid", f"{certificate}: {why}", "renew it; the file is read each time"
+    fix = "check that an authority signed it that the brokers trust (ssl.truststore there)"
+    return "Kafka refuses the client certificate", f"{certificate} is not accepted", fix
 
 
 def _own_fault(settings: Mapping[str, str]) -> str:
@@ -211,17 +211,21 @@ def _own_fault(settings: Mapping[str, str]) -> str:
 def _file_refused(option: str, said: str, settings: Mapping[str, str], where: str) -> WaterclockError:
     path = settings[_FILES[option]]
     if not Path(path).is_file():
-        what, why, fix = f"there is no file for {option}", path, f"put it there, or correct {option} of the connection"
+        what, why, fix = f"there is no file for {option}", path, f"create it, or correct {option} of the connection"
     elif "mismatch" in said:
-        what, why = "key is not the key of certificate", f"{path} belongs to another certificate"
-        fix = "name the key that the certificate was made with"
+        what, why = "key does not belong to certificate", f"{path} belongs to another certificate"
+        fix = "set key to the key that the certificate was created with"
     elif option == "key" and "PEM" in said:
         has_word = KEY_PASSWORD in settings
         what = "the key cannot be opened"
-        why = f"{path}: {'key_password does not open it' if has_word else 'it is locked, or no PEM'}"
+        why = f"{path}: {'key_password does not decrypt it' if has_word else 'it is encrypted, or not PEM'}"
         fix = "correct the secret of key_password" if has_word else "set key_password, as a secret"
     else:
-        what, why, fix = f"{option} cannot be read", f"{path} is no PEM", "give it as PEM: -----BEGIN CERTIFICATE-----"
+        what, why, fix = (
+            f"{option} cannot be read",
+            f"{path} is not PEM",
+            "convert it to PEM: -----BEGIN CERTIFICATE-----",
+        )
     return WaterclockError("E864", what, where=where, why=why, fix=fix)
 
 

@@ -56,6 +56,6 @@ def collect_rows(
 def _of_part(part: MysqlExtract) -> Iterator[pa.RecordBatch]:
     with part.database.open_for_reading(part.where) as connection:
         if part.digest is not None and digest_of(connection, part) != part.digest:
-            why = "rows of a part are not what they were when the reading began: parts would be of different moments"
+            why = "rows of a part changed after the read began: the parts would have different states"
             raise changed_meanwhile(part.where, why)
         yield from batches(connection, part)

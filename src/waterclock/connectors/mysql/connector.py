@@ -54,7 +54,7 @@ CAPABILITIES = database_capabilities(
         **LOCK_TIMEOUT,
     },
     {
-        "partitions": Option("number", help="in how many parts a big result is read side by side; 1"),
+        "partitions": Option("number", help="in how many parallel parts a large result is read; default 1"),
         **CHANGE_SLACK,
     },
     driver=Driver("pymysql", extra="mysql"),

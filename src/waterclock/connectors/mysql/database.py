@@ -50,10 +50,10 @@ _UNWRITABLE = frozenset({1021, 1036, 1114, 1290, 1792, 1836, 3100})
 _NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370})
 # without privileges, no server reports that a database does not exist
 _FIX_OF_RIGHTS = (
-    "the database gives no right to it",
-    "see that url names the right database, or give its user the right",
+    "the database denies permission",
+    "check that url names the right database, or grant the permission to its user",
 )
-_FIX_OF_SPACE = "the database cannot be written", "free some space, or see that the server may be written"
+_FIX_OF_SPACE = "the database cannot be written", "free disk space, or check that the server is writable"
 _NO_DATABASE = frozenset({1046, 1049})
 
 
@@ -153,12 +153,12 @@ def _address_of(setting: Setting, url: str) -> tuple[dict[str, Any], bytes | Non
         port = parts.port or 3306
         more = {name: values[-1] for name, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()}
     except ValueError:  # its message may contain a part of a password
-        raise _unreadable(setting, f"it has no port that is a number, or no such end; {WRITTEN}") from None
+        raise _unreadable(setting, f"its port or its parameters are malformed; {WRITTEN}") from None
     database = unquote(parts.path.removeprefix("/"))
     strange = sorted(set(more) - {"unix_socket"})
     if parts.scheme not in {"mysql", "mariadb"} or not database or "/" in database or strange:
         why = (
-            f"its part {strange[0]} is not known"
+            f"its parameter {strange[0]} is unknown"
             if strange
             else "it names no database"
             if parts.scheme in {"mysql", "mariadb"}
@@ -230,7 +230,7 @@ def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -
         refused = login_error if code in _NOT_LET_IN else no_database
         return refused(database.connection, where, f"{name}: {said}")
     if code in _AWAY or (code == 0 and isinstance(error, pymysql.err.InterfaceError | pymysql.err.OperationalError)):
-        return server_away(name, where, said or "the connection is gone")
+        return server_away(name, where, said or "the connection was closed")
     if code in _LOCKED:
         return locked(where, f"{name}: {said}", by="transaction")
     if code == _ALTERED:

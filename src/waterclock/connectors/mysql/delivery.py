@@ -144,9 +144,9 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         if row is None or row[0] != 1:
             raise WaterclockError(
                 "E811",
-                "another runner delivers there",
+                "another runner delivers to this database",
                 where=where,
-                why=f"{self.database.name}: its turn took {self.database.timeout:g} seconds; nothing was changed",
+                why=f"{self.database.name}: waited {self.database.timeout:g} seconds for the lock; nothing was changed",
                 fix="it is tried again; wait for the other runner, or give the connection a longer timeout",
                 transient=True,
             )

@@ -85,9 +85,7 @@ def settle_table(
     Raises  E813 for a name that is too long; E820 for a table that belongs to someone else, or whose rows are
             referenced by foreign keys that would change other tables; E875 for a table without transactions
     """
-    refuse_long_names(
-        unit, delivery, _LONGEST_NAME, f"MariaDB and MySQL know names of up to {_LONGEST_NAME} characters"
-    )
+    refuse_long_names(unit, delivery, _LONGEST_NAME, f"MariaDB and MySQL names have up to {_LONGEST_NAME} characters")
     session, known = session_in(connection), columns_there(connection, unit)
     collation = _collation(connection)
     wanted = _choose_column_types(delivery, collation)
@@ -204,10 +202,10 @@ def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> Non
     is_view = "VIEW" in str(row[0])
     raise WaterclockError(
         "E875",
-        f"{unit} is {'a view' if is_view else f'a table of {row[1]}'}, which takes no delivery",
+        f"{unit} is {'a view' if is_view else f'a table of {row[1]}'}, which cannot take a delivery",
         where=f"{unit}@{delivery.label_text}",
         why="the rows and the record of a delivery share a transaction, which"
-        + (" tables behind a view may not hold together" if is_view else f" {row[1]} does not hold together")
+        + (" a view over other tables may not support" if is_view else f" {row[1]} does not support")
         + "; nothing was changed",
         fix="publish to the table behind it, or to another name"
         if is_view

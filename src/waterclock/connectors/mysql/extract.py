@@ -185,7 +185,7 @@ def require_time(column: MysqlColumn, unit: Unit) -> str:
     """
     if column.time_kind is not None:
         return column.time_kind
-    times = "a timestamp, a datetime, a date, or a whole number since 1970, by which an index can find the rows"
+    times = "a timestamp, a datetime, a date, or an integer that counts from 1970, so that an index can find the rows"
     fix = (
         f"collect BY DATA TIME {column.name}_time FROM {unit.connection} QUERY"
         f" 'SELECT *, CAST({quote_identifier(column.name)} AS DATETIME(6)) AS {quote_identifier(f'{column.name}_time')}"

@@ -105,9 +105,9 @@ def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]
     if texts.null_count:
         raise WaterclockError(
             "E812",
-            f"{by_window.time_column} holds what is no day of a calendar",
+            f"{by_window.time_column} has a value that is not a calendar date",
             where=extract.where,
-            why="a date such as 2013-00-00 lies in no window, and none is left out unseen",
+            why="a date such as 2013-00-00 is in no window, and no row is dropped silently",
             fix="fix the value at the source, or make it NULL in a QUERY: such rows are counted and quarantined",
         )
     micros = texts.cast(pa.string()).cast(pa.int64()).to_numpy(zero_copy_only=False).astype("int64")

@@ -168,10 +168,10 @@ def put(
 def _too_big(delivery: Delivery, size: int, packet: int) -> WaterclockError:
     return WaterclockError(
         "E812",
-        "a row is more than the server takes at once",
+        "a row is too large for the server",
         where=f"{delivery.publish}@{delivery.label_text}",
-        why=f"written out it has {size} bytes, and max_allowed_packet there is {packet}; the transaction was undone",
-        fix="have the server take more (max_allowed_packet), or shorten the row in the transform",
+        why=f"as SQL it has {size} bytes, and max_allowed_packet is {packet}; the transaction was undone",
+        fix="raise max_allowed_packet on the server, or shorten the row in the transform",
     )
 
 
@@ -180,7 +180,7 @@ def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
     said = "; ".join(dict.fromkeys(str(row[2]) for row in found))
     raise WaterclockError(
         "E812",
-        "a value is more than the destination keeps of it",
+        "the destination would cut or round a value",
         where=f"{delivery.publish}@{delivery.label_text}",
         why=f"{said}; the transaction was undone",
         fix="widen the column at the destination, or round or cast it in the transform",
@@ -220,7 +220,7 @@ def _refuse_cut(values: pa.Array, into: MysqlDestinationColumn, where: str) -> N
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             _refuse_number(values, into, where)
         elif values.null_count < len(values):
-            why = "takes a number for a place in its list; texts name what is meant"
+            why = "reads a number as a position in its list; send the text of the value"
             raise inexact(into.stored, values.drop_null()[0].as_py(), why, where)
     _refuse_refilled(values, into, where)
 
@@ -234,10 +234,10 @@ def _refuse_refilled(values: pa.Array, into: MysqlDestinationColumn, where: str)
     if into.kind == "binary" and (pa.types.is_binary(kind) or pa.types.is_string(kind)):
         width = int(into.sql.partition("(")[2].partition(")")[0] or 1)
         short = pc.less(pc.binary_length(values), width)
-        found, why = values.filter(short), f"fills up what is shorter than {width} bytes with zeros"
+        found, why = values.filter(short), f"pads values shorter than {width} bytes with zeros"
     elif into.kind == "year" and (pa.types.is_integer(kind) or pa.types.is_string(kind)):
         short = pc.match_substring_regex(values.cast(pa.string()), r"^\s*([1-9]|0?[0-9]{2}|0{1,3}[0-9])\s*$")
-        found, why = values.filter(short), "takes years of two digits for those of our time"
+        found, why = values.filter(short), "reads years of two digits as 1970 to 2069"
     else:
         return
     if len(found):
@@ -250,5 +250,5 @@ def _refuse_number(values: pa.Array, into: MysqlDestinationColumn, where: str) -
     listed = re.findall(r"'((?:[^']|'')*)'", into.sql)
     for value in pc.unique(values.filter(pc.match_substring_regex(values, r"^\s*[0-9]+\s*$"))).to_pylist():
         if value is not None and value not in listed:
-            why = "has none of that name, and takes a number for a place in its list"
+            why = "has no such value, and reads a number as a position in its list"
             raise inexact(into.stored, value, why, where)

@@ -101,7 +101,7 @@ def _of_signs(name: str, sql: str, field: Any) -> MysqlColumn:
     if field.type_code == _GEOMETRY:
         why = "geometry has no counterpart in Spark"
         return MysqlColumn(name, "geometry", None, why, asked=sql, text=f"ST_AsText({sql})")
-    return MysqlColumn(name, "null", None, "what is NULL in every row has no type", asked=sql, text=sql)
+    return MysqlColumn(name, "null", None, "a column that is NULL in every row has no type", asked=sql, text=sql)
 
 
 def _decimal(name: str, sql: str, digits: int, after: int) -> MysqlColumn:

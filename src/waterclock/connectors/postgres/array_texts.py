@@ -17,7 +17,7 @@ def json_of_array(text: str, kind: str) -> str:
     begin = text.find("{")  # in [0:2]={…} the bounds, which differ from 1, are not values
     items, end = _items(text, begin, kind) if begin >= 0 else ([], -1)
     if end != len(text):
-        raise ValueError(f"{text!r} is no array")
+        raise ValueError(f"{text!r} is not an array")
     return json.dumps(items)
 
 
@@ -32,7 +32,7 @@ def _items(text: str, at: int, kind: str) -> tuple[list[Any], int]:
         found.append(item)
         sign = text[at : at + 1]
         if sign not in {",", "}"}:
-            raise ValueError(f"{text!r} is no array")
+            raise ValueError(f"{text!r} is not an array")
         at += 1
         if sign == "}":
             return found, at

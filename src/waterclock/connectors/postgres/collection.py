@@ -82,9 +82,9 @@ def _of_one_moment(error: WaterclockError, extract: PostgresExtract) -> Waterclo
         return error
     return WaterclockError(
         "E814",
-        "the database ended the moment that its parts are read at",
+        "the database ended the snapshot from which its parts are read",
         where=extract.where,
         why=error.why,
-        fix="it is tried again; see why the server ended it: a restart, a pooler, a limit on transactions",
+        fix="it is tried again; check why the server ended it: a restart, a pooler, a limit on transactions",
         transient=True,
     )

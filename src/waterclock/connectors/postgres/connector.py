@@ -52,22 +52,24 @@ CAPABILITIES = database_capabilities(
     "postgres",
     {
         "url": Option(is_required=True, is_address=True, help="the database, as postgresql://user@host:5432/database"),
-        "password": Option(is_secret=True, help="its user's password, as a secret; else libpq's places are looked at"),
+        "password": Option(is_secret=True, help="its user's password, as a secret; default where libpq finds it"),
         **LOGIN,
-        "schema": Option(help="the schema of tables that name none; the user's own search path"),
+        "schema": Option(help="the schema of tables named without one; default the user's search path"),
         **LOCK_TIMEOUT,
     },
     {
-        "partitions": Option("number", help="in how many parts a big result is read side by side; by its size"),
+        "partitions": Option("number", help="in how many parallel parts a large result is read; default by its size"),
         **CHANGE_SLACK,
         "decoder": Option(
-            choices=("wal2json", "pgoutput"), help="BY CHANGES: the output plugin; pgoutput where it can be used"
+            choices=("wal2json", "pgoutput"), help="BY CHANGES: the output plugin; default pgoutput if it can be used"
         ),
-        "snapshot": Option(help="BY CHANGES: a text; a new one has the next batch take the table whole once more"),
+        "snapshot": Option(
+            help="BY CHANGES: any text; a new one makes the next batch take a new snapshot of the table"
+        ),
         LOG_LIMIT: Option(
             "number",
-            help="BY CHANGES: how many GB of the log its slot may hold back before it is told; 10, or half of "
-            "max_slot_wal_keep_size where that is less",
+            help="BY CHANGES: how many GB of the log its slot may hold back before a warning; default 10, or half of "
+            "max_slot_wal_keep_size if that is less",
         ),
     },
     driver=Driver("psycopg", extra="postgres"),

@@ -33,8 +33,8 @@ _KEPT_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_cou
 _LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
 _NO_RIGHT = "42501"
 _UNWRITABLE = (_NO_RIGHT, "25006", "53")
-_FIX_OF_RIGHTS = "the database gives no right to it", "give the connection's user the right"
-_FIX_OF_SPACE = "the database cannot be written", "free some space there, or see that it may be written"
+_FIX_OF_RIGHTS = "the database denies permission", "grant the permission to the connection's user"
+_FIX_OF_SPACE = "the database cannot be written", "free disk space there, or check that it is writable"
 _NO_SCHEMA = "3F000"
 _FIX_OF_SCHEMA = "create the schema, or correct its name in the flow or below the connection in waterclock.toml"
 _AWAY = ("08", "57P", "53300", "25P03")
@@ -139,7 +139,7 @@ def database_of(setting: Setting) -> PostgresDatabase:
     except ProgrammingError:  # its message may contain a part of a password
         parts = None
     if parts is None or "@" in str(parts.get("host")) or re.search(r"[^0-9,]", str(parts.get("port", ""))):
-        why = f"it is no address of PostgreSQL's; {WRITTEN}"
+        why = f"it is not a PostgreSQL address; {WRITTEN}"
         raise unreadable_url(setting, why, "postgresql://user@host:5432/database")
     schema = setting.options.get("schema")
     return PostgresDatabase(

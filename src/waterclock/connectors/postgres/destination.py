@@ -55,7 +55,7 @@ def settle_table(
     Raises  E813 for a name that is too long or fits two columns; E820 for a table that belongs to someone else, or
             whose rows are referenced by foreign keys that would change other tables
     """
-    why = f"PostgreSQL keeps {_LONGEST_NAME} bytes of a name"
+    why = f"PostgreSQL names have up to {_LONGEST_NAME} bytes"
     refuse_long_names(unit, delivery, _LONGEST_NAME, why, is_in_bytes=True)
     session, wanted = session_in(connection), wanted_columns(delivery, DIALECT)
     known = columns_there(connection, unit)

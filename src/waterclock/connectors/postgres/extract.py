@@ -147,7 +147,7 @@ def require_time(column: PostgresColumn, unit: Unit) -> str:
     name, kind = column.name, column.type_name
     if kind in TIMES:
         return kind
-    times = "a timestamp, a date, or a number since 1970, by which an index can find the rows"
+    times = "a timestamp, a date, or a number that counts from 1970, so that an index can find the rows"
     fix = (
         f"collect BY DATA TIME {name}_time FROM {unit.connection} QUERY"
         f" 'SELECT *, {quote_identifier(name)}::timestamptz AS {quote_identifier(f'{name}_time')}"

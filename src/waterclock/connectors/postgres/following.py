@@ -182,8 +182,8 @@ class Following:
             row = connection.execute("SHOW max_slot_wal_keep_size").fetchone()
         if state is None or row is None or row[0] != "-1":
             return ()
-        said = f"{self.where}: the server keeps its log until it is collected, however much that is: "
-        return (f"{said}set max_slot_wal_keep_size there, so that a project that stands still does not fill its disk",)
+        said = f"{self.where}: the server keeps its log without limit until it is collected: "
+        return (f"{said}set max_slot_wal_keep_size there, so that a stopped project does not fill its disk",)
 
     # ---- later batches
 
@@ -261,7 +261,7 @@ class Following:
         if state is None or state.status not in _TROUBLED:
             return ()
         said = f"{self.where}: its slot {slot.name} held back {state.held} bytes of the log ({state.status}): "
-        return (f"{said}collect it more often, or raise max_slot_wal_keep_size, before the server removes what is new",)
+        return (f"{said}collect it more often, or raise max_slot_wal_keep_size, before the server removes new changes",)
 
     # ---- shared
 
@@ -395,7 +395,7 @@ class _reading_log:  # noqa: N801 - it is read as a statement
                 f"the replication slot {self._followed.slot.name} is being read",
                 where=where,
                 why=str(error).strip(),
-                fix="it is tried again; see in pg_stat_activity who reads it, if that does not end",
+                fix="it is tried again; if it continues, find its reader in pg_stat_activity",
                 transient=True,
             ) from error
         if has_lost_log(error):

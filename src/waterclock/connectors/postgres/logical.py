@@ -127,7 +127,7 @@ def _peek_changes(
             rows = copy.rows()
             first = next(rows, None)
             if left_out:  # the server decodes everything before it writes the first row
-                why = f"it had no identity for a while, and its log lacks changes: {left_out[0]}"
+                why = f"it had no replica identity for a while, and changes are missing in its log: {left_out[0]}"
                 raise _untold(followed, why)
             for row in () if first is None else chain((first,), rows):
                 yield row[0]
@@ -152,7 +152,7 @@ def ends_of(span: Range, until: datetime, now: datetime) -> Iterator[int]:
 
 
 def _untold(followed: Followed, why: str) -> WaterclockError:
-    what = f"{followed.table} was changed by rows that its log does not tell"
+    what = f"{followed.table} has changes that its log does not fully describe"
     return WaterclockError("E863", what, where=followed.extract.where, why=why, fix=AGAIN)
 
 
@@ -206,9 +206,9 @@ def _require_own_names(change: LogChange, followed: Followed) -> None:
         return
     raise WaterclockError(
         "E863",
-        f"{followed.table} had columns of other names for a while",
+        f"{followed.table} had other column names for a while",
         where=followed.extract.where,
-        why=f"a row was changed while they were {', '.join(name for name, _ in change.columns)}, and the log tells the"
+        why=f"a row was changed while they were {', '.join(name for name, _ in change.columns)}, and the log has the"
         " values under those names",
         fix=AGAIN,
     )
@@ -221,7 +221,9 @@ def _parts(change: LogChange, followed: Followed) -> Iterator[tuple[Op, Mapping[
         yield change.op, after, False
         return
     if lacking := [key for key in followed.keys if key not in before]:
-        why = f"it told rows by {', '.join(before) or 'nothing'} for a while, and not by {', '.join(lacking)}"
+        why = (
+            f"its log identified rows by {', '.join(before) or 'nothing'} for a while, and not by {', '.join(lacking)}"
+        )
         raise _untold(followed, why)
     if change.op is Op.DELETE:
         yield change.op, before, False
@@ -298,6 +300,6 @@ def unreadable(error: BaseException, followed: Followed) -> WaterclockError:
         "E865",
         "the log cannot be read",
         where=followed.extract.where,
-        why=f"{followed.slot.plugin} wrote what is none of its messages: {error}",
-        fix="see its version at the server; OPTIONS (decoder '…') chooses the other one, and takes a new snapshot",
+        why=f"{followed.slot.plugin} wrote an invalid message: {error}",
+        fix="check its version on the server; or use the other plugin, OPTIONS (decoder '…'), with a new snapshot",
     )

@@ -133,7 +133,7 @@ class _MessageReader:
     def take(self, size: int) -> bytes:
         taken = self._bytes[self._at : self._at + size]
         if len(taken) < size:
-            raise ValueError("a message breaks off")
+            raise ValueError("a message is cut off")
         self._at += size
         return taken
 
@@ -144,7 +144,7 @@ class _MessageReader:
     def text(self) -> str:
         end = self._bytes.find(b"\0", self._at)
         if end < 0:
-            raise ValueError("a message breaks off")
+            raise ValueError("a message is cut off")
         found = self._bytes[self._at : end].decode()
         self._at = end + 1
         return found

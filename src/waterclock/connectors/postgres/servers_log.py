@@ -40,10 +40,10 @@ def place_of(connection: Connection, where: str) -> LogPlace:
     if row is None or row[0]:
         raise WaterclockError(
             "E861",
-            "the server is a standby, or recovers",
+            "the server is a standby, or in recovery",
             where=where,
-            why="changes are collected where they are made; nothing was taken from here",
-            fix="it is tried again; see that the connection's url leads to the primary",
+            why="changes are collected from the primary; nothing was collected here",
+            fix="it is tried again; check that the connection's url is that of the primary",
             transient=True,
         )
     row = connection.execute(
@@ -86,9 +86,9 @@ def _history(database: PostgresDatabase, timeline: int, where: str) -> str:
 def _restored_server_error(where: str, low: int, why: str) -> WaterclockError:
     return WaterclockError(
         "E860",
-        "the server was restored, or another one took its place",
+        "the server was restored or replaced",
         where=where,
-        why=f"{why}, and the last batch took what came before {position_text(low)}: some of that never was, for this"
-        " server, and what took its place cannot be told",
+        why=f"{why}, and the last batch read up to {position_text(low)}: the server has another log for a part of"
+        " that, and the differences cannot be determined",
         fix=AGAIN,
     )

@@ -127,24 +127,24 @@ def _create(walker: Any, where: str, slot: Slot) -> tuple[int, str]:
         )
         if _is_distrust(state, hint):
             raise _untrusted_plugin_error(slot, said, where, UnfitDecoder)
-        _refuse(state, said or "the server broke off", where, slot.plugin)
+        _refuse(state, said or "the server closed the connection", where, slot.plugin)
     return position_of(result.get_value(0, 1).decode()), result.get_value(0, 2).decode()
 
 
 def _refuse(state: str, said: str, where: str, plugin: str) -> NoReturn:
     if state == _NO_PLUGIN:
-        fix = "install it at the server (Debian: postgresql-…-wal2json), or use OPTIONS (decoder 'pgoutput')"
+        fix = "install it on the server (Debian: postgresql-…-wal2json), or use OPTIONS (decoder 'pgoutput')"
         raise UnfitDecoder("E861", f"the server has no {plugin}", where=where, why=said, fix=fix)
     fixes = {
-        _NO_RIGHT: "ALTER ROLE … REPLICATION for the connection's user",
-        "53400": "drop unused slots (pg_replication_slots), or raise max_replication_slots at the server",
+        _NO_RIGHT: "run ALTER ROLE … REPLICATION for the connection's user",
+        "53400": "drop unused slots (pg_replication_slots), or raise max_replication_slots on the server",
     }
     raise WaterclockError(
         "E861",
-        "the server makes no replication slot",
+        "the server cannot create a replication slot",
         where=where,
         why=said,
-        fix=fixes.get(state, "see what the server says, and its log; then run again"),
+        fix=fixes.get(state, "check the server's log; then run again"),
     )
 
 
@@ -158,10 +158,10 @@ def _require_logical(connection: Connection, where: str) -> None:
     if row is not None and row[0] != "logical":
         raise WaterclockError(
             "E861",
-            "the server's log does not tell of rows",
+            "the server's log does not contain rows",
             where=where,
             why=f"its wal_level is {row[0]}",
-            fix="ALTER SYSTEM SET wal_level = 'logical', and restart the server",
+            fix="run ALTER SYSTEM SET wal_level = 'logical', and restart the server",
         )
 
 
@@ -173,11 +173,11 @@ def _publish(connection: Connection, where: str, slot: Slot, table: str) -> None
     except psycopg.errors.InsufficientPrivilege as error:
         raise UnfitDecoder(
             "E861",
-            f"the server gives no right to publish {table}",
+            f"the server denies the right to publish {table}",
             where=where,
-            why=f"pgoutput decodes what a publication names: {error.diag.message_primary}",
+            why=f"pgoutput decodes only the tables of a publication: {error.diag.message_primary}",
             fix=f"make the connection's user the owner of {table}, with CREATE on the database;"
-            " or install wal2json at the server, and use OPTIONS (decoder 'wal2json')",
+            " or install wal2json on the server, and use OPTIONS (decoder 'wal2json')",
         ) from error
 
 
@@ -197,7 +197,7 @@ def require_as_of(connection: Connection, table: str, where: str) -> None:
             "E867",
             f"{table} was emptied or rewritten while its snapshot was taken",
             where=where,
-            why="TRUNCATE and ALTER TABLE are seen at once by who began before them",
+            why="transactions that began earlier also see TRUNCATE and ALTER TABLE",
             fix="it is tried again, with a new snapshot",
             transient=True,
         )
@@ -226,20 +226,20 @@ def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -
     Raises  E860 if it is gone, has lost its log, or was advanced by someone else
     """
     if state is None:
-        what, why = "is gone", "somebody dropped it, or the server was restored or replaced"
+        what, why = "is gone", "it was dropped, or the server was restored or replaced"
     elif state.status == "lost":
         what, why = "has lost its log", "it held more than max_slot_wal_keep_size allows, and the server removed it"
     elif state.confirmed > since:
-        what = "was moved on"
-        why = f"it stands at {position_text(state.confirmed)}, and the last batch took what came before "
-        why += f"{position_text(since)}: somebody else has read it"
+        what = "was advanced"
+        why = f"it is at {position_text(state.confirmed)}, and the last batch read up to "
+        why += f"{position_text(since)}: another reader used it"
     else:
         return
     raise WaterclockError(
         "E860",
         f"the replication slot {slot.name} {what}",
         where=where,
-        why=f"{why}; changes since the last batch cannot be read any more, and none is passed over unseen",
+        why=f"{why}; changes since the last batch can no longer be read, and none is skipped silently",
         fix=AGAIN,
     )
 
@@ -248,9 +248,9 @@ def gone_while_read(slot: Slot, said: str, where: str) -> WaterclockError:
     """Build the error for a slot that was dropped, or lost its log, while it was read."""
     return WaterclockError(
         "E860",
-        f"the log of the replication slot {slot.name} went while it was read",
+        f"the log of the replication slot {slot.name} was removed while it was read",
         where=where,
-        why=f"{said}; changes since the last batch cannot be read any more, and none is passed over unseen",
+        why=f"{said}; changes since the last batch can no longer be read, and none is skipped silently",
         fix=AGAIN,
     )
 
@@ -269,7 +269,7 @@ def _untrusted_plugin_error(
         f"the server does not trust {slot.plugin}",
         where=where,
         why=f"its setting {_TRUSTED} does not list it: {said}",
-        fix=f"in the server's postgresql.conf set {_TRUSTED} = '{listed}' (and what else it listed), then run SELECT"
+        fix=f"in the server's postgresql.conf set {_TRUSTED} = '{listed}' (and its other entries), then run SELECT"
         f" pg_reload_conf() there{more}",
     )
 
@@ -280,9 +280,9 @@ def untrusted_while_read(error: BaseException, slot: Slot, where: str) -> Waterc
     if said is None or not _is_distrust(said.sqlstate, said.message_hint):
         return None
     more = (
-        "; then run again: no change is lost, as the slot keeps the log until then. Without that line, OPTIONS (decoder"
-        " 'pgoutput') takes the table whole once more, and rows that changed several times are known by their last"
-        " values only"
+        "; then run again: no change is lost, as the slot keeps the log until then. Or use OPTIONS (decoder"
+        " 'pgoutput'), which takes a new snapshot of the table: of rows that changed several times only the last"
+        " values are known"
     )
     return _untrusted_plugin_error(slot, str(said.message_primary), where, WaterclockError, more)
 
@@ -310,7 +310,7 @@ def require_published(connection: Connection, slot: Slot, table: int, since: Map
             "E860",
             f"the publication {slot.publication} {'is gone' if mark is None else 'was altered'}",
             where=where,
-            why="pgoutput tells of what is published alone, and what came while it was not cannot be read any more",
+            why="pgoutput sends only published changes, and the others since then can no longer be read",
             fix=AGAIN,
         )
 

@@ -151,7 +151,7 @@ def _refuse_like_keys(
         joined = f"{_STAGED} AS s JOIN {table_of(unit)} AS t ON {same}"
         row = connection.execute(f"SELECT {listed} FROM {joined} WHERE {other} LIMIT 1").fetchone()
     if row is not None:
-        better = 'a type or collation that distinguishes every sign, such as TEXT COLLATE "C",'
+        better = 'a type or collation that distinguishes every character, such as TEXT COLLATE "C",'
         raise like_keys(unit, delivery, ", ".join(map(str, row)), ", ".join(delivery.keys), better)
 
 

@@ -95,7 +95,7 @@ def _composite(column: StoredColumn, inexact_fields: str) -> StoredColumn:
 
     A composite is parsed from a text, and its fields may round or truncate values silently.
     """
-    refuses = f"has fields that may keep less of a value ({inexact_fields})" if inexact_fields else ""
+    refuses = f"has fields that may cut or round a value ({inexact_fields})" if inexact_fields else ""
     return replace(column, refuses=refuses, takes_json=False)
 
 
@@ -117,7 +117,7 @@ _TIMES: Mapping[str, Mapping[str, Any]] = {
 def _interval(column: StoredColumn, modifier: int) -> StoredColumn:
     fields, digits = (modifier >> 16) & _ALL_FIELDS, modifier & _ALL_DIGITS
     if modifier >= 0 and fields != _ALL_FIELDS and not fields & _SECOND:
-        return replace(column, refuses="keeps some fields of an interval only")
+        return replace(column, refuses="keeps only some fields of an interval")
     places = digits if modifier >= 0 and digits != _ALL_DIGITS else None
     return replace(column, holds=Holds.INTERVAL, places=places)
 
@@ -126,5 +126,5 @@ def _money(connection: Connection, column: StoredColumn) -> StoredColumn:
     """Return which values a money column stores; this depends on the server's locale (lc_monetary)."""
     row = connection.execute(_MONEY).fetchone()
     if row is None or not row[0]:
-        return replace(column, refuses="reads numbers by a locale (lc_monetary) that writes them in another way")
+        return replace(column, refuses="reads numbers in the format of another locale (lc_monetary)")
     return replace(column, holds=Holds.DECIMAL, places=int(row[1]))

@@ -114,20 +114,22 @@ def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
         fix = (
             "collect each of its partitions" if kind == "p" else "collect the table behind it, or leave BY CHANGES out"
         )
-        raise _unfit_table_error(unit, f"is {_KINDS.get(kind, 'no table')}", "changes are logged of plain tables", fix)
+        raise _unfit_table_error(
+            unit, f"is {_KINDS.get(kind, 'not a table')}", "only changes of plain tables are logged", fix
+        )
     if persistence != "p":
         raise _unfit_table_error(
-            unit, "is not logged", "it is UNLOGGED or TEMPORARY", f"ALTER TABLE {unit.path} SET LOGGED"
+            unit, "is not logged", "it is UNLOGGED or TEMPORARY", f"run ALTER TABLE {unit.path} SET LOGGED"
         )
     if has_heirs:
-        why = "a SELECT from it brings the rows of those too, and the log tells of each by itself"
+        why = "a SELECT from it also returns their rows, and the log contains each table separately"
         raise _unfit_table_error(
             unit, "has tables that inherit from it", why, "collect each of them, or leave BY CHANGES out"
         )
     if hides_rows:
-        fix = "ALTER ROLE … BYPASSRLS for the connection's user, or make it the table's owner"
+        fix = "run ALTER ROLE … BYPASSRLS for the connection's user, or make it the table's owner"
         raise _unfit_table_error(
-            unit, "shows this user some of its rows", "row level security hides no change in the log", fix
+            unit, "shows this user only some of its rows", "the log contains changes that row level security hides", fix
         )
     columns = tuple(
         FollowedColumn(*each) for each in connection.execute(_COLUMNS, {"oid": oid, "identity": identity}).fetchall()
@@ -135,9 +137,9 @@ def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
     if identity != "f" and not any(each.is_identity for each in columns):
         raise _unfit_table_error(
             unit,
-            "has no identity",
-            "without a primary key the log does not say which row was changed or deleted",
-            f"give it a primary key, or ALTER TABLE {unit.path} REPLICA IDENTITY FULL",
+            "has no primary key or replica identity",
+            "without one the log does not show which row was changed or deleted",
+            f"add a primary key, or run ALTER TABLE {unit.path} REPLICA IDENTITY FULL",
         )
     return PostgresTableFacts(oid, schema, name, identity == "f", columns, int(file), str(named), *marks)
 
@@ -156,19 +158,19 @@ def require_followable(
     if unknown:
         raise _unfit_table_error(
             unit,
-            f"is not told by {', '.join(unknown)}",
-            f"of a row that is deleted the log holds {', '.join(sorted(named))}",
-            f"make that the KEY, or ALTER TABLE {unit.path} REPLICA IDENTITY FULL",
+            f"is logged without the KEY {', '.join(unknown)}",
+            f"the log of a deleted row contains only {', '.join(sorted(named))}",
+            f"use that as the KEY, or run ALTER TABLE {unit.path} REPLICA IDENTITY FULL",
         )
     wanted = set(taken)
     generated = [each.name for each in facts.columns if each.is_generated and each.name in wanted]
     if generated and plugin == "pgoutput":
         raise _unfit_table_error(
             unit,
-            f"generates {', '.join(generated)}",
+            f"has generated columns: {', '.join(generated)}",
             "pgoutput leaves generated columns out",
-            "leave the column off the list, and compute it in a TRANSFORM; or use OPTIONS (decoder 'wal2json'), which"
-            " needs wal2json at the server",
+            "remove them from the list, and compute them in a TRANSFORM; or use OPTIONS (decoder 'wal2json'), which"
+            " needs wal2json on the server",
             kind=UnfitDecoder,
         )
 
@@ -185,11 +187,13 @@ def require_same(
     wanted = set(taken)
     if facts.oid != before["oid"]:
         raise _changed_table_error(
-            unit, "is another table than before", "it was dropped and made anew, and the log is of the old one"
+            unit,
+            "is not the same table as before",
+            "it was dropped and created again, and the log is that of the old one",
         )
     if plugin == "wal2json" and _was_called_otherwise(facts, before):
-        why = "wal2json tells of a table by its name, and what was changed under another one is not told"
-        raise _changed_table_error(unit, "was called otherwise for a while", why)
+        why = "wal2json identifies a table by its name, and leaves out changes under another name"
+        raise _changed_table_error(unit, "had another name for a while", why)
     known = before["columns"]
     names = {name for name, *_ in known.values()}
     were_taken = before.get("taken")
@@ -199,23 +203,23 @@ def require_same(
         name, kind, *_ = known.get(str(each.number), (None, None))
         if name is None and each.is_filled:
             raise _changed_table_error(
-                unit, f"has a new column {each.name}, with values", "rows that were not changed since have them too"
+                unit, f"has a new column {each.name} with values", "unchanged rows have values in it too"
             )
         if name is None and each.name in names:
-            why = "it was dropped and made anew, which emptied it in all rows"
-            raise _changed_table_error(unit, f"has another column {each.name} than before", why)
+            why = "it was dropped and added again, which emptied it in all rows"
+            raise _changed_table_error(unit, f"has a different column {each.name} than before", why)
         if name is not None and name != each.name:
-            why = f"rows that were not changed since are known by {name} alone"
-            raise _changed_table_error(unit, f"calls its column {name} {each.name} now", why)
+            why = f"unchanged rows are known only under {name}"
+            raise _changed_table_error(unit, f"has renamed its column {name} to {each.name}", why)
         if kind is not None and kind != each.kind and not {kind, each.kind} <= _ALIKE:
-            why = "the server wrote all rows anew, and the log does not tell of it"
-            raise _changed_table_error(unit, f"has {each.name} as {each.kind}, which was {kind}", why)
+            why = "the server rewrote all rows, which is not logged"
+            raise _changed_table_error(unit, f"has {each.name} as {each.kind}, formerly {kind}", why)
         if name is not None and were_taken is not None and each.name not in were_taken:
-            why = "rows that were not changed since have values of it that were never collected"
-            raise _changed_table_error(unit, f"is asked for {each.name}, which was left out before", why)
+            why = "unchanged rows have values in it that were never collected"
+            raise _changed_table_error(unit, f"is now collected with {each.name}, which was left out before", why)
     if altered := _altered_with_rows(facts, before, wanted):
-        why = "the server wrote all rows anew, and the log does not tell of it"
-        raise _changed_table_error(unit, f"was written anew with another {' or '.join(altered)}", why)
+        why = "the server rewrote all rows, which is not logged"
+        raise _changed_table_error(unit, f"was rewritten with a changed {' or '.join(altered)}", why)
 
 
 def _was_called_otherwise(facts: PostgresTableFacts, before: Mapping[str, Any]) -> bool:
@@ -246,9 +250,7 @@ def require_logged(
     known_at = int(before.get("doubt", end))
     if facts.toast == was and reached < known_at:
         return known_at
-    why = (
-        "all its rows were written anew, as SET UNLOGGED and SET LOGGED do, and what changed between them is not logged"
-    )
+    why = "all its rows were rewritten, as by SET UNLOGGED and SET LOGGED, and changes between them are not logged"
     raise _changed_table_error(unit, "may have been UNLOGGED for a while", why)
 
 
@@ -275,7 +277,9 @@ def _unfit_table_error(
 
 
 def _changed_table_error(unit: Unit, what: str, why: str) -> WaterclockError:
-    return WaterclockError("E863", f"{unit.path} {what}", where=str(unit), why=f"{why}: the log lacks them", fix=AGAIN)
+    return WaterclockError(
+        "E863", f"{unit.path} {what}", where=str(unit), why=f"{why}: changes are missing in the log", fix=AGAIN
+    )
 
 
-AGAIN = "take the table whole once more: give OPTIONS (snapshot '…') a value that it did not have, such as today's date"
+AGAIN = "take a new snapshot of the table: give OPTIONS (snapshot '…') a new value, such as today's date"

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 MAX_BODY = 1 << 20
 MAX_WAITING = 64 << 20
 _MENDING = (
-    "declare the column as its senders write it, or STRING; or have such rows quarantined by an ELSE behind the type; "
-    "then `waterclock retry`. Received events are kept as they came, and need not be sent again"
+    "declare the column with the type that is sent, or STRING; or quarantine such rows with an ELSE after the type; "
+    "then `waterclock retry`. Received events are stored unchanged, and need not be sent again"
 )
 _SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
 
@@ -39,9 +39,9 @@ def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable
         yield Wrong(
             "E313",
             "headers",
-            f"headers keeps {secret[0]}",
-            "who may send would stand in the table, with the token itself",
-            "leave it out; say a header of its own for who sends",
+            f"headers contains {secret[0]}",
+            "the table would contain the credentials of senders",
+            "leave it out; use another header to identify the sender",
         )
 
 
@@ -49,19 +49,23 @@ CAPABILITIES = Capabilities(
     type="receiver",
     secret_code="E333",  # noqa: S106 - the code of an error
     connection_options={
-        "path": Option(is_required=True, help="the folder of this machine that events are written to"),
+        "path": Option(is_required=True, help="the local folder that events are written to"),
         "token": Option(
             is_secret=True,
-            help="what senders say as `Authorization: Bearer`, as a secret; none, for this machine alone",
+            help="the token of senders (`Authorization: Bearer`), as a secret; default none: only this machine sends",
         ),
-        "max_body": Option("number", help="the bytes that a request may hold, unpacked; 1048576, 16777216 at most"),
-        "max_waiting": Option("number", help="the bytes of requests that wait for the disk at once; 67108864"),
-        "headers": Option(help="the request's headers to keep, with commas between: a column _headers; none"),
-        "raw": Option("flag", help="whether each event is kept as it was sent, too: a column _raw; false"),
+        "max_body": Option(
+            "number", help="the maximum bytes of a request, unpacked; default 1048576, at most 16777216"
+        ),
+        "max_waiting": Option(
+            "number", help="the maximum bytes of requests that wait for the disk at once; default 67108864"
+        ),
+        "headers": Option(help="request headers to store in a column _headers, separated by commas; default none"),
+        "raw": Option("flag", help="whether to store each event as it was sent in a column _raw; default false"),
     },
     collect_options={
-        "timestamp_format": Option(help="a Spark datetime pattern for TIMESTAMP columns; ISO 8601"),
-        "date_format": Option(help="a Spark datetime pattern for DATE columns; ISO 8601"),
+        "timestamp_format": Option(help="a Spark datetime pattern for TIMESTAMP columns; default ISO 8601"),
+        "date_format": Option(help="a Spark datetime pattern for DATE columns; default ISO 8601"),
     },
     collects=frozenset({Batching.ARRIVAL_TIME}),
     tells=frozenset(TYPES),
@@ -177,7 +181,7 @@ def _build_landed_unit(unit: Unit) -> Unit:
 
 
 def _report(path: Path) -> Report:
-    damage = WaterclockError("E871", "what stands before the damage was taken; its writer had ended it whole")
+    damage = WaterclockError("E871", "only events before the damage were collected; the file was complete once")
     return Report(str(path), "damaged", f"{damage.code}: {damage.what}")
 
 

@@ -121,7 +121,7 @@ class Stream:
                     await loop.run_in_executor(thread, self._writer.end_if_over)
             except Exception as error:
                 if not isinstance(error, OSError) or isinstance(error, SyncFailedError):
-                    self._failure = error if isinstance(error, OSError) else OSError(0, "it is ending")
+                    self._failure = error if isinstance(error, OSError) else OSError(0, "it is shutting down")
                     _fail([*taken, *self._waiting], self._failure)
                     raise
                 _fail(taken, error)
@@ -205,14 +205,14 @@ class Endpoint:
         if not self.hosts.allows(headers.get("host", "")):
             return _NOT_SERVED
         if method not in {"GET", "HEAD"}:
-            return 405, {"error": "events are POSTed"}, (("allow", "GET, POST"),)
+            return 405, {"error": "send events by POST"}, (("allow", "GET, POST"),)
         if path == "livez":
             return 200, {"alive": True}, ()
         if path == "readyz":
             return (200 if self.is_ready else 503), {"ready": self.is_ready}, ()
         if path == "metrics":
             return await self._without(self.metrics_token, headers) or self._metrics()
-        return 404, {"error": "there are /livez, /readyz and /metrics; events are POSTed to /connection/stream"}, ()
+        return 404, {"error": "unknown path: GET /livez, /readyz or /metrics, or POST events to /connection/stream"}, ()
 
     def _metrics(self) -> _Answer:
         streams = {
@@ -235,7 +235,7 @@ class Endpoint:
                 return refusal
         elif "origin" in headers:
             # without a token every page in a browser of this machine could send events
-            return 403, {"error": "a browser's page may send nothing here: the connection has no token"}, ()
+            return 403, {"error": "a web page cannot send events: the connection has no token"}, ()
         elif not self.hosts.allows(headers.get("host", "")):
             return _NOT_SERVED
         if stream is None:
@@ -251,7 +251,7 @@ class Endpoint:
             return None
         if not await self.wrong.delay():
             return 429, {"error": "too many wrong tokens"}, _RETRY
-        return 403, {"error": "that is not the token"}, ()
+        return 403, {"error": "wrong token"}, ()
 
     async def _take(self, stream: Stream, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
         stream.counts.requests += 1
@@ -267,7 +267,7 @@ class Endpoint:
             stream.counts.refused += 1
             raise
         except OSError as error:
-            said = f"the disk does not take it: {error.strerror}; send it again"
+            said = f"the disk cannot store it: {error.strerror}; send it again"
             raise RefusedError(said, HTTPStatus.SERVICE_UNAVAILABLE) from error
         stream.counts.events += events
         return HTTPStatus.ACCEPTED, {"accepted": events}, ()
@@ -295,7 +295,7 @@ class Endpoint:
         except TimeoutError:
             if share.is_out:
                 raise _no_room() from None
-            said = f"the request did not come whole within {self.patience:g} seconds"
+            said = f"the request was incomplete after {self.patience:g} seconds"
             raise RefusedError(said, HTTPStatus.REQUEST_TIMEOUT) from None
         finally:
             share.end_arrival()
@@ -358,12 +358,12 @@ class _Share:
 
 
 def _no_room() -> RefusedError:
-    return RefusedError("too much waits for the disk; send it again", HTTPStatus.SERVICE_UNAVAILABLE)
+    return RefusedError("too many requests wait for the disk; send it again", HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 _Answer = tuple[int, Mapping[str, Any], Sequence[tuple[str, str]]]
 _RETRY = (("retry-after", "1"),)
-_NOT_SERVED: _Answer = (421, {"error": "this name is not served here"}, ())
+_NOT_SERVED: _Answer = (421, {"error": "this host name is not served"}, ())
 
 
 class _GoneError(Exception):
@@ -408,12 +408,12 @@ def _encode_events(body: bytes, headers: Mapping[str, str], limits: RequestLimit
     kept = events_of(decode_body(body, headers.get("content-encoding", "").lower(), limits.max_body))
     key = headers.get("idempotency-key")
     if key is not None and not 0 < len(key) <= _LONGEST_KEY:
-        raise RefusedError(f"Idempotency-Key has {len(key)} signs: 1 to {_LONGEST_KEY} are kept")
+        raise RefusedError(f"Idempotency-Key has {len(key)} characters: 1 to {_LONGEST_KEY} are allowed")
     said = {name: headers[name] for name in limits.headers if name in headers} if limits.headers else None
     size = len(json.dumps(said)) if said else 0
     if size * len(kept.events) > _MOST_KEPT:
         raise RefusedError(
-            f"{size} bytes of headers are kept with each of {len(kept.events)} events: send fewer events in a request",
+            f"{size} bytes of headers are stored with each of {len(kept.events)} events: send fewer events per request",
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         )
     return len(kept.events), kept.body(key, said, has_raw=limits.has_raw)

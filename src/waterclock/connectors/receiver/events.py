@@ -70,7 +70,7 @@ def events_of(body: bytes) -> StoredEvents:
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        raise RefusedError(f"the body is no UTF-8 at byte {error.start + 1}") from None
+        raise RefusedError(f"the body is not UTF-8 at byte {error.start + 1}") from None
     at = _end(_BLANK, text, 0)
     is_array = text.startswith("[", at)
     at = _end(_BLANK, text, at + 1) if is_array else at
@@ -87,9 +87,9 @@ def events_of(body: bytes) -> StoredEvents:
         if at >= len(text):
             raise RefusedError("the array does not end")
         if _end(_BLANK, text, at + 1) < len(text):
-            raise RefusedError("something stands behind the array")
+            raise RefusedError("there is text after the array")
     if not found:
-        raise RefusedError("the body holds no event: send a JSON object, an array of them, or one a line")
+        raise RefusedError("the body has no event: send a JSON object, an array of them, or one per line")
     return StoredEvents(tuple(found))
 
 
@@ -101,12 +101,12 @@ def decode_body(body: bytes, encoding: str, most: int) -> bytes:
     if encoding in {"", "identity"}:
         return body
     if encoding not in {"gzip", "x-gzip"}:
-        raise RefusedError(f"Content-Encoding {encoding}: there is gzip", 415)
+        raise RefusedError(f"Content-Encoding {encoding} is not supported: use gzip", 415)
     stream = zlib.decompressobj(_GZIP)
     try:
         plain = stream.decompress(body, most + 1)
     except zlib.error as error:
-        raise RefusedError(f"the body is no gzip: {error}") from None
+        raise RefusedError(f"the body is not gzip: {error}") from None
     if len(plain) > most:
         raise RefusedError(f"the body is larger than {most} bytes when it is unpacked", 413)
     if not stream.eof or stream.unused_data:
@@ -146,17 +146,19 @@ def _one(text: str, at: int, number: int) -> int:
         if _HALF.search(said):
             json.dumps(event, ensure_ascii=False).encode()
     except StopIteration as nothing:
-        raise RefusedError(f"event {number} is no JSON: nothing begins at sign {nothing.value + 1}") from None
+        raise RefusedError(f"event {number} is not JSON: no value begins at character {nothing.value + 1}") from None
     except RecursionError:
-        raise RefusedError(f"event {number} is nested too deep: {MOST_LEVELS} levels are read") from None
+        raise RefusedError(f"event {number} is nested too deep: the limit is {MOST_LEVELS} levels") from None
     except UnicodeEncodeError:
-        raise RefusedError(f"event {number} has half of a surrogate pair, as \\ud800, which is no character") from None
+        raise RefusedError(
+            f"event {number} has half of a surrogate pair, as \\ud800, which is not a character"
+        ) from None
     except json.JSONDecodeError as error:
-        raise RefusedError(f"event {number} is no JSON: {error.msg} at {error.lineno}:{error.colno}") from None
+        raise RefusedError(f"event {number} is not JSON: {error.msg} at {error.lineno}:{error.colno}") from None
     except ValueError as error:
         raise RefusedError(f"event {number}: {error}") from None
     if not isinstance(event, dict):
-        raise RefusedError(f"event {number} is no JSON object")
+        raise RefusedError(f"event {number} is not a JSON object")
     _check_names(event, number)
     return end
 
@@ -198,7 +200,7 @@ def _check_names(event: Mapping[str, Any], number: int) -> None:
 def _check_name(key: str, name: str, folded: str, number: int) -> None:
     """Refuse a key that cannot be the name of a column. Keys that need no change are cached."""
     if folded in OWN:
-        raise RefusedError(f"event {number} has a key {key}, a name of a column that the endpoint adds")
+        raise RefusedError(f"event {number} has a key {key}, which is a column that the endpoint adds")
     if not name:
         raise RefusedError(f"event {number} has a key without a name")
     if (sign := _CONTROL.search(key)) is not None:
@@ -213,7 +215,7 @@ def _next(text: str, at: int, number: int, *, is_array: bool) -> int:
     end = _end(_BETWEEN, text, at)
     has_comma = "," in text[at:end]
     if end < len(text) and has_comma == (text[end] == "]"):
-        raise RefusedError(f"the array goes wrong behind event {number}")
+        raise RefusedError(f"the array is malformed after event {number}")
     return end
 
 
@@ -223,7 +225,7 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _refuse_constant(said: str) -> Any:
-    raise ValueError(f"{said} is no value of JSON")
+    raise ValueError(f"{said} is not a JSON value")
 
 
 def _number(said: str) -> int:
@@ -237,7 +239,9 @@ def _float(said: str) -> float:
     if len(digits) > _LONG:
         raise ValueError(f"a number of {len(digits)} digits")
     if len(exponent) > _LONG or (exponent and abs(int(exponent)) > _MOST_EXPONENT):
-        raise ValueError(f"a number with the exponent {exponent[:20]}: -{_MOST_EXPONENT} to {_MOST_EXPONENT} are read")
+        raise ValueError(
+            f"a number with the exponent {exponent[:20]}: -{_MOST_EXPONENT} to {_MOST_EXPONENT} are allowed"
+        )
     found = float(said)
     if not math.isfinite(found):
         raise ValueError(f"{said[:40]} is larger than any DOUBLE")
@@ -251,7 +255,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         raise ValueError(f"an object has two keys {names.most_common(1)[0][0][:80]}")
     for name in found:
         if len(name) > _LONG_NAME:
-            raise ValueError(f"a key of {len(name)} signs")
+            raise ValueError(f"a key of {len(name)} characters")
     return found
 
 

@@ -121,11 +121,11 @@ class Api:
         except TooBig:
             raise WaterclockError(
                 "E842",
-                f"an answer of {self.name} is too big to be one page",
+                f"a response of {self.name} is too large for one page",
                 where=where,
-                why=f"{request.display_name} is answered with more than {MOST_BYTES >> 20} MiB, "
-                "and a page is held in memory",
-                fix="ask for smaller pages by page_size, or for shorter windows",
+                why=f"{request.display_name} returned more than {MOST_BYTES >> 20} MiB, "
+                "and a page must fit into memory",
+                fix="request smaller pages with page_size, or use shorter windows",
             ) from None
 
     def look(self, path: str) -> Response | None:
@@ -206,7 +206,7 @@ class Api:
             after = answer.wait(datetime.now(UTC))
             if after is not None:
                 self._pace.pause(min(after, self._patience))
-            raise Passing("E841", f"it answers {self._describe_answer(answer)}", after)
+            raise Passing("E841", f"it returned {self._describe_answer(answer)}", after)
         raise self._refusal_error(request, answer, where)
 
     def _send(self, request: ApiRequest, authorization: Mapping[str, str]) -> Response:
@@ -216,10 +216,10 @@ class Api:
         except OutsideApi as error:
             raise WaterclockError(
                 "E877",
-                f"a request would leave {self.name}",
+                f"a request would go outside of {self.name}",
                 where=self.name,
                 why=f"the address of {request.display_name} is refused: {error}",
-                fix="set url to what all addresses of the API begin with, and path to what is below it",
+                fix="set url to the common prefix of the API's addresses, and path to the part below it",
             ) from None
         wait = self._pace.reserve()
         if wait > 0:
@@ -282,9 +282,9 @@ class Api:
         url = urljoin(self._url + "/", self._text("auth.token_url"))
         answer = self._send_for_token(url, urlencode(form).encode(), headers)
         if answer.may_pass:
-            raise Passing("E841", f"the token's server answers {answer.status}", answer.wait(datetime.now(UTC)))
+            raise Passing("E841", f"the token server returned {answer.status}", answer.wait(datetime.now(UTC)))
         if not answer.is_good:
-            raise ValueError(f"the token's server answers {self._describe_answer(answer)}")
+            raise ValueError(f"the token server returned {self._describe_answer(answer)}")
         return answer.content
 
     def _send_for_token(self, url: str, content: bytes, headers: Mapping[str, str]) -> Response:
@@ -294,7 +294,7 @@ class Api:
             stream = client.stream("POST", url, content=content, headers=said)
             return receive(stream, most=MOST_BYTES_OF_TOKEN, timeout=self._timeout, hide=self.hide)
         except TooBig:
-            raise ValueError(f"the token's server answers with more than {MOST_BYTES_OF_TOKEN >> 20} MiB") from None
+            raise ValueError(f"the token server returned more than {MOST_BYTES_OF_TOKEN >> 20} MiB") from None
         except Passing as failed:
             raise Passing(failed.code, f"no token: {failed.why}", failed.after) from None
 
@@ -325,19 +325,19 @@ class Api:
 
     def _no_json(self, answer: Response, error: ValueError) -> str:
         if answer.content.lstrip()[:1] == b"<":  # a login, proxy or app page: another page_size does not help
-            return f"the answer is a page for people, and no JSON: {self._describe_answer(answer)}"
-        return f"the answer is no whole JSON: {error}"
+            return f"the response is HTML or XML, and not JSON: {self._describe_answer(answer)}"
+        return f"the response is not complete JSON: {error}"
 
     def _gave_up(self, request: ApiRequest, failed: Passing, where: str) -> WaterclockError:
         what = {
             "E840": f"{self.name} cannot be reached",
-            "E841": f"{self.name} is too busy, or fails",
-            "E842": f"an answer of {self.name} is no whole JSON",
+            "E841": f"{self.name} is overloaded or fails",
+            "E842": f"a response of {self.name} is not complete JSON",
         }[failed.code]
         fix = {
-            "E840": "look whether url is right and the server is up: what was read so far is kept",
-            "E841": "run again later: it goes on where it stopped; say rate where the API allows no more",
-            "E842": "run again later; where it stays so, see that url and path are the API's, or lower page_size",
+            "E840": "check that url is right and the server is up; pages read so far are kept",
+            "E841": "run again later: it continues where it stopped; set rate if the API limits requests",
+            "E842": "run again later; if it happens again, check url and path, or lower page_size",
         }[failed.code]
         times = f" ({self._tries} tries)" if self._tries > 1 else ""
         return WaterclockError(
@@ -353,18 +353,18 @@ class Api:
         if answer.status in {401, 403}:
             return WaterclockError(
                 "E844",
-                f"{self.name} refuses our credentials",
+                f"{self.name} refuses the credentials",
                 where=where,
-                why=f"{request.display_name} is answered {self._describe_answer(answer)}",
-                fix="see that the secret is the right one and may do this; then `waterclock retry`"
+                why=f"{request.display_name} returned {self._describe_answer(answer)}",
+                fix="check that the secret is right and has the permission; then `waterclock retry`"
                 if any(self._has(name) for name in SECRETS)
-                else "say auth.token, auth.key, auth.password or auth.client_secret of the connection",
+                else "set auth.token, auth.key, auth.password or auth.client_secret of the connection",
             )
         if 300 <= answer.status < 400:
-            why, fix = "it sends us elsewhere, and credentials go nowhere else", "say the address it means as url"
+            why, fix = "it redirects, and credentials are not sent elsewhere", "set url to the address of the redirect"
         else:
-            why, fix = "", "see that path, parameters and method are what the API documents"
-        what = f"{request.display_name} is answered {self._describe_answer(answer)}"
+            why, fix = "", "check path, parameters and method against the API's documentation"
+        what = f"{request.display_name} returned {self._describe_answer(answer)}"
         return WaterclockError(
             "E845", f"{self.name} refuses a request", where=where, why=f"{what}; {why}" if why else what, fix=fix
         )
@@ -372,10 +372,10 @@ class Api:
     def _no_token(self, why: str, where: str) -> WaterclockError:
         return WaterclockError(
             "E844",
-            f"{self.name} gives us no token",
+            f"{self.name} does not issue a token",
             where=where or self.name,
             why=why,
-            fix="see auth.token_url, auth.client_id, auth.client_secret and auth.scope",
+            fix="check auth.token_url, auth.client_id, auth.client_secret and auth.scope",
         )
 
 

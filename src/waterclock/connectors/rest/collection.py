@@ -190,7 +190,7 @@ def _collect(reading: RestSource, series: Series, window: Window | None) -> Iter
         where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number + 1}"
         key = json.dumps(place, sort_keys=True)
         if key in places:
-            raise endless(reading, "it names a page as the next one that was read before", where)
+            raise endless(reading, "it names as the next page one that was read before", where)
         places.add(key)
         page = next(kept, None)
         if page is not None:
@@ -200,11 +200,9 @@ def _collect(reading: RestSource, series: Series, window: Window | None) -> Iter
         digests = [*digests[1:], page.digest if page.rows else ""]
         empty = 0 if page.rows else empty + 1
         if empty == _MOST_EMPTY:
-            raise endless(
-                reading, f"{empty} pages in a row were empty, and it says each time that there is more", where
-            )
+            raise endless(reading, f"{empty} pages in a row were empty, and each announces another page", where)
         if digests[0] and len(set(digests)) == 1 and reading.resource.paging.style in {"page", "offset"}:
-            raise endless(reading, f"it gave the same page {_SAME} times: it may not know the parameter", where)
+            raise endless(reading, f"it returned the same page {_SAME} times: it may not support the parameter", where)
         yield page
         before, number, place = before + page.rows, page.number, page.next
 
@@ -255,10 +253,10 @@ def ask_page(
     except NoRecords as error:
         raise WaterclockError(
             "E842",
-            f"an answer of {reading.setting.name} is not as it was said to be",
+            f"a response of {reading.setting.name} does not have the declared structure",
             where=where,
             why=f"{request.display_name}: {error}",
-            fix="say where the records are by rows, as data.items, and what tells of the next page",
+            fix="set rows to the path of the records, such as data.items, and check the options for the next page",
         ) from None
     if following and "link" in following:
         try:
@@ -364,5 +362,5 @@ def endless(reading: RestSource, why: str, where: str) -> WaterclockError:
         f"the pages of {reading.unit} do not end",
         where=where,
         why=why,
-        fix="see how the API turns pages: paging, page_param, next; then run again",
+        fix="check the options for paging: paging, page_param, next; then run again",
     )

@@ -41,68 +41,71 @@ _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _FORMATS = ("iso", "date", "seconds", "milliseconds")
 
 OF_ADDRESS = {
-    "url": Option(is_required=True, help="where the API is, as https://api.example.com/v1"),
+    "url": Option(is_required=True, help="the URL of the API, as https://api.example.com/v1"),
     "auth.token": Option(is_secret=True, help="a bearer token, as a secret"),
-    "auth.key": Option(is_secret=True, help="a key, as a secret"),
-    "auth.header": Option(help="the header that bears the key; X-API-Key"),
-    "auth.param": Option(help="the parameter that bears the key, instead of a header"),
+    "auth.key": Option(is_secret=True, help="an API key, as a secret"),
+    "auth.header": Option(help="the header with the key; default X-API-Key"),
+    "auth.param": Option(help="the parameter with the key, instead of a header"),
     "auth.user": Option(help="the user of basic authentication"),
-    "auth.password": Option(is_secret=True, help="their password, as a secret"),
-    "auth.token_url": Option(is_address=True, help="where tokens are had by OAuth client credentials"),
-    "auth.client_id": Option(help="the client's id there"),
+    "auth.password": Option(is_secret=True, help="the password of that user, as a secret"),
+    "auth.token_url": Option(is_address=True, help="the URL for tokens by OAuth client credentials"),
+    "auth.client_id": Option(help="the client's id"),
     "auth.client_secret": Option(is_secret=True, help="the client's secret, as a secret"),
-    "auth.scope": Option(help="the scope that is asked for"),
-    "auth.client_in": Option(choices=("header", "body"), help="where id and secret of the client stand; header"),
+    "auth.scope": Option(help="the scope to request"),
+    "auth.client_in": Option(choices=("header", "body"), help="where client id and secret are sent; default header"),
     "headers.*": Option(help="a header of each request"),
-    "timeout": Option("number", help="seconds to wait for an answer; 30"),
-    "tries": Option("number", help="how often a request is tried that may succeed later; 5"),
-    "patience": Option("number", help="seconds that a server may ask to wait before we give up; 300"),
-    "rate": Option(help="how many requests are allowed, as 10 PER SECOND or 600 PER MINUTE; any number"),
-    "clock": Option(choices=("server", "machine"), help="whose clock says that a window is over; server"),
+    "timeout": Option("number", help="seconds to wait for a response; default 30"),
+    "tries": Option("number", help="how often a request is tried that may succeed later; default 5"),
+    "patience": Option("number", help="the longest Retry-After to wait for, in seconds; default 300"),
+    "rate": Option(help="the maximum rate of requests, as 10 PER SECOND or 600 PER MINUTE; default no limit"),
+    "clock": Option(choices=("server", "machine"), help="whose clock decides that a window is over; default server"),
 }
 OF_PAGES = {
-    "params.*": Option(help="a parameter of each request that reads"),
-    "rows": Option(help="the path of the records in an answer, as data.items; the answer itself"),
-    "paging": Option(choices=STYLES, help="how more than one page is asked for; none"),
-    "page_param": Option(help="the parameter of the page, the place or the cursor; page, offset, cursor"),
-    "first_page": Option("number", help="the number of the first page; 1"),
-    "page_size": Option("number", help="how many records are asked for at a time; as the API likes"),
-    "size_param": Option(help="the parameter of the page size; limit"),
-    "next": Option(help="the path of the next cursor or link in an answer; next_cursor, the header Link"),
-    "more": Option(help="the path of a flag in an answer that tells whether there is more"),
-    "total": Option(help="the path of the number of all records in an answer"),
-    "stop": Option(choices=("empty", "short"), help="which page is the last: an empty one, or one not full; empty"),
+    "params.*": Option(help="a parameter of each read request"),
+    "rows": Option(help="the path of the records in a response, as data.items; default the whole response"),
+    "paging": Option(choices=STYLES, help="how further pages are requested; default none"),
+    "page_param": Option(help="the parameter of the page, offset or cursor; default page, offset, cursor"),
+    "first_page": Option("number", help="the number of the first page; default 1"),
+    "page_size": Option("number", help="how many records to request per page; default the API's own"),
+    "size_param": Option(help="the parameter of the page size; default limit"),
+    "next": Option(help="the path of the next cursor or link in a response; default next_cursor, the header Link"),
+    "more": Option(help="the path of a flag in a response that shows whether there are more pages"),
+    "total": Option(help="the path of the total number of records in a response"),
+    "stop": Option(choices=("empty", "short"), help="which page is the last: an empty or a short one; default empty"),
     "since": Option(help="the parameter of a window's start"),
     "until": Option(help="the parameter of a window's end"),
-    "time_format": Option(help="iso, date, seconds, milliseconds, or a pattern such as %Y%m%d; iso"),
-    "time_zone": Option(help="the zone in which since and until are written; UTC"),
+    "time_format": Option(help="iso, date, seconds, milliseconds, or a pattern such as %Y%m%d; default iso"),
+    "time_zone": Option(help="the zone in which since and until are written; default UTC"),
 }
 OF_COLLECT = {
     **OF_PAGES,
-    "path": Option(help="what is asked for, below the url; the unit's name, its dots as slashes"),
-    "method": Option(choices=("GET", "POST"), help="how it is asked for; GET"),
-    "params_in": Option(choices=("query", "body"), help="where parameters stand: the address, or JSON; query"),
-    "epoch": Option(choices=("seconds", "milliseconds", "microseconds"), help="what numeric times count; seconds"),
-    "resume": Option(
-        "number", help="seconds for which a stopped collect goes on where it stopped; 3600, of FOR EACH 604800"
+    "path": Option(help="the path below the url; default the unit's name, with slashes for its dots"),
+    "method": Option(choices=("GET", "POST"), help="the HTTP method; default GET"),
+    "params_in": Option(choices=("query", "body"), help="parameters in the address, or in a JSON body; default query"),
+    "epoch": Option(
+        choices=("seconds", "milliseconds", "microseconds"), help="the unit of numeric times; default seconds"
     ),
-    "batch": Option("number", help="of FOR EACH: how many rows a request asks for, their values joined by commas; 1"),
-    "match": Option(help="of a batch: the path in a record of the value that it was asked for, as id"),
-    "in_flight": Option("number", help="of FOR EACH: how many requests wait for answers at once; 1"),
-    "cache": Option(help="of FOR EACH: how long an answer serves later labels too, as 7 days; not at all"),
-    "not_found": Option(choices=("fail", "skip"), help="of FOR EACH: what a 404 means, a failure or no row; fail"),
+    "resume": Option(
+        "number",
+        help="seconds for which a stopped collect continues where it stopped; default 3600, with FOR EACH 604800",
+    ),
+    "batch": Option("number", help="with FOR EACH: rows per request, their values joined by commas; default 1"),
+    "match": Option(help="with batch: the path in a record of the requested value, as id"),
+    "in_flight": Option("number", help="with FOR EACH: how many requests are in flight at once; default 1"),
+    "cache": Option(help="with FOR EACH: how long later labels use a response, as 7 days; default not at all"),
+    "not_found": Option(choices=("fail", "skip"), help="with FOR EACH: a 404 is a failure, or no row; default fail"),
 }
 _OF_EACH = ("batch", "match", "in_flight", "cache", "not_found")
 OF_PUBLISH = {
-    "path": Option(help="where rows are sent, below the url; the unit's name. {column} and {timelabel} are put in"),
-    "method": Option(choices=("POST", "PUT", "PATCH"), help="how they are sent; POST"),
-    "format": Option(choices=("json", "ndjson", "row"), help="an array, lines, or one object a request; json"),
-    "wrap": Option(help="the member of an object that holds the array; the array stands alone"),
-    "chunk": Option("number", help="how many rows a request brings; 100"),
-    "idempotency": Option(help="the header that bears a request's key, none if empty; Idempotency-Key"),
-    "in_flight": Option("number", help="how many requests wait for answers at once; 1"),
-    "timelabel": Option("flag", help="whether a row has its label as its last member; true unless said"),
-    "empty": Option("flag", help="whether a label without rows is sent too, as none; false"),
+    "path": Option(help="the path below the url; default the unit's name. {column} and {timelabel} are filled in"),
+    "method": Option(choices=("POST", "PUT", "PATCH"), help="the HTTP method; default POST"),
+    "format": Option(choices=("json", "ndjson", "row"), help="an array, lines, or an object per request; default json"),
+    "wrap": Option(help="the key of an object that contains the array; default the array alone"),
+    "chunk": Option("number", help="how many rows a request contains; default 100"),
+    "idempotency": Option(help="the header with a request's key, none if empty; default Idempotency-Key"),
+    "in_flight": Option("number", help="how many requests are in flight at once; default 1"),
+    "timelabel": Option("flag", help="whether a row has its label as its last key; default true"),
+    "empty": Option("flag", help="whether to send a request for a label without rows; default false"),
 }
 
 
@@ -287,7 +290,7 @@ def wrong_options(what: str, options: Mapping[str, Any], path: str = "") -> Iter
     for name, least in numbers.items():
         value = options.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and value < least:
-            yield Wrong("E314", name, f"{name} is {value}", "", f"say {least:g} or more")
+            yield Wrong("E314", name, f"{name} is {value}", "", f"set {least:g} or more")
     if what == "publish":
         yield from _wrong_sending(options)
 
@@ -297,28 +300,36 @@ def _wrong_address(options: Mapping[str, Any]) -> Iterator[Wrong]:
     if isinstance(url, str):
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            yield Wrong("E314", "url", "url is no address of the web", "", "as in https://api.example.com/v1")
+            yield Wrong("E314", "url", "url is not a web address", "", "write it like https://api.example.com/v1")
         elif parts.username or parts.password:
             yield Wrong(
                 "E313",
                 "url",
-                "the url holds a user or a password",
-                "it would stand in plans and logs",
-                "say auth.user, and auth.password as a secret",
+                "the url contains a user or a password",
+                "it would be shown in plans and logs",
+                "set auth.user, and auth.password as a secret",
             )
         elif parts.query or parts.fragment:
-            yield Wrong("E314", "url", "the url has parameters", "", "say them as params.name, or auth.param")
+            yield Wrong("E314", "url", "the url has parameters", "", "set them as params.name, or auth.param")
         elif why := wrong_path(parts.path):
-            yield Wrong("E314", "url", "the path of the url is not plain", why, "say it without `.` and `..` as steps")
+            yield Wrong(
+                "E314",
+                "url",
+                "the path of the url has segments that servers resolve",
+                why,
+                "write it without the segments `.` and `..`",
+            )
     token_url = options.get("auth.token_url")
     if isinstance(token_url, str) and "://" in token_url:
         parts = urlsplit(token_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
-            fix = "as in https://login.example.com/token, without a user"
-            yield Wrong("E314", "auth.token_url", "auth.token_url is no address of the web", "", fix)
+            fix = "write it like https://login.example.com/token, without a user"
+            yield Wrong("E314", "auth.token_url", "auth.token_url is not a web address", "", fix)
     rate = options.get("rate")
     if rate is not None and rate_of(rate) is None:
-        yield Wrong("E314", "rate", f"rate is {rate!r}", "", "as in 10 PER SECOND, 600 PER MINUTE, 100 PER 15 MINUTES")
+        yield Wrong(
+            "E314", "rate", f"rate is {rate!r}", "", "write it like 10 PER SECOND, 600 PER MINUTE or 100 PER 15 MINUTES"
+        )
 
 
 def _wrong_place(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
@@ -327,10 +338,12 @@ def _wrong_place(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
     if not isinstance(said, str):
         return
     if _ADDRESS.match(said):
-        what, why = "path is an address of its own", "requests go below the connection's url, and its credentials too"
-        yield Wrong("E314", "path", what, why, "say what is below the url, or declare a connection for the other one")
+        what, why = "path is a complete address", "requests and credentials are only sent below the connection's url"
+        yield Wrong(
+            "E314", "path", what, why, "write the part below the url, or declare a connection for the other address"
+        )
     elif why := wrong_path(said):
-        fix = "say it without `.` and `..` as steps, below the url of the connection"
+        fix = "write it without the segments `.` and `..`, below the url of the connection"
         yield Wrong("E314", "path" if "path" in options else "", "the path leaves the connection's url", why, fix)
 
 
@@ -340,17 +353,17 @@ def _wrong_auth(options: Mapping[str, Any]) -> Iterator[Wrong]:
         yield Wrong(
             "E313",
             kinds[1],
-            f"{kinds[0]} and {kinds[1]} are both said",
-            "a request is authorized in one way",
+            f"{kinds[0]} and {kinds[1]} are both set",
+            "a request has one kind of login",
             "leave one of them out",
         )
     for kind in kinds:
         missing = [name for name in _AUTH[kind] if name not in options]
         if missing:
-            yield Wrong("E313", kind, f"{kind} is said without {missing[0]}", "", f"say {missing[0]} too")
+            yield Wrong("E313", kind, f"{kind} is set without {missing[0]}", "", f"add {missing[0]}")
     for name, kind in _BESIDE.items():
         if name in options and kind not in options:
-            yield Wrong("E313", name, f"{name} is said without {kind}", "", f"say {kind} too, as a secret")
+            yield Wrong("E313", name, f"{name} is set without {kind}", "", f"add {kind}, as a secret")
     if "auth.header" in options and "auth.param" in options:
         yield Wrong("E313", "auth.param", "the key is in a header and in a parameter", "", "leave one of them out")
 
@@ -362,8 +375,8 @@ def _wrong_params(options: Mapping[str, Any]) -> Iterator[Wrong]:
                 "E313",
                 name,
                 f"{name} is a secret",
-                "parameters stand in links to the next page, which are kept",
-                "say auth.key of the connection, and auth.param 'its name'",
+                "parameters are part of the links to next pages, which are stored",
+                "set auth.key of the connection, and auth.param 'its name'",
             )
 
 
@@ -385,61 +398,61 @@ def _wrong_pages(options: Mapping[str, Any], *, is_whole: bool) -> Iterator[Wron
             yield Wrong(
                 "E315",
                 name,
-                f"{name} does not go with paging {style!r}",
+                f"{name} does not work with paging {style!r}",
                 f"it is for paging by {' or '.join(sorted(styles))}",
-                "leave it out, or say another paging",
+                "leave it out, or set another paging",
             )
     if is_whole and options.get("stop") == "short" and "page_size" not in options:
-        yield Wrong(
-            "E315", "stop", "no page size is known, so no page can be short", "", "say page_size, or leave stop out"
-        )
+        yield Wrong("E315", "stop", "stop 'short' is set without page_size", "", "add page_size, or leave stop out")
 
 
 def _wrong_times(options: Mapping[str, Any]) -> Iterator[Wrong]:
     if "until" in options and "since" not in options:
-        yield Wrong("E315", "until", "until is said without since", "", "say the parameter of a window's start too")
+        yield Wrong("E315", "until", "until is set without since", "", "add since, the parameter of a window's start")
     pattern = options.get("time_format")
     if isinstance(pattern, str) and pattern not in _FORMATS and "%" not in pattern:
         yield Wrong(
-            "E314", "time_format", f"time_format is {pattern!r}", "", f"say {', '.join(_FORMATS)}, or a %-pattern"
+            "E314", "time_format", f"time_format is {pattern!r}", "", f"write {', '.join(_FORMATS)}, or a %-pattern"
         )
     zone = options.get("time_zone")
     if isinstance(zone, str) and not _is_zone(zone):
-        yield Wrong("E314", "time_zone", f"time_zone is {zone!r}", "", "as in Europe/Berlin")
+        yield Wrong("E314", "time_zone", f"time_zone is {zone!r}", "", "write a zone such as Europe/Berlin")
 
 
 def _only_of_each(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
     for name in _OF_EACH:
         if name in options:
-            why = "it says how a source is asked for each row of a table"
+            why = "it belongs to requests for each row of a table"
             yield Wrong(
-                "E394", name, f"{name} is said without FOR EACH", why, "say FOR EACH schema.table, or leave it out"
+                "E394", name, f"{name} is set without FOR EACH", why, "add FOR EACH schema.table, or leave it out"
             )
     texts = {"path" if "path" in options else "": str(options.get("path", path))}
     texts |= {name: str(value) for name, value in options.items() if name.startswith("params.")}
     for name, text in texts.items():
         if places := places_in([text]):
             what = f"{name if name.startswith('params.') else 'the path'} names {places[0]}"
-            why = "without FOR EACH there is no row that it could be of"
-            yield Wrong("E392", name, what, why, f"say FOR EACH schema.table, a table that has {places[0]}")
+            why = "without FOR EACH there is no row with that column"
+            yield Wrong("E392", name, what, why, f"add FOR EACH schema.table, a table that has {places[0]}")
 
 
 def _wrong_each(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
     parameters = each_parameters(path, options)
     is_batch = int(options.get("batch", 1)) > 1 if isinstance(options.get("batch", 1), int | float) else True
     if is_batch and "match" not in options:
-        why = "a request asks for many rows, and each record must tell for which of them it is the answer"
-        yield Wrong("E394", "batch", "batch is said without match", why, "say the path of that value, as in match 'id'")
+        why = "a request covers many rows, and each record must show to which of them it belongs"
+        yield Wrong("E394", "batch", "batch is set without match", why, "add the path of that value, as in match 'id'")
     if "match" in options and not is_batch:
-        yield Wrong("E394", "match", "match is said without batch", "an answer is that of its request", "leave it out")
+        yield Wrong("E394", "match", "match is set without batch", "a response belongs to its request", "leave it out")
     if is_batch and len(parameters) > 1:
         why = f"a request lists the values of one column, and {', '.join(parameters)} are named"
-        yield Wrong("E394", "batch", "a batch is of one column", why, "leave batch out, or name one of them alone")
+        yield Wrong(
+            "E394", "batch", "a batch has values of one column", why, "leave batch out, or use only one of them"
+        )
     if "cache" in options and not _is_duration(options["cache"]):
-        yield Wrong("E394", "cache", f"cache is {options['cache']!r}", "", "as in 7 days, 12 hours")
+        yield Wrong("E394", "cache", f"cache is {options['cache']!r}", "", "write it like 7 days or 12 hours")
     if "cache" in options and "since" in options:
-        why = "with since an answer is that of its own window"
-        yield Wrong("E394", "cache", "cache and since are both said", why, "leave one of them out")
+        why = "with since a response is valid for its own window only"
+        yield Wrong("E394", "cache", "cache and since are both set", why, "leave one of them out")
 
 
 def _is_duration(said: object) -> bool:
@@ -453,17 +466,19 @@ def _is_duration(said: object) -> bool:
 def _wrong_sending(options: Mapping[str, Any]) -> Iterator[Wrong]:
     kind = options.get("format", "json")
     if kind != "json" and "wrap" in options:
-        yield Wrong("E314", "wrap", "only an array is wrapped", f"the format is {kind}", "leave wrap out")
+        yield Wrong("E314", "wrap", "wrap is only for an array", f"the format is {kind}", "leave wrap out")
     if kind == "row" and "chunk" in options:
-        yield Wrong("E314", "chunk", "chunk does not go with format 'row'", "a request brings one row", "leave it out")
+        yield Wrong(
+            "E314", "chunk", "chunk does not work with format 'row'", "a request contains one row", "leave it out"
+        )
     placed = re.findall(r"\{(\w+)\}", str(options.get("path", "")))
     if kind != "row" and [name for name in placed if name != "timelabel"]:
         yield Wrong(
             "E314",
             "path",
             "the path names a column",
-            "a request brings many rows",
-            "say format 'row', or only {timelabel} in the path",
+            "a request contains many rows",
+            "set format 'row', or use only {timelabel} in the path",
         )
 
 

@@ -220,10 +220,10 @@ class _Sender:
             first.what if code == "E844" else f"{self.api.name} refuses {count} {'row' if count == 1 else 'rows'}",
             where=first.where,
             why=f"{first.why}; refused: {self.api.hide(rows)}",
-            fix="see that the secret is the right one, then `waterclock retry`"
+            fix="check the secret, then `waterclock retry`"
             if code == "E844"
             else "fix the rows at their source, or leave them out, then `waterclock retry`: "
-            "what was accepted is not sent again",
+            "accepted rows are not sent again",
         )
 
     def _is_over(self, *, stops: bool) -> bool:
@@ -269,10 +269,10 @@ class _Sender:
                 raise
             raise WaterclockError(
                 "E849",
-                f"the delivery of {each['publish']}@{each['label']} cannot go on",
+                f"the delivery of {each['publish']}@{each['label']} cannot continue",
                 where=error.where,
                 why=f"{error.what}; {self._accepted} requests of claim {self.claim} were accepted",
-                fix="put the file back, from a backup of the storage; or, to send all of it anew, remove the record of "
+                fix="restore the file from a backup of the storage; or, to send everything again, remove the record of "
                 f"claim {self.claim} in {self.journal.folder}",
             ) from None
 
@@ -333,7 +333,7 @@ class _Sender:
             return error
         return WaterclockError(
             "E848",
-            f"{self.api.name} accepted {accepted} requests of claim {self.claim}, and then no more",
+            f"{self.api.name} accepted {accepted} requests of claim {self.claim} and no more",
             where=error.where,
             why=f"{error.what}: {error.why}",
             fix="nothing to fix here: the next run sends the remaining rows, with the same keys",
@@ -374,7 +374,7 @@ def _no_path(template: str, column: str, where: str) -> WaterclockError:
         "E845",
         "a row has no address",
         where=where,
-        why=f"{column} is NULL, and stands in {template}",
+        why=f"{column} is NULL, and is part of {template}",
         fix=f"give each row a {column}, or leave such rows out in the query",
     )
 
@@ -382,7 +382,7 @@ def _no_path(template: str, column: str, where: str) -> WaterclockError:
 def _leads_elsewhere(why: str, where: str) -> WaterclockError:
     return WaterclockError(
         "E877",
-        "a row leads out of its path",
+        "the address of a row is outside of its path",
         where=where,
         why=f"{why}; it was not sent",
         fix="fix the values that are part of the path, or leave such rows out in the query",

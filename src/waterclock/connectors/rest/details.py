@@ -115,10 +115,10 @@ def _text(value: str, kind: str, asking: _Asking, name: str) -> str:
     if kind.startswith(_NOT_ASKED_FOR):
         raise WaterclockError(
             "E392",
-            f"{name} is a {kind.partition('<')[0]}, and cannot be asked for",
+            f"{name} is a {kind.partition('<')[0]}, and cannot be put into a request",
             where=asking.request.table,
-            why="what is put into a request is one value",
-            fix="make a column of one value in a TRANSFORM, and say FOR EACH row of that",
+            why="a request takes a single value",
+            fix="make a column with one value in a TRANSFORM, and use that table in FOR EACH",
         )
     if kind == "timestamp":
         return f"concat(replace(CAST({value} AS STRING), ' ', 'T'), 'Z')"
@@ -278,7 +278,7 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
         place_key = json.dumps(place, sort_keys=True)
         if place_key in places:
             where = f"{reading.unit}@{window.label}, page {number}"
-            raise endless(reading, "it names a page as the next one that was read before", where)
+            raise endless(reading, "it names as the next page one that was read before", where)
         places.add(place_key)
         # a 404 for a later page does not mean that the keys do not exist: their first page was found
         adapt = partial(_adapt_request, asking, values, may_lack=number == 1)
@@ -322,10 +322,10 @@ def _value_of(asking: _Asking, window: Window, line: str) -> str:
     if not isinstance(found, str):
         raise WaterclockError(
             "E868",
-            f"a record of {asking.reading.unit} does not tell for which row it is the answer",
+            f"a record of {asking.reading.unit} does not show to which row it belongs",
             where=f"{asking.reading.unit}@{window.label}",
             why=f"it has no single value at {'.'.join(path)}",
-            fix="say by match where the value stands that was asked for, or leave batch out",
+            fix="set match to the path of the requested value, or leave batch out",
         )
     return found
 
@@ -333,11 +333,11 @@ def _value_of(asking: _Asking, window: Window, line: str) -> str:
 def _unrequested_record_error(asking: _Asking, window: Window, line: str) -> WaterclockError:
     return WaterclockError(
         "E868",
-        f"{asking.reading.unit} answers for what it was not asked",
+        f"{asking.reading.unit} returned a record that was not requested",
         where=f"{asking.reading.unit}@{window.label}",
         why=f"a record has {_value_of(asking, window, line)!r} at {'.'.join(asking.details.match)}, which is none of "
         "the values of its request",
-        fix="see that the parameter is the one that the API documents, and match the value that is asked for",
+        fix="check the parameter against the API's documentation, and set match to the path of the requested value",
     )
 
 
@@ -345,9 +345,9 @@ def _not_found_error(asking: _Asking, window: Window, key: str) -> WaterclockErr
     resource = _resource_for(asking, [json.loads(key)])
     return WaterclockError(
         "E869",
-        f"{asking.reading.unit} does not know what a row of its table names",
+        f"{asking.reading.unit} does not know the key of a row of its table",
         where=f"{asking.reading.unit}@{window.label}",
-        why=f"{ApiRequest(resource.method, resource.path, {}).display_name} is answered 404",
+        why=f"{ApiRequest(resource.method, resource.path, {}).display_name} returned 404",
         fix="set not_found 'skip' if such a key means no row, or fix the table; then `waterclock retry`",
     )
 
@@ -355,17 +355,17 @@ def _not_found_error(asking: _Asking, window: Window, key: str) -> WaterclockErr
 def _outside(asking: _Asking, window: Window, error: Exception) -> WaterclockError:
     return WaterclockError(
         "E877",
-        f"a row of {asking.request.table} asks {asking.reading.unit} for what is not below its path",
+        f"a row for {asking.request.table} has an address outside of {asking.reading.unit}",
         where=f"{asking.reading.unit}@{window.label}",
         why=f"{error}; nothing was sent",
-        fix="set OPTIONS (not_found 'skip') where that is no row, or fix the table; then `waterclock retry`",
+        fix="set OPTIONS (not_found 'skip') if that means no row, or fix the table; then `waterclock retry`",
     )
 
 
 def _no_column(asking: _Asking, window: Window, name: str, known: Sequence[str]) -> WaterclockError:
     return WaterclockError(
         "E392",
-        f"the table that {asking.request.table} is asked for has no column {name}",
+        f"the FOR EACH table of {asking.request.table} has no column {name}",
         where=f"{asking.reading.unit}@{window.label}",
         why=f"it has {', '.join(known)}",
         fix=did_you_mean(name, known, otherwise="name one of its columns in braces"),

@@ -100,14 +100,12 @@ def explain(error: BaseException, where: str) -> WaterclockError | None:
     match = _TOLD.search(text)
     if match:
         path = _local(match[1])
-        why = f"{match[2]} is {match[3]!r}, which is not of its type"
+        why = f"{match[2]} is {match[3]!r}, which does not fit its type"
         return _record_error(path, _record_with(path, match[2], match[3]), why, where)
     file = _FILE.search(text)
     if file is None:
         return None
-    return _record_error(
-        _local(file[1]), None, "Spark cannot read one of its records as the types that are declared", where
-    )
+    return _record_error(_local(file[1]), None, "Spark cannot read one of its records with the declared types", where)
 
 
 def _record_error(path: str, record: int | None, why: str, where: str) -> WaterclockError:
@@ -115,11 +113,11 @@ def _record_error(path: str, record: int | None, why: str, where: str) -> Waterc
     which = f"page {page[1]}" if page else Path(path).name
     return WaterclockError(
         "E846",
-        f"a record of {which} does not fit{f': record {record} of it' if record else ''}",
+        f"a record of {which} does not fit its columns{f': record {record} of it' if record else ''}",
         where=f"{where}, {path}{f':{record}' if record else ''}",
         why=why,
-        fix="declare the column as STRING and take it apart in a transform by try_cast or from_json; or have it "
-        "fixed at the source, then `waterclock retry`",
+        fix="declare the column as STRING and parse it in a transform with try_cast or from_json; or fix it "
+        "at the source, then `waterclock retry`",
     )
 
 

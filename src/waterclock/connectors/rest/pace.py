@@ -110,9 +110,9 @@ def _folder() -> Path:
 
     Raises  E931 if another user has created a folder of this name
     """
-    why = "it holds when requests were sent, and another user could exchange its files"
+    why = "it stores the times of requests, and another user could replace its files"
     try:
         return require_private_folder(cache_folder() / "rates", why=why, fix="remove it")
     except (OSError, RuntimeError):  # a read-only home, or none
         folder = Path(tempfile.gettempdir()) / f"waterclock-rates-{os.geteuid()}"
-        return require_private_folder(folder, why=why, fix="have its owner remove it, or set XDG_CACHE_HOME")
+        return require_private_folder(folder, why=why, fix="ask its owner to remove it, or set XDG_CACHE_HOME")

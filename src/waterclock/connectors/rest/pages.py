@@ -109,13 +109,13 @@ class Series:
         else:
             if found == page.digest:
                 return
-            why = f"its SHA-256 is {found[:12]}…, that of what came is {page.digest[:12]}…"
+            why = f"its SHA-256 is {found[:12]}…, that of the response was {page.digest[:12]}…"
         raise WaterclockError(
             "E879",
-            "what an API answered is not kept as it came",
+            "a stored response of an API is damaged",
             where=where,
             why=f"{path}: {why}",
-            fix=f"put that file back, or remove {self.folder} to have all asked for anew; then `waterclock retry`",
+            fix=f"restore that file, or remove {self.folder} to request everything again; then `waterclock retry`",
         )
 
     def path_of(self, page: Page) -> str:

@@ -67,5 +67,5 @@ def _compute_next_place(paging: Paging, place: Mapping[str, Any], body: Body, be
 def _read_paging_value(body: Body, path: tuple[str, ...]) -> Any:
     above = body.at(path[:-1])
     if not isinstance(above, dict) or path[-1] not in above:
-        raise NoRecords(f"it has no {'.'.join(path)}, which tells whether there is more")
+        raise NoRecords(f"it has no {'.'.join(path)}, which shows whether there are more pages")
     return above[path[-1]]

@@ -50,7 +50,7 @@ def receive(
         with stream as response:
             encoding = response.headers.get("content-encoding", "").strip().lower()
             if encoding not in _ENCODINGS:
-                raise Passing("E842", f"the answer is encoded as {encoding[:40]!r}, which was not asked for")
+                raise Passing("E842", f"the response is encoded as {encoding[:40]!r}, which was not requested")
             bound = most if response.is_success else min(most, MOST_BYTES_OF_REFUSAL)
             content = bytearray()
             for piece in response.iter_bytes():
@@ -60,14 +60,14 @@ def receive(
                         raise TooBig
                     break
                 if time.monotonic() > until:
-                    raise Passing("E841", f"the answer was not whole after {seconds:.0f} seconds")
+                    raise Passing("E841", f"the response was incomplete after {seconds:.0f} seconds")
             headers = {name.lower(): value for name, value in response.headers.items()}
             return Response(response.status_code, headers, bytes(content[:bound]))
     except httpx2.ConnectError as error:
         raise Passing("E840", hide(str(error)) or "no connection") from None
     except httpx2.TimeoutException:
-        raise Passing("E841", f"no answer within {timeout:g} seconds") from None
+        raise Passing("E841", f"no response within {timeout:g} seconds") from None
     except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError, httpx2.DecodingError) as error:
-        raise Passing("E842", f"the connection ended before the answer did: {hide(str(error))}") from None
+        raise Passing("E842", f"the connection ended before the response was complete: {hide(str(error))}") from None
     except httpx2.HTTPError as error:
         raise Passing("E840", hide(str(error)) or type(error).__name__) from None

@@ -24,7 +24,7 @@ class NoRecords(ValueError):
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_number)
@@ -50,7 +50,7 @@ def body_of(content: bytes, path: Sequence[str]) -> Body:
             ValueError for invalid JSON, such as a response that was cut off
     """
     if content.count(b",") > _MOST_VALUES:
-        raise NoRecords(f"it has more than {_MOST_VALUES} values: ask for smaller pages")
+        raise NoRecords(f"it has more than {_MOST_VALUES} values: request smaller pages")
     text = content.decode("utf-8-sig")
     try:
         start = _start_of(text, path)
@@ -69,9 +69,9 @@ def _body(text: str, start: int, path: Sequence[str]) -> Body:
     end = start + 1
     for record, line, end in _records(text, start):  # noqa: B007 - the last end is used
         if not isinstance(record, dict):
-            raise NoRecords(f"record {len(lines) + 1} is no object")
+            raise NoRecords(f"record {len(lines) + 1} is not an object")
         if len(lines) == _MOST_RECORDS:
-            raise NoRecords(f"it has more than {_MOST_RECORDS} records: ask for smaller pages")
+            raise NoRecords(f"it has more than {_MOST_RECORDS} records: request smaller pages")
         columns.update(dict.fromkeys(record))
         lines.append(line)
     if text[start] == "[":
@@ -162,8 +162,8 @@ def _next(text: str, at: int, closing: str) -> int:
     if text[at] == closing:
         return at
     if text[at] != ",":
-        raise ValueError(f"there is {text[at]!r} where a comma is to be")
+        raise ValueError(f"there is {text[at]!r} where a comma is expected")
     at = _skip(text, at + 1)
     if text[at] == closing:
-        raise ValueError("there is nothing behind a comma")
+        raise ValueError("there is nothing after a comma")
     return at

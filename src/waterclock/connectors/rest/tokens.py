@@ -49,12 +49,12 @@ def _token_in(content: bytes) -> tuple[str, float]:
     try:
         answer: Any = json.loads(content)
     except (ValueError, RecursionError):
-        raise ValueError("the answer is no JSON") from None  # it may hold a token
+        raise ValueError("the response is not JSON") from None  # it may hold a token
     if not isinstance(answer, Mapping) or not isinstance(answer.get("access_token"), str) or not answer["access_token"]:
-        raise ValueError("the answer has no access_token")
+        raise ValueError("the response has no access_token")
     token: str = answer["access_token"]
     if not token.isascii() or not token.isprintable():
-        raise ValueError("the access_token has signs that no header may have")
+        raise ValueError("the access_token has characters that are not allowed in a header")
     return token, _seconds_of(answer.get("expires_in"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _AUTHORITY = re.compile(r"[^/?#]*")
-WRITTEN = "signs of a user or a password such as / ? # @ % and blanks are written as %2F %3F %23 %40 %25 and %20"
+WRITTEN = "in a user or a password, / ? # @ % and blanks are written as %2F %3F %23 %40 %25 and %20"
 """The notation of such an address. Errors show this instead of the parser's message, which contains parts of it."""
 
 

@@ -9,27 +9,27 @@ from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.lookbacks import Tells
 
 CHANGE_SLACK = {
-    "change_slack": Option("number", help="seconds by which a change may be seen later than it says; 3600"),
+    "change_slack": Option("number", help="seconds by which a change may become visible after its time; default 3600"),
 }
 """The option of a collect whose source reports changes by a column."""
 
 LOGIN = {
-    "certificate": Option(help="the client's certificate in place of a password, a file below the project"),
-    "key": Option(help="the certificate's key, a file that its owner alone may read"),
-    "ca": Option(help="the authorities by which the server's certificate is signed; the server is then verified"),
-    "trust_server": Option("flag", help="whether a server that is not verified gets the password itself; false"),
+    "certificate": Option(help="a client certificate instead of a password, a file below the project"),
+    "key": Option(help="the certificate's key, a file that only its owner may read"),
+    "ca": Option(help="the authorities that sign the server's certificate; with it the server is verified"),
+    "trust_server": Option("flag", help="whether to send the password itself to an unverified server; default false"),
 }
 """The options of a connection to a server that accepts certificates."""
 
-LOCK_TIMEOUT = {"timeout": Option("number", help="seconds to wait for a lock; 30")}
+LOCK_TIMEOUT = {"timeout": Option("number", help="seconds to wait for a lock; default 30")}
 
 
 def file_options(waits: str) -> dict[str, Option]:
     """Return the options of a connection to a database file; `waits` describes what a timeout waits for."""
     return {
         "path": Option(is_required=True, help="the database file"),
-        "timeout": Option("number", help=f"seconds to wait while {waits}; 5"),
-        "create": Option("flag", help="whether publishing makes the database file where there is none; false"),
+        "timeout": Option("number", help=f"seconds to wait while {waits}; default 5"),
+        "create": Option("flag", help="whether publishing creates a missing database file; default false"),
     }
 
 
@@ -49,16 +49,17 @@ def database_capabilities(
         connection_options=connection_options,
         collect_options={
             "epoch": Option(
-                choices=("seconds", "milliseconds", "microseconds"), help="what numeric times count; seconds"
+                choices=("seconds", "milliseconds", "microseconds"),
+                help="the unit of numeric times since 1970; default seconds",
             ),
             **collect_options,
         },
         publish_options={
             "adopt": Option(
-                "flag", help="whether a table that holds rows already, not published by us, is taken; false"
+                "flag", help="whether to publish to a table with rows that the project did not publish; default false"
             ),
-            "behind": Option(choices=("view",), help="a table for each version, or for each label, under a view"),
-            "keep": Option(help="behind a view: how long a version that was replaced is kept; 1 DAY"),
+            "behind": Option(choices=("view",), help="publish to a view over one table per version, or per label"),
+            "keep": Option(help="behind a view: how long a replaced version is kept; default 1 DAY"),
         },
         collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}) | more,
         publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),

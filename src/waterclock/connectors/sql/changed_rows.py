@@ -82,9 +82,9 @@ def change_column_of(name: str, known: Sequence[str], unit: Unit) -> str:
         "E827",
         f"{unit} has no column {name}",
         where=str(unit),
-        why=f"CHANGED BY {name} says which windows changed; it has {', '.join(known)}",
+        why=f"CHANGED BY {name} shows which windows changed; it has {', '.join(known)}",
         fix=did_you_mean(
-            name, known, otherwise="name the column that holds when a row was changed, or leave CHANGED out"
+            name, known, otherwise="name the column with the time of a row's last change, or leave CHANGED out"
         ),
     )
 
@@ -93,10 +93,10 @@ def no_time_of_change(name: str, what: str, unit: Unit) -> WaterclockError:
     """Build the error for a column of CHANGED BY that does not contain times; `what` describes its type."""
     return WaterclockError(
         "E827",
-        f"{name} {what}, which is no time",
+        f"{name} {what}, which is not a time",
         where=str(unit),
-        why=f"CHANGED BY {name} needs a timestamp, a date, or a number since 1970, that each change of a row moves on",
-        fix="name the column that holds when a row was changed last, or leave CHANGED out",
+        why=f"CHANGED BY {name} needs a timestamp, a date or a number that counts from 1970, set by every change",
+        fix="name the column with the time of a row's last change, or leave CHANGED out",
     )
 
 
@@ -145,4 +145,4 @@ def _instant(noted: Any, name: str) -> datetime | None:
 
 
 def _why(column: str | None, last: datetime | None) -> str:
-    return f"{column} says so" if last is None else f"{column} up to {last:%Y-%m-%d %H:%M:%SZ}"
+    return f"by {column}" if last is None else f"{column} up to {last:%Y-%m-%d %H:%M:%SZ}"

@@ -116,12 +116,16 @@ def refuse_undeclared_types(matched: Matched, columns: Sequence[SqlColumn], unit
         f" {'has a type' if len(undeclared) == 1 else 'have types'} that must be declared",
         where=str(unit),
         why="; ".join(dict.fromkeys(column.why for _, column in undeclared)),
-        fix=f"declare the columns, as ({listed}, *); STRING takes any type as its text",
+        fix=f"declare the columns: ({listed}, *); STRING accepts any type, as its text",
     )
 
 
 def no_time_error(name: str, kind: str, where: str, times: str, fix: str) -> WaterclockError:
     """Build the error for a column of BY DATA TIME that is not a time; `times` are the types that are."""
     return WaterclockError(
-        "E815", f"{name} is of type {kind}, which is no time", where=where, why=f"BY DATA TIME needs {times}", fix=fix
+        "E815",
+        f"{name} is of type {kind}, which is not a time",
+        where=where,
+        why=f"BY DATA TIME needs {times}",
+        fix=fix,
     )

@@ -98,8 +98,8 @@ def refuse_long_names(unit: Unit, delivery: Delivery, longest: int, why: str, *,
     if long:
         raise WaterclockError(
             "E813",
-            f"{unit} cannot be there: {', '.join(long)} {'is' if len(long) == 1 else 'are'} too long a name",
+            f"{unit} cannot be delivered: {', '.join(long)} {'is' if len(long) == 1 else 'are'} too long",
             where=f"{unit}@{delivery.label_text}",
             why=why,
-            fix="give the column a shorter name in the transform, or publish to a table of a shorter one",
+            fix="give the column a shorter name in the transform, or publish to a table with a shorter name",
         )

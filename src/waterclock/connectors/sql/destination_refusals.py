@@ -11,10 +11,10 @@ def foreign_rows(unit: Unit, delivery: Delivery, *, of: str | None) -> Watercloc
     """Build the error for a table with rows that a delivery would change but has not written; `of`: another project."""
     return WaterclockError(
         "E820",
-        f"{unit} belongs to the project {of}" if of else f"{unit} holds rows that are not ours",
+        f"{unit} belongs to the project {of}" if of else f"{unit} has rows that the project did not publish",
         where=f"{unit}@{delivery.label_text}",
-        why=f"a {delivery.mode.value} by {delivery.publish} would change rows that it has not brought",
-        fix="publish to another table" if of else "empty it, publish to another table, or say OPTIONS (adopt true)",
+        why=f"a {delivery.mode.value} by {delivery.publish} would change rows that it did not write",
+        fix="publish to another table" if of else "empty it, publish to another table, or add OPTIONS (adopt true)",
     )
 
 
@@ -26,7 +26,7 @@ def cascade_error(unit: Unit, delivery: Delivery, table: str, rule: str, fix: st
         where=f"{unit}@{delivery.label_text}",
         why=f"the delivery deletes rows before it writes them again, and the database would {_DOES[rule]} {table} that"
         " refer to them; nothing was changed",
-        fix=f"publish it as MERGE, which deletes only rows that went; or {fix}",
+        fix=f"publish it as MERGE, which deletes only removed rows; or {fix}",
     )
 
 
@@ -37,9 +37,9 @@ def alike_columns(unit: Unit, delivery: Delivery, one: str, other: str) -> Water
     """Build the error for a destination with two columns for one of ours."""
     return WaterclockError(
         "E813",
-        f"{unit} has the columns {one} and {other}, which differ by case alone",
+        f"{unit} has the columns {one} and {other}, which differ only by case",
         where=f"{unit}@{delivery.label_text}",
-        why="names of columns are compared without their case, and either may be meant; nothing was changed",
+        why="column names are compared without case, and the name is ambiguous; nothing was changed",
         fix=f"rename one of them: ALTER TABLE {unit.path} RENAME COLUMN … TO …",
     )
 
@@ -59,9 +59,9 @@ def like_keys(unit: Unit, delivery: Delivery, key: str, keys: str, better: str) 
     """Build the error for two different keys that the destination's column types treat as equal."""
     return WaterclockError(
         "E876",
-        f"{unit} takes {key!r} and another key for one",
+        f"{unit} treats {key!r} and another key as equal",
         where=f"{unit}@{delivery.label_text}",
-        why=f"the type or the collation of {keys} does not distinguish them, or a key is there twice; one row would"
+        why=f"the type or the collation of {keys} does not distinguish them, or a key occurs twice; one row would"
         " replace the other, so nothing was delivered",
-        fix=f"give {keys} {better} at the destination, or use other keys",
+        fix=f"define {keys} with {better} at the destination, or use other keys",
     )

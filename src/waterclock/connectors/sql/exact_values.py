@@ -100,10 +100,12 @@ def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
         if into.is_in_bytes:
             raise inexact(into, values.drop_null()[0].as_py(), f"keeps {into.length} bytes", where)
         if not into.takes_json:
-            raise inexact(into, values.drop_null()[0].as_py(), "takes no JSON, as which nested values are sent", where)
+            raise inexact(
+                into, values.drop_null()[0].as_py(), "does not accept JSON, as which nested values are sent", where
+            )
         return
     if is_text_of_array:
-        why = "takes the text of an array, whose elements are not checked"
+        why = "parses the text as an array, whose elements are not checked"
         raise inexact(into, values.drop_null()[0].as_py(), why, where)
     if into.refuses:
         raise inexact(into, values.drop_null()[0].as_py(), into.refuses, where)
@@ -155,7 +157,7 @@ def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
     elif pa.types.is_floating(kind) or _is_text(kind):
         texts = values.cast(pa.string())
         if len(empty := _filter_matching(texts, r"^\s*$")):
-            return empty[0].as_py(), "takes an empty text for a number"
+            return empty[0].as_py(), "reads an empty text as a number"
         values = texts if places < 0 else _filter_matching(texts, rf"\.[0-9]{{{places}}}[0-9]*[1-9]|[0-9.][eE]")
     elif not pa.types.is_integer(kind) or places >= 0:
         return None
@@ -187,7 +189,7 @@ def _has_more_places(value: Any, places: int) -> bool:
 def _describe_places(places: int) -> str:
     if places < 0:
         return f"multiples of {10**-places}"
-    return "whole numbers" if places == 0 else f"{places} digit{'' if places == 1 else 's'} behind the point"
+    return "whole numbers" if places == 0 else f"{places} digit{'' if places == 1 else 's'} after the point"
 
 
 def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
@@ -195,7 +197,7 @@ def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
     import pyarrow.compute as pc
 
     kind, bits = values.type, into.bits or 53
-    why = f"keeps no more than {_DIGITS_OF[bits]} digits for sure"
+    why = f"keeps only {_DIGITS_OF[bits]} digits exactly"
     if pa.types.is_integer(kind):
         ends = pc.min_max(values).as_py()
         if max(abs(ends["min"]), abs(ends["max"])) <= _EXACT_UP_TO[bits]:
@@ -253,10 +255,10 @@ def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
 
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return values.drop_null()[0].as_py(), f"takes a number for {_TAKEN_FOR[into.holds]}"
+        return values.drop_null()[0].as_py(), f"reads a number as {_TAKEN_FOR[into.holds]}"
     pattern = _WHOLE_OR_FRACTION if into.holds is Holds.TIME else _FRACTION  # 20130228 is a date, but 7 is not a time
     if _is_text(kind) and into.holds is not Holds.INTERVAL and len(found := _filter_matching(values, pattern)):
-        return found[0].as_py(), f"takes a number for {_TAKEN_FOR[into.holds]}"
+        return found[0].as_py(), f"reads a number as {_TAKEN_FOR[into.holds]}"
     return None
 
 
@@ -351,10 +353,10 @@ def _text(values: pa.Array, into: StoredColumn) -> _Found | None:
         lengths = pc.binary_length(texts) if into.is_in_bytes else pc.utf8_length(texts)
         long = texts.filter(pc.greater(lengths, into.length))
         if len(long):
-            return long[0].as_py(), f"keeps {into.length} {'bytes' if into.is_in_bytes else 'signs'}"
+            return long[0].as_py(), f"keeps {into.length} {'bytes' if into.is_in_bytes else 'characters'}"
     if into.forgets_blanks and _is_text(values.type):
         blank = values.filter(pc.ends_with(values, " "))
-        return (blank[0].as_py(), "forgets blanks at the end") if len(blank) else None
+        return (blank[0].as_py(), "drops blanks at the end") if len(blank) else None
     return None
 
 
@@ -370,7 +372,7 @@ def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
         return _float(values, into) if pa.types.is_decimal(values.type) or into.bits else None
     for value in pc.unique(_filter_matching(values, _NUMBER)).to_pylist():
         if value not in _texts_of(value, is_float=into.bits is not None):
-            return value, "makes a number of a text that looks like one"
+            return value, "converts a text that looks like a number"
     return None
 
 

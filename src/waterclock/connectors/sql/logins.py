@@ -20,7 +20,7 @@ def require_option(setting: Setting, name: str, kind: str, fix: str) -> str:
             f"the connection {setting.name} has no {name}",
             where=setting.name,
             why=kind,
-            fix=f"connections.{setting.name} = {{ {name} = '{fix}' }} in waterclock.toml",
+            fix=f"add connections.{setting.name} = {{ {name} = '{fix}' }} to waterclock.toml",
         )
     return str(value)
 
@@ -43,7 +43,7 @@ def url_of(setting: Setting, type_name: str, example: str) -> str:
 
     Raises  E803 without a url
     """
-    return require_option(setting, "url", f"a connection of type {type_name} is a database of a server", example)
+    return require_option(setting, "url", f"a connection of type {type_name} is a database on a server", example)
 
 
 def unreadable_url(setting: Setting, why: str, example: str) -> WaterclockError:
@@ -69,7 +69,8 @@ def login_files(setting: Setting, parameters: Mapping[str, str]) -> dict[str, st
             "E803",
             f"the connection {setting.name} has no {missing}",
             where=setting.name,
-            why="a client's certificate and its key are two files",
-            fix=f"connections.{setting.name}.{missing} = 'certificates/client.{'key' if missing == 'key' else 'crt'}'",
+            why="a client certificate and its key are two files",
+            fix=f"set connections.{setting.name}.{missing} = "
+            f"'certificates/client.{'key' if missing == 'key' else 'crt'}'",
         )
     return {parameter: str(setting.folder / said[option]) for option, parameter in parameters.items() if option in said}

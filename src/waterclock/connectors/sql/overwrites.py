@@ -32,7 +32,7 @@ def rows_of(delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str] | 
     def column_of(term: Term) -> tuple[str, str]:
         name = str(term.value).lower()
         if name not in kinds:
-            raise _condition_error(delivery, f"{term.value} is no column that is published")
+            raise _condition_error(delivery, f"{term.value} is not a published column")
         return quote((spelt or {}).get(name, _find_spelling(delivery, name))), kinds[name]
 
     def render_term(term: Term) -> str:
@@ -76,12 +76,12 @@ def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> 
         return
     raise WaterclockError(
         "E831",
-        f"{unit} would be replaced by another condition than before",
+        f"{unit} would be replaced under another condition than before",
         where=f"{unit}@{delivery.label_text}",
-        why=f"the delivery before replaced {before or 'all rows'}, this one replaces {now or 'all rows'}: "
-        + ("rows of before would stay as they are" if now else "rows that others put there would go"),
-        fix=(f"DELETE FROM {unit.path} {before} if they are to go; " if before and now else "")
-        + "say OPTIONS (adopt true) for the next delivery, or take the condition back",
+        why=f"the last delivery replaced {before or 'all rows'}, this one replaces {now or 'all rows'}: "
+        + ("older rows would remain" if now else "rows of others would be deleted"),
+        fix=(f"DELETE FROM {unit.path} {before} to remove them; " if before and now else "")
+        + "add OPTIONS (adopt true) for the next delivery, or restore the condition",
     )
 
 
@@ -109,7 +109,7 @@ def _require_kind(delivery: Delivery, column: str, kind: str, value: Any) -> Non
 def _condition_error(delivery: Delivery, why: str) -> WaterclockError:
     return WaterclockError(
         "E830",
-        f"the condition of {delivery.publish} cannot be asked of its destination",
+        f"the condition of {delivery.publish} cannot be applied at its destination",
         where=f"{delivery.publish}@{delivery.label_text}",
         why=why,
         fix="compare texts with texts, numbers with numbers, BOOLEAN with TRUE or FALSE; cast in the transform",

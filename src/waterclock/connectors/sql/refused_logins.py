@@ -9,11 +9,11 @@ def login_error(connection: str, where: str, why: str) -> WaterclockError:
     """Build the error for a user, password, certificate or host that the server does not accept."""
     return WaterclockError(
         "E810",
-        f"the database of the connection {connection} does not let us in",
+        f"the database of the connection {connection} refuses the login",
         where=where,
         why=f"{why}; nothing was changed",
         fix=f"correct user, password or certificate of connections.{connection} in waterclock.toml, or the secret that "
-        "it names, or have the server accept them; then `waterclock retry`",
+        "it names, or allow them on the server; then `waterclock retry`",
     )
 
 

@@ -88,23 +88,23 @@ def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | N
     was_behind = newest is not None and newest.note == BEHIND
     if not is_behind(unit):
         if was_behind and kind == "view":
-            raise _other(unit, delivery, "it was published behind a view, and is not any more", "the view")
+            raise _other(unit, delivery, "it was published behind a view before, and no longer is", "the view")
         return
     if kind == "table":
-        raise _other(unit, delivery, "a table of that name stands where the view is to be", "the table")
+        raise _other(unit, delivery, "a table has the name of the view", "the table")
     if kind == "view" and not was_behind and not unit.options.get("adopt"):
-        raise _other(unit, delivery, "a view of that name is there, and not ours", "the view")
+        raise _other(unit, delivery, "a view of that name exists that the project did not create", "the view")
 
 
 def written_twice(unit: Unit, delivery: Delivery, name: str) -> WaterclockError:
     """Build the error for a version whose table exists already: a version is never written again."""
-    return _other(unit, delivery, f"a table {name} is there, which no delivery of this publish made", f"{name}")
+    return _other(unit, delivery, f"a table {name} exists that no delivery of this publish created", f"{name}")
 
 
 def _other(unit: Unit, delivery: Delivery, why: str, what: str) -> WaterclockError:
     return WaterclockError(
         "E829",
-        f"{unit} cannot be delivered: something else stands there",
+        f"{unit} cannot be delivered: its name is in use",
         where=f"{unit}@{delivery.label_text}",
         why=f"{why}; nothing was changed",
         fix=f"rename or drop {what}, or publish to another name; then `waterclock recompute {delivery.publish}`",

@@ -101,7 +101,7 @@ def _of_part(extract: SqliteExtract) -> Iterator[pa.RecordBatch]:
 
 def _see(extract: SqliteExtract) -> None:
     if extract.seen is not None and state_of(extract.database.path) != extract.seen:
-        raise changed_meanwhile(extract.where, "the parts would be of different moments")
+        raise changed_meanwhile(extract.where, "the parts would have different states")
 
 
 def _rowid_ranges(
@@ -154,9 +154,9 @@ def _array(values: Sequence[Any], taken: Taken, extract: SqliteExtract) -> pa.Ar
     except TypeMismatch as misfit:
         raise WaterclockError(
             "E812",
-            f"{taken.source} holds {misfit.value!r}, which is no {taken.type}",
+            f"{taken.source} holds {misfit.value!r}, which is not {taken.type}",
             where=extract.where,
-            why="a value must be of its column's type; SQLite itself does not see to that",
+            why="a value must fit its column's type; SQLite does not enforce that",
             fix=f"fix the value at the source, quarantine such rows: {taken.name} {taken.type} ELSE QUARANTINE, "
             f"or collect the column as {taken.name} STRING",
         ) from None

@@ -48,7 +48,7 @@ CAPABILITIES = database_capabilities(
     "sqlite",
     file_options("the database is locked"),
     {
-        "partitions": Option("number", help="in how many parts a big table is read side by side; 1"),
+        "partitions": Option("number", help="in how many parallel parts a large table is read; default 1"),
         **CHANGE_SLACK,
     },
 )

@@ -139,7 +139,7 @@ def translate_error(error: sqlite3.Error, path: str, where: str) -> WaterclockEr
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_CORRUPT")):
         return damaged_file(path, where, text)
     if name.startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")):
-        fix = "free some space, or give the right to write to the file and its folder"
+        fix = "free disk space, or allow writing to the file and its folder"
         return unwritable(where, f"{path}: {text}", "the database cannot be written", fix)
     return refused_statement(where, f"{path}: {text}")
 

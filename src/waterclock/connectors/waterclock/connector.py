@@ -39,10 +39,12 @@ _HELD_BACK = frozenset({"E415", "E423"})  # a ledger that is locked, or whose se
 CAPABILITIES = Capabilities(
     type="waterclock",
     connection_options={
-        "path": Option(help="the folder of the other project, that of its waterclock.toml"),
-        "env": Option(help="which environment of the other project is meant; the one its file chooses"),
-        "storage": Option(help="the other project's storage, where its folder is not at hand"),
-        "ledger": Option(is_address=True, help="the URL of its ledger, or a secret; sqlite:///<storage>/ledger.db"),
+        "path": Option(help="the folder of the other project, with its waterclock.toml"),
+        "env": Option(help="the environment of the other project; default the one its file chooses"),
+        "storage": Option(help="the other project's storage, if its folder is not accessible"),
+        "ledger": Option(
+            is_address=True, help="the URL of its ledger, or a secret; default sqlite:///<storage>/ledger.db"
+        ),
     },
     collects=frozenset({Batching.LABELS, Batching.STATE}),
 )
@@ -169,7 +171,7 @@ class WaterclockCollector:
             answer = Ledger.look(place.ledger, partial(_query_ledger, ask))
         except OlderSchema as older:
             why = f"its schema is {older.found}, this version reads {older.known}"
-            fix = "run the other project once with this version: it brings its ledger up to date"
+            fix = "run the other project once with this version: this upgrades its ledger"
             raise _other_code(redact_url_text(place.ledger), why, fix) from older
         except OSError as error:
             raise unreadable(redact_url_text(place.ledger), error) from error
@@ -178,18 +180,18 @@ class WaterclockCollector:
                 fix = "install that version here too, or a later one"
                 raise _other_code(redact_url_text(place.ledger), error.why or error.what, fix) from error
             if error.code == "E425":
-                raise self._nowhere(f"{error.what}: {error.why}", "name the ledger where it is now") from error
+                raise self._nowhere(f"{error.what}: {error.why}", "set ledger to its current URL") from error
             if not error.code.startswith("E4") or error.code in _HELD_BACK:
                 raise
             raise unreadable(redact_url_text(place.ledger), error) from error
         if answer is None and place.root is None:
-            fix = "name its storage and the URL of its ledger as its own waterclock.toml has them, or its folder"
+            fix = "set storage and ledger as in its own waterclock.toml, or set path to its folder"
             raise self._nowhere(f"there is no ledger at {redact_url_text(place.ledger)}", fix)
         return answer
 
     def _nowhere(self, why: str, fix: str) -> WaterclockError:
         where = f"connection {self.setting.name}"
-        return WaterclockError("E833", "the other project is not there", where=where, why=why, fix=fix)
+        return WaterclockError("E833", "the other project cannot be found", where=where, why=why, fix=fix)
 
     def _facts_of(self, ledger: Ledger, unit: Unit, known: tuple[int, LinkFacts] | None) -> tuple[int, LinkFacts]:
         sequence = ledger.sequence()
@@ -235,4 +237,4 @@ def _contents(ledger: Ledger, unit: Unit, spans: Sequence[Span]) -> Sequence[str
 
 
 def _other_code(where: str, why: str, fix: str) -> WaterclockError:
-    return WaterclockError("E837", "the other project's ledger is of another version", where=where, why=why, fix=fix)
+    return WaterclockError("E837", "the other project's ledger has another version", where=where, why=why, fix=fix)

@@ -39,7 +39,9 @@ class Upstream:
                 why=f"its ledger knows {', '.join(known[:5])}{', …' if len(known) > 5 else ''}"
                 if known
                 else "its ledger knows no table: it has not run yet",
-                fix=did_you_mean(name, known, otherwise="name it as it is declared there; it is known once it ran"),
+                fix=did_you_mean(
+                    name, known, otherwise="use its name in the other project; a table is known once it ran"
+                ),
             )
         return _table(self.said.tables[name])
 

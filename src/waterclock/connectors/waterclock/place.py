@@ -33,7 +33,11 @@ def place_of(setting: Setting) -> ProjectPlace:
     if "path" in options:
         return _of_folder(setting, (setting.folder / options["path"]).resolve(), options)
     if "storage" not in options:
-        raise _nowhere(setting, f"connection {setting.name} says neither path nor storage", "say which project it is")
+        raise _nowhere(
+            setting,
+            f"connection {setting.name} has neither path nor storage",
+            "set path to the folder of the other project",
+        )
     storage = resolve_location(setting.folder, options["storage"])
     return ProjectPlace(_ledger(setting.folder, options, storage), storage)
 
@@ -52,7 +56,9 @@ def _of_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> Proj
         text = file.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         what = f"there is no {FILE}" if root.is_dir() else "there is no such folder"
-        raise _nowhere(setting, f"{root}: {what}", "name the folder that holds the other project's file") from None
+        raise _nowhere(
+            setting, f"{root}: {what}", "set path to the folder of the other project's waterclock.toml"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable(str(file), error) from error
     config, errors = read_config(text, env=options.get("env"))
@@ -61,7 +67,7 @@ def _of_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> Proj
         raise _nowhere(
             setting,
             f"{file}: {why.what if why else 'it cannot be read'}",
-            (why.fix if why and why.code == "E243" else None) or "correct that project's file, or name its storage",
+            (why.fix if why and why.code == "E243" else None) or "correct that project's file, or set storage",
         )
     storage, ledger = addresses(root, config)
     storage = resolve_location(setting.folder, options["storage"]) if "storage" in options else storage
@@ -70,8 +76,8 @@ def _of_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> Proj
     if not isinstance(ledger, str):
         raise _nowhere(
             setting,
-            f"the ledger of {root} is named by a secret of that project",
-            f'say ledger = {{ secret = "..." }} of a secret of this project at connection {setting.name}',
+            f"the ledger of {root} is given by a secret of that project",
+            f'set ledger = {{ secret = "..." }} to a secret of this project in connection {setting.name}',
         )
     return ProjectPlace(ledger, storage, root, config.environment.connections)
 
@@ -87,7 +93,7 @@ def _ledger(folder: Path, options: Mapping[str, str], storage: str) -> str:
 
 def _nowhere(setting: Setting, why: str, fix: str) -> WaterclockError:
     return WaterclockError(
-        "E833", "the other project is not there", where=f"connection {setting.name}", why=why, fix=fix
+        "E833", "the other project cannot be found", where=f"connection {setting.name}", why=why, fix=fix
     )
 
 
@@ -99,6 +105,6 @@ def unreadable(where: str, error: BaseException) -> WaterclockError:
         "the other project cannot be read",
         where=where,
         why=f"{type(error).__name__}: {error}",
-        fix=f"let {owner} read its ledger and its tables; nothing there is ever written",
+        fix=f"allow {owner} to read its ledger and its tables; nothing is written there",
         transient=isinstance(error, OSError) and not isinstance(error, PermissionError),
     )

@@ -129,10 +129,10 @@ def _state(spark: SparkSession, folder: str, unit: Unit, pin: Pin, *, folds: boo
     if pin.version == NO_VERSION or not is_readable(folder, pin.version):
         raise WaterclockError(
             "E836",
-            f"the state of {unit} as of {label_of(pin.high)} is not kept there",
+            f"the state of {unit} as of {label_of(pin.high)} is not kept in the other project",
             where=str(unit),
             why="a MERGE or TEMPORAL table keeps the version of each tick for a while, until older labels are restated",
-            fix="only its own project can make it again: leave this label out by `waterclock skip`, and go on",
+            fix="only its own project can make it again; to continue without it, `waterclock skip` this label",
         )
     return frame_of_version(spark, folder, pin.version)
 
@@ -154,7 +154,7 @@ def _missing_slice_error(where: str, why: str) -> WaterclockError:
         "a slice of the other project is gone",
         where=where,
         why=why,
-        fix="where it was restated meanwhile, the next run reads the new one; else make it again in its own project",
+        fix="if it was restated, the next run reads the new slice; if not, make it again in its own project",
         transient=True,
     )
 
@@ -174,7 +174,7 @@ def _of_nothing(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame:
             "E836",
             f"{unit} has no columns yet",
             where=str(unit),
-            why="its batches so far were skipped, and its columns come with its first rows",
+            why="all its batches were skipped so far, and its columns are known from its first rows on",
             fix="declare the columns here with their types, or skip the label here too",
         )
     said = ", ".join(f"{quote_name(column.name)} {column.type}" for column in columns.named)

@@ -132,7 +132,7 @@ def _require_boolean(closes: Closes, kind: str, where: str) -> None:
     if kind not in {"boolean", "void"}:
         raise WaterclockError(
             "E263",
-            f"{closes.text} is {kind.upper()}, no BOOLEAN",
+            f"{closes.text} is {kind.upper()}, not BOOLEAN",
             where=where,
             why="a window is closed where its condition is TRUE",
             fix="compare it, as in watermark(at, device) >= WINDOW_END()",

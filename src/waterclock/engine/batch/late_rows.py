@@ -177,7 +177,7 @@ def _time(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
     if found == "timestamp":
         return F.col(quote_name(late_rows.column))
     what = (
-        f"{late_rows.column} of {read} is {found}, no TIMESTAMP"
+        f"{late_rows.column} of {read} is {found}, not TIMESTAMP"
         if found
         else f"{read} has no column {late_rows.column}"
     )

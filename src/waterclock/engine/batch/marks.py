@@ -29,7 +29,7 @@ def require_time(table: Table, said: Watermark, frames: Mapping[Any, DataFrame])
     near = did_you_mean(absent[0], rows.columns) if absent else None
     raise WaterclockError(
         "E715",
-        what if absent else f"{what}, no TIMESTAMP",
+        what if absent else f"{what}, not TIMESTAMP",
         where=str(table.place),
         why=f"WATERMARK measures the progress of {read.table} by {said.column}",
         fix=near or f"declare {said.column} TIMESTAMP in the columns of {read.table}, then `waterclock rebuild --all`",

@@ -91,7 +91,7 @@ def require_reachable(address: str, what: str) -> None:
             f"{what} does not answer",
             where=address,
             why=error.strerror or str(error),
-            fix="see that it runs, and that its port may be reached",
+            fix="check that it runs, and that its port can be reached",
             transient=True,
         ) from error
 
@@ -156,6 +156,6 @@ def _refusal(where: str, why: str) -> WaterclockError:
         "the Spark Connect server does not answer",
         where=where,
         why=why,
-        fix="see that it runs, and that its port may be reached",
+        fix="check that it runs, and that its port can be reached",
         transient=True,
     )

@@ -105,16 +105,16 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
             f"{temporal.at} is of type {kind}, which is not an instant",
             where=table,
             why="versions are compared as instants, and the zone of these values is not declared",
-            fix=f"declare it: ({temporal.at} TIMESTAMP, *), or convert it in the query in the zone it is meant in",
+            fix=f"declare it: ({temporal.at} TIMESTAMP, *), or convert it in the query with its zone",
         )
     clashes = [name for name in attributes_of(schema, temporal) if name.lower() in RECORD]
     if clashes:
         raise WaterclockError(
             "E308",
-            f"{', '.join(clashes)} is there already",
+            f"the rows already have {', '.join(clashes)}",
             where=table,
-            why="versions are made of raw rows; those of a temporal table would pose as observations",
-            fix="give the raw rows, or leave it out",
+            why="versions are computed from raw rows; rows of a temporal table are not observations",
+            fix="use the raw rows, or leave it out",
         )
     for name in attributes_of(schema, temporal):
         if _is_incomparable(fields[name]["type"]):
@@ -122,7 +122,7 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
                 "E303",
                 f"{name} is of type {type_text(fields[name]['type'])}, which cannot be compared",
                 where=table,
-                fix="a map: map_entries(…), sorted; a variant: the fields that count, or its text",
+                fix="convert a map to sorted map_entries(…), a variant to its relevant fields or its text",
             )
 
 
@@ -139,7 +139,7 @@ def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
             f"{temporal.at} is of type {kind}, which is not an instant",
             where=table,
             why="as a TIMESTAMP it would be read in UTC, and the zone of these values is not declared",
-            fix="declare it where it is collected, or convert it in the query in the zone it is meant in",
+            fix="declare it where it is collected, or convert it in the query with its zone",
         )
 
 

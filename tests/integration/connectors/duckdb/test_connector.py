@@ -89,7 +89,7 @@ def test_what_has_no_counterpart_is_told_and_text_takes_it(
     database.run(f"CREATE TABLE totals AS SELECT INTERVAL 1 DAY AS i, TIMESTAMP_NS '{nanos}' AS ns, [1] AS l")
     with pytest.raises(WaterclockError, match="E815") as raised:
         collector.read_snapshot(spark, database.unit, OPEN, "UTC")
-    assert raised.value.fix == "declare the columns, as (i STRING, ns STRING, *); STRING takes any type as its text"
+    assert raised.value.fix == "declare the columns: (i STRING, ns STRING, *); STRING accepts any type, as its text"
     columns = declared(("i", "STRING"), ("ns", "STRING"), ("l", "STRING"))
     row = collector.read_snapshot(spark, database.unit, columns, "UTC").frame.collect()[0]
     assert (row.i, row.ns, row.l) == ("1 day", nanos, "[1]")

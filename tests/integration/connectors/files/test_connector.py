@@ -140,7 +140,7 @@ def test_a_folder_may_be_told_by_the_way_up_from_the_project(spark: SparkSession
     [
         ("2", "it has 1 fields where 3 are expected"),
         ("2,n,x,y", "it has 4 fields where 3 are expected"),
-        ("two,n,x", "id is 'two', which is no INT"),
+        ("two,n,x", "id is 'two', which is not INT"),
     ],
 )
 def test_a_broken_row_names_file_line_and_reason(
@@ -235,7 +235,7 @@ def test_quotes_are_read_as_they_are_said_to_be(
     assert snapshot(spark, folder, "a.csv", declared(), **options) == [{"id": "1", "note": 'he "q" said, ok'}]
     drop(folder, "b.csv", text + text.splitlines()[1].replace("1", "two", 1) + "\n")
     told = refused(spark, folder, "b.csv", declared(("id", "INT")), **options)
-    assert (told.code, str(told.where)[-2:], told.why) == ("E806", ":3", "id is 'two', which is no INT")
+    assert (told.code, str(told.where)[-2:], told.why) == ("E806", ":3", "id is 'two', which is not INT")
 
 
 def test_a_quoted_field_may_span_lines_where_said(spark: SparkSession, folder: LandingFolder) -> None:
@@ -378,6 +378,6 @@ def test_a_snapshot_of_stamped_files_is_the_newest(spark: SparkSession, folder: 
     assert [item["stamp"] for item in read.source["items"]] == ["2013-01-01T02:00:00+00:00"]
     replayed = reader.read_snapshot(spark, folder.unit, declared(), "UTC", now=DAY + HOUR)
     assert [row["id"] for row in rows(replayed)] == ["1"]
-    with pytest.raises(WaterclockError, match="holds no file as old as 2012-12-31") as refused_:
+    with pytest.raises(WaterclockError, match="has no file up to 2012-12-31") as refused_:
         reader.read_snapshot(spark, folder.unit, declared(), "UTC", now=DAY - HOUR)
     assert refused_.value.code == "E804"

@@ -53,7 +53,7 @@ def test_a_stopped_copy_goes_on_and_a_harmed_one_is_found(
     harmed = bytearray(originals[paths[2].name])
     harmed[1 << 20] ^= 1
     (folder / paths[2].name).write_bytes(bytes(harmed))
-    assert "holds something else" in deliverer.find_loss(unit, "scans", "out.copy", 1)
+    assert "has other content" in deliverer.find_loss(unit, "scans", "out.copy", 1)
     shelf.forget(paths[2].name)
     with pytest.raises(WaterclockError, match="E383"):
         deliverer.deliver(unit, [shelf.delivery(paths, claim=2)])

@@ -106,7 +106,7 @@ def test_a_value_of_another_type_is_refused_in_a_file_read_by_record(
     path = drop(folder, 'id,note\n1,"a\nb"\nx,c\n')
     for columns in (TYPED, kept(TYPED)):
         told = refused(spark, folder, columns)
-        assert (told.code, told.where, told.why) == ("E806", f"{path}:4", "id is 'x', which is no INT")
+        assert (told.code, told.where, told.why) == ("E806", f"{path}:4", "id is 'x', which is not INT")
 
 
 def test_lines_of_files_without_such_fields_are_still_read_side_by_side(
@@ -195,7 +195,7 @@ def test_a_number_that_is_written_otherwise_is_refused(spark: SparkSession, fold
     columns = declared(("id", "INT"), ("amount", "DECIMAL(9,2)"))
     told = refused(spark, folder, columns, decimal=",", thousands=".", delimiter=";")
     assert (told.code, told.where) == ("E806", f"{path}:3")
-    assert told.why == f"amount is {text!r}, which is no DECIMAL(9,2)"
+    assert told.why == f"amount is {text!r}, which is not DECIMAL(9,2)"
 
 
 @pytest.mark.parametrize("format_name", ["csv", "json"])
@@ -220,4 +220,4 @@ def test_bytes_come_back_as_they_were_written(
 def test_a_text_that_is_no_base64_is_no_binary(spark: SparkSession, folder: LandingFolder) -> None:
     path = drop(folder, "id,raw\n1,QUI=\n2,%%\n")
     told = refused(spark, folder, declared(("id", "INT"), ("raw", "BINARY")))
-    assert (told.code, told.where, told.why) == ("E806", f"{path}:3", "raw is '%%', which is no BINARY")
+    assert (told.code, told.where, told.why) == ("E806", f"{path}:3", "raw is '%%', which is not BINARY")

@@ -291,7 +291,7 @@ class TestJsonDocuments:
     def test_a_value_of_another_type_is_refused_with_its_file(self, spark: SparkSession, folder: LandingFolder) -> None:
         path = drop(folder, "a.json", '{"rows": [{"id": 1}, {"id": "two"}]}')
         error = refused(spark, folder, "a.json", declared(("id", "INT")), multiline=True, rows="rows")
-        assert (error.code, error.where, error.why) == ("E806", str(path), "id is 'two', which is not of its type")
+        assert (error.code, error.where, error.why) == ("E806", str(path), "id is 'two', which does not fit its type")
 
     def test_a_nested_value_of_another_type_is_refused(self, spark: SparkSession, folder: LandingFolder) -> None:
         path = drop(folder, "a.json", '{"rows": [{"l": [{"n": 1}]}, {"l": [{"n": "x"}]}]}')
@@ -402,7 +402,7 @@ class TestFixedWidth:
 
     @pytest.mark.parametrize(
         ("line", "why"),
-        [("12x", "it goes on behind character 2, where its last field ends"), ("x2", "a is 'x', which is no INT")],
+        [("12x", "it continues after character 2, where its last field ends"), ("x2", "a is 'x', which is not INT")],
     )
     def test_a_broken_line_names_file_line_and_reason(
         self, spark: SparkSession, folder: LandingFolder, line: str, why: str
@@ -464,7 +464,7 @@ class TestZip:
     def test_a_broken_row_names_zip_member_and_line(self, spark: SparkSession, folder: LandingFolder) -> None:
         drop(folder, "a.zip", packed({"x/b.csv": "id\n1\ntwo\n"}))
         error = refused(spark, folder, "a.zip", declared(("id", "INT")))
-        assert (error.code, error.where, error.why) == ("E806", "a.zip/b.csv:3", "id is 'two', which is no INT")
+        assert (error.code, error.where, error.why) == ("E806", "a.zip/b.csv:3", "id is 'two', which is not INT")
 
 
 ROWS_OF_AVRO: list[dict[str, Any]] = [
@@ -654,7 +654,7 @@ class TestExcel:
     def test_a_value_of_another_type_names_file_and_value(self, spark: SparkSession, folder: LandingFolder) -> None:
         path = drop(folder, "a.xlsx", workbook(("data", [["id"], [1], ["two"]])))
         error = refused(spark, folder, "a.xlsx", declared(("id", "INT")))
-        assert (error.code, error.where, error.why) == ("E806", str(path), "id is 'two', which is not of its type")
+        assert (error.code, error.where, error.why) == ("E806", str(path), "id is 'two', which does not fit its type")
 
     def test_a_workbook_that_is_a_bomb_is_refused(self, spark: SparkSession, folder: LandingFolder) -> None:
         drop(folder, "a.xlsx", packed({"xl/worksheets/sheet1.xml": b" " * (17 << 20)}))

@@ -426,7 +426,7 @@ def test_credentials_that_are_wrong_are_told_without_them() -> None:
     bucket = server().new_bucket()
     error = refused(f"s3://{bucket}/new", secret_access_key="not-the-secret")
     assert (error.code, error.transient) == ("E609", False)
-    assert "does not let this user in" in str(error)
+    assert "refuses this user" in str(error)
     assert "not-the-secret" not in str(error)
 
 

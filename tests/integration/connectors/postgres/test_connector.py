@@ -114,7 +114,7 @@ def test_types_without_a_counterpart_are_refused_by_name_all_at_once(
     assert refused.value.code == "E815"
     assert all(name in refused.value.what for name in REFUSED)
     listed = ", ".join(f"{name} {advised}" for name, (_, advised) in REFUSED.items())
-    assert refused.value.fix == f"declare the columns, as ({listed}, *); STRING takes any type as its text"
+    assert refused.value.fix == f"declare the columns: ({listed}, *); STRING accepts any type, as its text"
 
 
 def test_any_type_is_taken_as_text_where_that_is_declared(spark: SparkSession, database: PostgresDatabase) -> None:
@@ -392,7 +392,7 @@ def test_a_date_is_the_midnight_of_its_day_in_the_zone(spark: SparkSession, data
 def test_a_time_that_is_text_is_refused(spark: SparkSession, database: PostgresDatabase) -> None:
     database.run("CREATE TABLE totals (at text)")
     request = WindowRequest("at", [Window(DAY, DAY + ONE_DAY)])
-    with pytest.raises(WaterclockError, match="which is no time") as refused:
+    with pytest.raises(WaterclockError, match="which is not a time") as refused:
         collector(database).read_windows(spark, database.unit, request, declared(), "UTC")
     assert refused.value.code == "E815"
     cast = """SELECT *, "at"::timestamptz AS "at_time" FROM "totals\""""

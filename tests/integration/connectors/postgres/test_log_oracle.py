@@ -219,7 +219,7 @@ def test_a_range_ends_before_the_first_commit_at_or_after_the_windows_end(follow
         assert followers.read("pgoutput", seen.high, followers.end()) == rest
         state = state_of(connection, slot)
         require_whole(state, slot, seen.high, "t")
-        with pytest.raises(WaterclockError, match="was moved on") as refused:
+        with pytest.raises(WaterclockError, match="was advanced") as refused:
             require_whole(state, slot, low - 1, "t")
         assert refused.value.code == "E860"
 

@@ -97,7 +97,7 @@ def test_a_slot_that_others_made_anew_or_moved_is_not_taken_for_ours(own: Server
     own.run("SELECT pg_drop_replication_slot(%s)", name)
     refused(it, "is gone")
     own.run("SELECT pg_create_logical_replication_slot(%s, %s)", name, plugin)
-    refused(it, "was moved on")
+    refused(it, "was advanced")
 
 
 def test_a_server_that_was_restored_is_told_though_its_slot_is_there(own: Server) -> None:

@@ -64,7 +64,7 @@ def test_tables_that_the_log_does_not_tell_of_are_refused(here: Here) -> None:
     assert here.refused("v") == "v is a view"
     assert here.refused("u") == "u is not logged"
     assert here.refused("p") == "p is a partitioned table"
-    assert here.refused("bare") == "bare has no identity"
+    assert here.refused("bare") == "bare has no primary key or replica identity"
     here.sql("ALTER TABLE bare REPLICA IDENTITY FULL")
     assert here.facts("bare").is_whole
     with pytest.raises(WaterclockError, match="no table"):
@@ -92,12 +92,12 @@ def test_the_key_is_among_what_is_told_of_a_delete(here: Here) -> None:
         ("ALTER TABLE t ADD extra int", None),
         ("ALTER TABLE t DROP b", None),
         ("ALTER TABLE t ALTER v TYPE text", None),
-        ("ALTER TABLE t ALTER a TYPE varchar(90) USING left(a, 1)", "was written anew with another a{behind}"),
-        ("ALTER TABLE t ADD extra int DEFAULT 5", "has a new column extra, with values"),
-        ("ALTER TABLE t ADD extra serial", "has a new column extra, with values"),
-        ("ALTER TABLE t RENAME a TO c", "calls its column a c now"),
-        ("ALTER TABLE t ALTER b TYPE bigint USING b * 2", "has b as int8, which was int4"),
-        ("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a text, b int)", "is another table than before"),
+        ("ALTER TABLE t ALTER a TYPE varchar(90) USING left(a, 1)", "was rewritten with a changed a{behind}"),
+        ("ALTER TABLE t ADD extra int DEFAULT 5", "has a new column extra with values"),
+        ("ALTER TABLE t ADD extra serial", "has a new column extra with values"),
+        ("ALTER TABLE t RENAME a TO c", "has renamed its column a to c"),
+        ("ALTER TABLE t ALTER b TYPE bigint USING b * 2", "has b as int8, formerly int4"),
+        ("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a text, b int)", "is not the same table as before"),
     ],
 )
 def test_what_is_altered_beside_the_log_is_told(here: Here, change: str, what: str | None) -> None:

@@ -100,11 +100,11 @@ def test_no_digit_of_a_number_is_lost(spark: SparkSession, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("wrong", "kind", "told"),
     [
-        ({"n": "seven"}, ("n", "INT"), "n is 'seven', which is not of its type"),
-        ({"n": 7.125}, ("n", "DECIMAL(10,2)"), "n is '7.125', which is not of its type"),
-        ({"n": [7.125]}, ("n", "ARRAY<DECIMAL(10,2)>"), "which is not of its type"),
-        ({"n": "yesterday"}, ("n", "TIMESTAMP"), "types that are declared"),
-        ({"n": [1, 2]}, ("n", "STRUCT<a: INT>"), "types that are declared"),
+        ({"n": "seven"}, ("n", "INT"), "n is 'seven', which does not fit its type"),
+        ({"n": 7.125}, ("n", "DECIMAL(10,2)"), "n is '7.125', which does not fit its type"),
+        ({"n": [7.125]}, ("n", "ARRAY<DECIMAL(10,2)>"), "which does not fit its type"),
+        ({"n": "yesterday"}, ("n", "TIMESTAMP"), "with the declared types"),
+        ({"n": [1, 2]}, ("n", "STRUCT<a: INT>"), "with the declared types"),
     ],
 )
 def test_a_record_that_does_not_fit_is_told_by_page_and_number(

@@ -89,7 +89,7 @@ def test_an_error_met_by_a_worker_comes_home_whole(spark: SparkSession, big: Sql
         frame.count()
     told = reader.explain(unit, declared(), caught.value)
     assert told is not None
-    assert (told.code, told.what, told.where) == ("E812", "amount holds 'heavy', which is no DOUBLE", "ops.big")
+    assert (told.code, told.what, told.where) == ("E812", "amount holds 'heavy', which is not DOUBLE", "ops.big")
 
 
 def test_a_query_is_read_with_its_types(spark: SparkSession, database: SqliteDatabase) -> None:

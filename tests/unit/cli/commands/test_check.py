@@ -89,7 +89,7 @@ def test_a_unit_that_no_run_could_read_is_told_with_its_place(fresh: Path) -> No
     collect.write_text(collect.read_text() + more)
     found = ask("check", "--project", str(fresh))
     assert found.exit_code == 1
-    assert "E803 'stays' names no files\n  flows/1_collect.dpl:" in found.stdout
+    assert "E803 'stays' does not name files\n  flows/1_collect.dpl:" in found.stdout
     assert found.stdout.splitlines()[-1] == "1 error in 1 file"  # all other tables run
     assert "a unit of files is supplier.source, or a glob" in found.stdout
 

@@ -98,9 +98,9 @@ def test_an_avro_file_ends_with_the_mark_of_its_head(tmp_path: Path) -> None:
     cut = problem_of(str(path), len(whole) - 1, "cut", ("avro", ""))
     assert cut == ("half-written", "it ends within a block")
     path.write_bytes(whole[:100])
-    assert problem_of(str(path), 100, "head", ("avro", "")) == ("half-written", "it ends within its head")
+    assert problem_of(str(path), 100, "head", ("avro", "")) == ("half-written", "it ends within its header")
     path.write_bytes(b"id\n1\n")
-    assert problem_of(str(path), 5, "csv", ("avro", "")) == ("damaged", "it is no Avro file")
+    assert problem_of(str(path), 5, "csv", ("avro", "")) == ("damaged", "it is not an Avro file")
 
 
 @pytest.mark.parametrize(("text", "is_whole"), [("<r>\n</r>\n", True), ("<r><a", False)])

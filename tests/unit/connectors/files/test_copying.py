@@ -213,7 +213,10 @@ def test_an_original_that_is_harmed_or_gone_stops_its_batch(out: PublishedFolder
     paths[1].write_bytes(b"something else")
     with pytest.raises(WaterclockError) as refused:
         deliver(out, one)
-    assert (refused.value.code, refused.value.what) == ("E383", f"inner/{paths[1].name} is not what was collected")
+    assert (refused.value.code, refused.value.what) == (
+        "E383",
+        f"inner/{paths[1].name} is not the file that was collected",
+    )
     paths[1].unlink()
     with pytest.raises(WaterclockError) as refused:
         deliver(out, one)
@@ -232,7 +235,7 @@ def _rotten(place: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (_rotten, "b.bin holds something else: its SHA-256 is"),
+        (_rotten, "b.bin has other content: its SHA-256 is"),
         (Path.unlink, "b.bin is gone"),
         (lambda place: place.write_bytes(b"x"), "b.bin has 1 bytes, 9 were delivered"),
     ],

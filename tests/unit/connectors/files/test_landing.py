@@ -530,7 +530,7 @@ def test_all_broken_rows_of_a_file_are_counted_and_the_first_ones_named(tmp_path
     path.write_text("n,at\n1,a\nx,b\n2,c,d\n3,e\n")
     error = explained(path)
     assert error.what == "a.csv has 2 broken rows, in lines 3, 4"
-    assert (error.where, error.why) == (f"{path}:3", "n is 'x', which is no INT")
+    assert (error.where, error.why) == (f"{path}:3", "n is 'x', which is not INT")
     path.write_text("n\n" + "x\n" * 8)
     assert explained(path).what == "a.csv has 8 broken rows, in lines 2, 3, 4, 5, 6, …"
     lines = path.with_suffix(".jsonl")
@@ -550,7 +550,7 @@ def test_of_a_long_file_not_all_rows_behind_the_first_broken_one_are_looked_at(
 def test_what_cannot_be_read_behind_a_broken_row_does_not_hide_it() -> None:
     def rows() -> Iterator[tuple[int, str | None]]:
         yield 2, None
-        yield 3, "n is 'x', which is no INT"
+        yield 3, "n is 'x', which is not INT"
         raise UnicodeError("no such byte")
 
     found = broken._find_broken_rows(rows())

@@ -49,6 +49,6 @@ def test_a_marker_that_is_written_again_and_again_counts_for_what_ended_before(t
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(WaterclockError, match="is not there") as raised:
+    with pytest.raises(WaterclockError, match="does not exist") as raised:
         has_marker(tmp_path / "gone", "_SUCCESS", DAY, "UTC")
     assert raised.value.code == "E804"

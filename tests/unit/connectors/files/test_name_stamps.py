@@ -119,9 +119,9 @@ def test_a_window_reads_all_files_changed_after_it_whose_names_have_no_stamp(tmp
 def test_what_the_time_of_the_last_change_stamps_is_said() -> None:
     glob = names_of("orders_*.csv")
     assert note_of(glob, ["orders_20261110.csv", "orders_20261111.csv"]) == (
-        "orders_20261110.csv and 1 more have dates in their names that nothing declares; the time of a file's last "
-        "change is its stamp. "
-        "Fix: OPTIONS (stamp '%Y%m%d') after the unit; or (stamp 'changed'), if the last change is meant"
+        "orders_20261110.csv and 1 more have dates in their names that nothing declares; the stamp of such a file is "
+        "the time of its last change. "
+        "Fix: add OPTIONS (stamp '%Y%m%d') after the unit; or (stamp 'changed') to use the last change"
     )
     assert note_of(glob, ["orders_a.csv"]) == (
         "the stamp of orders_a.csv is the time of the last change: the name has no date"

@@ -53,7 +53,7 @@ def test_columns_are_attributes_and_elements_of_rows() -> None:
 
 
 def test_the_first_fault_has_its_line() -> None:
-    assert first_fault(io.BytesIO(b"<r>\n<a>\n</b></r>"), "UTF-8") == (3, "it is no XML: mismatched tag, at column 3")
+    assert first_fault(io.BytesIO(b"<r>\n<a>\n</b></r>"), "UTF-8") == (3, "it is not XML: mismatched tag, at column 3")
     assert first_fault(io.BytesIO(b"<r>\n</r>"), "UTF-8") is None
 
 

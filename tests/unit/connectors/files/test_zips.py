@@ -87,12 +87,12 @@ def test_a_member_packed_by_a_method_without_bounds_is_refused(tmp_path: Path) -
     packed = zipfile.ZipInfo("a.csv")
     packed.compress_type = zipfile.ZIP_BZIP2
     error = refused(tmp_path, zip_of(tmp_path, (packed, b"1")))
-    assert (error.code, error.why) == ("E883", "it is packed by another method than deflate")
+    assert (error.code, error.why) == ("E883", "it is compressed with a method other than deflate")
 
 
 def test_a_zip_within_a_zip_is_refused(tmp_path: Path) -> None:
     error = refused(tmp_path, zip_of(tmp_path, ("in.zip", b"PK"), ("a.csv", b"1")))
-    assert (error.code, error.why) == ("E883", "in.zip is of no kind that is read from a zip")
+    assert (error.code, error.why) == ("E883", "in.zip has a format that is not read from a zip")
 
 
 def test_a_member_that_nobody_packed_is_refused(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_zip_that_was_cut_is_half_written(tmp_path: Path) -> None:
         "it ends before its list of members",
     )
     path.write_bytes(b"id,note\n")
-    assert problem_of(str(path), 8, 2, ("zip", "")) == ("damaged", "it is no zip file")
+    assert problem_of(str(path), 8, 2, ("zip", "")) == ("damaged", "it is not a zip file")
 
 
 def test_what_a_killed_reading_left_behind_goes_after_days(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_a_registry_that_asks_for_a_login_gets_it_over_tls(tmp_path: Path) -> No
         assert (refused["ca"].code, refused["ca"].transient) == ("E857", False)
         assert "registry_ca" in str(refused["ca"].fix)
         assert (refused["word"].code, refused["word"].transient) == ("E857", True)
-        assert "registry_password are right" in str(refused["word"].fix)
+        assert "check registry_user and registry_password" in str(refused["word"].fix)
         assert WORD not in "".join(error.render() for error in refused.values())
     del refused, caught
     gc.collect()  # the socket of the handshake, which urllib leaves open

@@ -62,10 +62,10 @@ def told_token(ends: object) -> bytes:
     ("holds", "why"),
     [
         (None, "no file"),
-        (b"", "holds none"),
-        (b" \n", "holds none"),
-        (b"s3cret s3cret", "holds none"),
-        (b"s3cret\xff", "holds none"),
+        (b"", "has no token"),
+        (b" \n", "has no token"),
+        (b"s3cret s3cret", "has no token"),
+        (b"s3cret\xff", "has no token"),
         (told_token(1), "seconds ago"),
     ],
 )

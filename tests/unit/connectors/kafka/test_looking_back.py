@@ -21,7 +21,7 @@ DELETED = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.b
         ({**DELETED, "retention.bytes": "1000"}, 4, 9, 6, "dropped"),
         ({**DELETED, "retention.ms": "-1"}, 4, 9, 900, ""),
         ({**DELETED, "cleanup.policy": "compact"}, 0, 9, 1, "compact"),
-        ({}, 0, 9, 1, "who knows"),
+        ({}, 0, 9, 1, "unknown"),
         (DELETED, 0, 10, 1, "open"),
     ],
 )

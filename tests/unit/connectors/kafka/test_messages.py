@@ -66,7 +66,7 @@ def test_a_text_is_one_column(tmp_path: Path) -> None:
     of = rows(tmp_path, ROW)
     [found] = sent(replace(of, columns=(("id", "string"), ("n", "int"))), format="text", key="n")
     assert (found.key, found.value) == (b"3", b"a")
-    with pytest.raises(WaterclockError, match="text is one column") as caught:
+    with pytest.raises(WaterclockError, match="sends one column") as caught:
         sent(of, format="text", key="n")
     assert caught.value.code == "E856"
 

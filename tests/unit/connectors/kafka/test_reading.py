@@ -142,7 +142,7 @@ def test_an_error_that_waiting_does_not_mend_is_told_whatever_it_is_about(part: 
 
 def test_one_partition_that_stands_still_is_named() -> None:
     client = Client([Told(0), Told(0, part=1), Told(1)])
-    with pytest.raises(WaterclockError, match=r"offsets 1:1-3 .* did not come whole"):
+    with pytest.raises(WaterclockError, match=r"offsets 1:1-3 .* were not read completely"):
         read(client, OffsetSpan(0, 0, 2), OffsetSpan(1, 0, 3), timeout=0)
 
 

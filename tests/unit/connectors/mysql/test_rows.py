@@ -137,7 +137,7 @@ def test_types_without_a_counterpart_are_refused_by_name_all_at_once(database: M
         Reading(database).rows()
     assert refused.value.code == "E815"
     assert refused.value.fix == (
-        "declare the columns, as (huge STRING, place STRING, *); STRING takes any type as its text"
+        "declare the columns: (huge STRING, place STRING, *); STRING accepts any type, as its text"
     )
     [row] = Reading(database).rows(*((name, "STRING") for name in REFUSED))
     assert row == {"id": 1, **{name: kind[2] for name, kind in REFUSED.items()}}
@@ -220,14 +220,14 @@ def test_a_day_of_no_calendar_that_lies_between_two_is_told(database: MysqlDatab
     database.run("CREATE TABLE totals (id int, at date)")
     database.server.run(f"SET STATEMENT sql_mode = '' FOR INSERT INTO {database.name}.totals VALUES (1, '2013-01-00')")
     windows = [Window(DAY - ONE_DAY, DAY + ONE_DAY)]
-    with pytest.raises(WaterclockError, match="no day of a calendar") as refused:
+    with pytest.raises(WaterclockError, match="not a calendar date") as refused:
         Reading(database, "UTC").rows(by="at", windows=windows)
     assert refused.value.code == "E812"
 
 
 def test_a_time_that_is_text_is_refused(database: MysqlDatabase) -> None:
     database.run("CREATE TABLE totals (at text)")
-    with pytest.raises(WaterclockError, match="which is no time") as refused:
+    with pytest.raises(WaterclockError, match="which is not a time") as refused:
         Reading(database).rows(by="at", windows=[Window(DAY, DAY + ONE_DAY)])
     assert refused.value.code == "E815"
     cast = "SELECT *, CAST(`at` AS DATETIME(6)) AS `at_time` FROM `totals`"

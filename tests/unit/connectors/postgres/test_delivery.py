@@ -216,7 +216,7 @@ def test_keys_that_the_destination_takes_for_one_are_refused(
     merged: dict[str, Any] = {"mode": Mode.MERGE, "keys": ("id",)}
     deliver(database, delivery(folder, ("a", 1), **merged))
     deliver(database, delivery(folder, ("a", 3), claim=2, label_text="20130102000000", **merged))
-    with pytest.raises(WaterclockError, match="for one") as refused:
+    with pytest.raises(WaterclockError, match="another key as equal") as refused:
         deliver(database, delivery(folder, *later, claim=3, label_text="20130103000000", **merged))
     assert refused.value.code == "E876"
     assert [(row["id"], row["amount"]) for row in database.rows()] == [("a", 3)]
@@ -240,7 +240,7 @@ def test_rows_that_others_refer_to_are_not_deleted_to_be_written_again(
 
 def test_a_column_that_fits_two_of_the_destination_is_refused(database: PostgresDatabase, folder: Path) -> None:
     database.run('CREATE TABLE totals (id text, amount int, "Amount" int, other int, "Other" int)')
-    with pytest.raises(WaterclockError, match="columns amount and Amount, which differ by case alone") as refused:
+    with pytest.raises(WaterclockError, match="columns amount and Amount, which differ only by case") as refused:
         deliver(database, delivery(folder, ("a", 1)))
     assert refused.value.code == "E813"
     database.run('ALTER TABLE totals RENAME COLUMN "Amount" TO former')
@@ -266,10 +266,10 @@ def test_names_that_the_server_would_cut_are_refused(database: PostgresDatabase,
     one = delivery(folder, ("a", 1), mode=mode, keys=("id",) if mode is Mode.MERGE else ())
     at = CONNECTOR.deliverer(database.setting)
     long = "\u00e9" * 32  # 64 bytes
-    with pytest.raises(WaterclockError, match="too long a name") as refused:
+    with pytest.raises(WaterclockError, match="too long") as refused:
         at.deliver(unit_of("ops", long), [one])
     assert refused.value.code == "E813"
-    with pytest.raises(WaterclockError, match=f"{long} is too long a name"):
+    with pytest.raises(WaterclockError, match=f"{long} is too long"):
         at.deliver(database.unit, [replace(one, columns=(("id", "STRING"), (long, "INT")))])
     assert database.rows() == []
 
@@ -378,7 +378,7 @@ def test_a_user_without_the_right_is_told(database: PostgresDatabase, folder: Pa
     database.run(f"GRANT USAGE ON SCHEMA {database.schema} TO guest; GRANT ALL ON waterclock_deliveries TO guest")
     options = {**database.setting.options, "url": database.server.url.replace("postgres@", "guest@")}
     guest = CONNECTOR.deliverer(replace(database.setting, options=options))
-    with pytest.raises(WaterclockError, match="no right") as refused:
+    with pytest.raises(WaterclockError, match="denies permission") as refused:
         guest.deliver(database.unit, [delivery(folder, ("b", 2), claim=2, label_text="20130102000000")])
     assert refused.value.code == "E821"
 
@@ -395,9 +395,9 @@ def test_a_server_that_is_away_is_told_as_passing(database: PostgresDatabase, fo
 @pytest.mark.parametrize(
     ("path", "what"),
     [
-        ("nobody@127.0.0.1:{port}/postgres", "does not let us in"),
-        ("keeper:wrong@127.0.0.1:{port}/postgres", "does not let us in"),
-        ("keeper@127.0.0.1:{port}/postgres", "does not let us in"),
+        ("nobody@127.0.0.1:{port}/postgres", "refuses the login"),
+        ("keeper:wrong@127.0.0.1:{port}/postgres", "refuses the login"),
+        ("keeper@127.0.0.1:{port}/postgres", "refuses the login"),
         ("postgres@127.0.0.1:{port}/nowhere", "does not exist"),
     ],
 )

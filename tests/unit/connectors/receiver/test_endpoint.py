@@ -220,7 +220,7 @@ def test_what_is_too_large_is_refused(body: Any, headers: Mapping[str, str]) -> 
 def test_nothing_is_taken_of_a_request_of_which_an_event_is_wrong() -> None:
     disk = Disk()
     status, said, _ = one(disk, b'{"a":1}\n{"a":}')
-    assert (status, said["error"][:20]) == (400, "event 2 is no JSON: ")
+    assert (status, said["error"][:21]) == (400, "event 2 is not JSON: ")
     assert disk.groups == []
 
 

@@ -66,9 +66,7 @@ def test_a_page_for_people_is_told_as_such(space: Space, tmp_path: Path, monkeyp
     monkeypatch.setattr(asker, "_send", lambda *_: page)
     with pytest.raises(WaterclockError) as caught:
         asker.ask(ALL, where="api.all", read=lambda answer: json.loads(answer.content))
-    said = (
-        "GET all: the answer is a page for people, and no JSON: 200: <html><body>Please log in</body></html> (2 tries)"
-    )
+    said = "GET all: the response is HTML or XML, and not JSON: 200: <html><body>Please log in</body></html> (2 tries)"
     assert (caught.value.code, caught.value.why) == ("E842", said)
     assert "url and path" in str(caught.value.fix)
 
@@ -225,7 +223,7 @@ def test_an_answer_that_never_ends_is_no_answer(space: Space, tmp_path: Path) ->
     with pytest.raises(WaterclockError) as caught:
         ask(space, tmp_path, timeout=0.15, tries=1)
     assert caught.value.code == "E841"
-    assert "not whole after 3 seconds" in str(caught.value.why)
+    assert "incomplete after 3 seconds" in str(caught.value.why)
 
 
 def test_a_page_that_is_too_big_is_told_and_not_asked_for_again(

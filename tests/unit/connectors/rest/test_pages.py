@@ -150,7 +150,7 @@ def test_the_last_page_is_known_without_an_empty_one(space: Space, tmp_path: Pat
 @pytest.mark.parametrize(
     ("path", "options", "code", "told"),
     [
-        ("stuck", in_pages("page", 3), "E843", "gave the same page 3 times"),
+        ("stuck", in_pages("page", 3), "E843", "returned the same page 3 times"),
         ("loop", in_pages("cursor", 3), "E843", "was read before"),
         ("away", in_pages("link", 2, rows="data", next="links.next"), "E843", "another host"),
         ("page", in_pages("page", 3, rows="items"), "E842", "it has no items; there are data, total, more"),

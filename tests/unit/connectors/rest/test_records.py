@@ -52,7 +52,7 @@ def test_records_that_are_said_twice_are_told() -> None:
         (b'{"items": []}', "it has no rows; there are items"),
         (b"[]", "it has no rows; there is an array"),
         (b'{"rows": 7}', "neither an array nor an object"),
-        (b'{"rows": [{"a": 1}, 2]}', "record 2 is no object"),
+        (b'{"rows": [{"a": 1}, 2]}', "record 2 is not an object"),
         (b'{"rows": [{"a": ' + b"[" * 1000 + b"]" * 1000 + b"}]}", "nested too deep"),
     ],
 )

@@ -116,5 +116,5 @@ def test_a_refusal_names_the_place_the_value_and_the_fix() -> None:
         )
     error = refused.value
     assert (error.what, error.where) == ("amount cannot store 1.0050", "ops.totals@20130101000000")
-    assert "numeric(10,2), which keeps 2 digits behind the point" in str(error.why)
+    assert "numeric(10,2), which keeps 2 digits after the point" in str(error.why)
     assert str(error.fix).startswith("widen the column at the destination")

@@ -242,14 +242,14 @@ STRUCT = pa.array([{"a": 1, "b": "abc"}])
 TEXT_IN_A_TEXT = [
     ("pair", "STRING", pa.array(["(1,abc)"]), "(1,abc)"),
     ("pair[]", "ARRAY<STRING>", pa.array([["(1,abc)"]]), '{"(1,abc)"}'),
-    ("pair", "STRUCT<a: INT, b: STRING>", STRUCT, "takes no JSON"),
+    ("pair", "STRUCT<a: INT, b: STRING>", STRUCT, "does not accept JSON"),
     ("jsonb", "STRUCT<a: INT, b: STRING>", STRUCT, '{"a": 1, "b": "abc"}'),
-    ("priced", "STRING", pa.array(["(1,1.005)"]), "may keep less of a value (price numeric(10,2))"),
-    ("priced[]", "ARRAY<STRING>", pa.array([["(1,1.005)"]]), "may keep less of a value (price numeric(10,2))"),
-    ("numeric(10,2)[]", "STRING", pa.array(["{1.005}"]), "takes the text of an array"),
+    ("priced", "STRING", pa.array(["(1,1.005)"]), "may cut or round a value (price numeric(10,2))"),
+    ("priced[]", "ARRAY<STRING>", pa.array([["(1,1.005)"]]), "may cut or round a value (price numeric(10,2))"),
+    ("numeric(10,2)[]", "STRING", pa.array(["{1.005}"]), "parses the text as an array"),
     ("text[]", "STRING", pa.array(["{a,b}"]), "{a,b}"),
-    ("money", "STRING", pa.array(["1,000.005"]), "2 digits behind the point"),
-    ("money", "STRING", pa.array(["(1.005)"]), "2 digits behind the point"),
+    ("money", "STRING", pa.array(["1,000.005"]), "2 digits after the point"),
+    ("money", "STRING", pa.array(["(1.005)"]), "2 digits after the point"),
 ]
 
 

@@ -152,7 +152,7 @@ def test_a_row_that_moves_is_found_where_it_goes(tmp_path: Path) -> None:
     ("column", "value", "what"),
     [
         ("changd", "2020-01-01", "shop.orders has no column changd"),
-        ("changed", "soon", "changed holds 'soon', which is no time"),
+        ("changed", "soon", "changed holds 'soon', which is not a time"),
     ],
 )
 def test_a_column_that_says_no_time_is_refused(tmp_path: Path, column: str, value: str, what: str) -> None:

@@ -214,6 +214,6 @@ def test_a_value_that_does_not_fit_names_table_column_and_value(tmp_path: Path) 
     with pytest.raises(WaterclockError) as caught:
         read(database.path, extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)]))
     assert caught.value.code == "E812"
-    assert caught.value.what == "id holds 'two', which is no BIGINT"
+    assert caught.value.what == "id holds 'two', which is not BIGINT"
     assert "id BIGINT ELSE QUARANTINE" in (caught.value.fix or "")
     assert caught.value.where == "ops.t"

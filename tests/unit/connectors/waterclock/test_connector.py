@@ -49,14 +49,17 @@ def test_a_project_that_never_ran_is_waited_for(tmp_path: Path, other: OtherProj
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"path": "nowhere"}, "E833 the other project is not there: {0}/nowhere: there is no such folder"),
-        ({"path": "."}, "E833 the other project is not there: {0}: there is no waterclock.toml"),
-        ({"path": "other", "env": "prod"}, "E833 the other project is not there: {0}/other/waterclock.toml: unknown"),
+        ({"path": "nowhere"}, "E833 the other project cannot be found: {0}/nowhere: there is no such folder"),
+        ({"path": "."}, "E833 the other project cannot be found: {0}: there is no waterclock.toml"),
+        (
+            {"path": "other", "env": "prod"},
+            "E833 the other project cannot be found: {0}/other/waterclock.toml: unknown",
+        ),
         (
             {"storage": "lake"},
-            "E833 the other project is not there: there is no ledger at sqlite:///{0}/lake/ledger.db",
+            "E833 the other project cannot be found: there is no ledger at sqlite:///{0}/lake/ledger.db",
         ),
-        ({"env": "dev"}, "E833 the other project is not there: connection upstream says neither path nor storage"),
+        ({"env": "dev"}, "E833 the other project cannot be found: connection upstream has neither path nor storage"),
     ],
 )
 @pytest.mark.usefixtures("other")
@@ -113,7 +116,7 @@ def test_a_ledger_of_another_version_is_told_and_left_as_it_is(
         database.execute("UPDATE alembic_version SET version_num = ?", [schema])
     before = other.files()
     found = problem(tmp_path, path="other")
-    assert found.startswith(f"E837 the other project's ledger is of another version: {told}")
+    assert found.startswith(f"E837 the other project's ledger has another version: {told}")
     assert other.files() == before
 
 
@@ -142,7 +145,7 @@ def test_a_ledger_that_was_moved_elsewhere_is_told(tmp_path: Path, other: OtherP
     with closing(sqlite3.connect(other.storage / "ledger.db")) as database, database:
         database.execute("UPDATE ledger SET moved_to = 'postgresql://server/lake'")
     found = problem(tmp_path, path="other")
-    assert found.startswith("E833 the other project is not there: ")
+    assert found.startswith("E833 the other project cannot be found: ")
     assert "moved" in found
 
 

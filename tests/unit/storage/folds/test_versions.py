@@ -29,8 +29,8 @@ MAP = {"type": "map", "keyType": "string", "valueType": "integer", "valueContain
         (schema(k=TEXT, at="date"), Temporal(("k",), "at"), "E302 at is of type date, which is not an instant"),
         (schema(k=TEXT, att=TIME), Temporal(("k",), "at"), "E301 unknown column at"),
         (schema(k=TEXT, at=TIME, m=MAP), Temporal(("k",), "at"), "E303 m is of type map<string,int>"),
-        (schema(k=TEXT, rec_exp_time=TIME), Temporal(("k",)), "E308 rec_exp_time is there already"),
-        (schema(k=TEXT, rec_eff_time=TIME), Temporal(("k",)), "E308 rec_eff_time is there already"),
+        (schema(k=TEXT, rec_exp_time=TIME), Temporal(("k",)), "E308 the rows already have rec_exp_time"),
+        (schema(k=TEXT, rec_eff_time=TIME), Temporal(("k",)), "E308 the rows already have rec_eff_time"),
         (schema(k=TEXT, at=TIME), Temporal(("k",), "at", track=("city",)), "E301 unknown column city"),
     ],
 )
@@ -45,7 +45,7 @@ def test_rows_without_a_timeline_are_refused(raw: str, temporal: Temporal, said:
 def test_a_time_that_a_query_makes_is_an_instant_whatever_is_declared(kind: str) -> None:
     with pytest.raises(WaterclockError, match="E302 At is of type") as raised:
         require_instant(schema(k=TEXT, at=kind), Temporal(("k",), "At"), table="dim.a")
-    assert "in the zone it is meant in" in (raised.value.fix or "")
+    assert "with its zone" in (raised.value.fix or "")
     for other in (schema(k=TEXT, at=TIME), schema(k=TEXT, at="void"), schema(k=TEXT)):
         require_instant(other, Temporal(("k",), "At"), table="dim.a")
     require_instant(schema(k=TEXT, at=kind), Temporal(("k",)), table="dim.a")
