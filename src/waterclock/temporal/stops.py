@@ -25,7 +25,8 @@ _TOLD = MappingProxyType(
             "its key and time are {}",
         ),
         OVERLAPPING: ("make valid ones from raw rows with compute_temporal", "the key is {}"),
-        UNSPELT: ("use upper, lower, initcap or none", "a row has {}"),
+        # a part of the function's SQL, and so of the fingerprints of the tables that call it
+        UNSPELT: ("it takes upper, lower, initcap or none", "a row has {}"),
     }
 )
 

@@ -143,6 +143,9 @@ def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
         raise _unfit(path, str(error), "send it without a password, compressed with deflate") from error
 
 
+_OR_RAISE = "; if the size is right, raise OPTIONS (most_mb ...)"
+
+
 def _choose_members(packed: zipfile.ZipFile, path: str, reading: ReadOptions) -> list[zipfile.ZipInfo]:
     members = [member for member in packed.infolist() if not member.is_dir()]
     if len(members) > _MOST_MEMBERS:
@@ -161,7 +164,7 @@ def _choose_members(packed: zipfile.ZipFile, path: str, reading: ReadOptions) ->
         raise _unfit(path, "it is compressed with a method other than deflate", "send it compressed with deflate")
     total = sum(member.file_size for member in chosen)
     if total > reading.most_bytes:
-        raise _bomb(path, f"its members have {total} bytes, more than {reading.most_bytes}")
+        raise _bomb(path, f"its members have {total} bytes, more than {reading.most_bytes}", _OR_RAISE)
     for member in chosen:
         if member.file_size > max(_SMALL, member.compress_size * _MOST_RATIO):
             raise _bomb(path, f"{member.filename} has {member.file_size} bytes, compressed to {member.compress_size}")
@@ -207,13 +210,13 @@ def _sweep(room: Path) -> None:
             remove_folder(room / name)
 
 
-def _bomb(path: str, why: str) -> WaterclockError:
+def _bomb(path: str, why: str, more: str = "") -> WaterclockError:
     return WaterclockError(
         "E882",
         f"{Path(path).name} is too large when unpacked",
         where=path,
         why=why,
-        fix="split it, or send it as gzip or zstd; if the size is right, raise OPTIONS (most_mb ...)",
+        fix=f"split it, or send it as gzip or zstd{more}",
     )
 
 
