@@ -1,8 +1,8 @@
 # noqa: INP001 - a script
-"""Write the reference pages and drawings that are made from the code.
+"""Generate the reference pages and drawings from the code.
 
-python docs/generate.py            write them
-python docs/generate.py --check    write nothing, and leave with 1 where a page is not up to date
+python docs/generate.py            write all pages
+python docs/generate.py --check    write nothing; exit with 1 if a page is not up to date
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.ui.openapi import PARAMETERS, describe_api
 
 DOCS = Path(__file__).resolve().parent
-MADE = "*Made from the code by `python docs/generate.py`.*"
+MADE = "*Generated from the code by `python docs/generate.py`.*"
 LAYERS: Mapping[str, Mapping[str, catalog.Code]] = {
     "Time": catalog.TIME,
     "Language and project": catalog.LANGUAGE,
@@ -53,242 +53,414 @@ LAYERS: Mapping[str, Mapping[str, catalog.Code]] = {
 }
 NOTES = {
     "files": """\
-A unit is `supplier.source` or a glob, both below the connection's `path`:
+A unit is `supplier.source` or a glob. Both are relative to the connection's `path`:
 
-- `landing.faa.flights` means the files `faa/flights/faa_flights_<YYYY_MM_DD_HH_MM_SS>.<ext>`, in date subfolders
-  (`2017/08`, `year=2017/month=08`) or not. Every other file there is misnamed.
-- ``landing.`web/click/*.json.gz` `` is a glob; `**` crosses folders. A stamp in the name is the file's arrival
-  (`2017_08_18_05_33_44`, `20170818053344`, `20170818T053344`), else the time of its last change.
+- `landing.faa.flights` means the files `faa/flights/faa_flights_<YYYY_MM_DD_HH_MM_SS>.<ext>`, optionally in date
+  subfolders (`2017/08`, `year=2017/month=08`). Any other file there is misnamed.
+- ``landing.`web/click/*.json.gz` `` is a glob. `**` matches across folders. Unless the option `stamp` declares
+  another form, the stamp in a name is the file's arrival time (`2017_08_18_05_33_44`, `20170818053344`,
+  `20170818T053344`). Without a stamp in the name, it is the time of the last change.
 
-Formats are told by the ending: `csv`, `tsv`, `json`, `jsonl`, `ndjson`, `parquet`, `xml`, each also with `.gz`,
-`.bz2` or `.zst` where the format has it; `avro` and `xlsx`, `xlsm`, `xlsb`, `xls`, `ods`, which need
-`pip install '.[avro]'` and `'.[excel]'`; `txt`, `dat` and `fwf` where their `positions` are declared;
-and `zip` around any of them. Names that begin with `.` or `_`, or end like a download in progress (`.part`, `.tmp`,
-...), are not looked at. Misnamed, half-written and damaged files, and links, are left where they are and reported.
+The file's extension determines the format:
 
-The stamp is the *last second that the file holds*. So the folder's clock is its newest complete stamp plus one second,
-and a window is read once that clock has reached its end. Files that a commit took are moved to the archive, which
-mirrors the landing folder and is never overwritten. A snapshot reads the files of the newest stamp at or
-before the run's now.
+| Extension | Condition |
+|---|---|
+| `csv`, `tsv`, `json`, `jsonl`, `ndjson`, `parquet`, `xml` | also with `.gz`, `.bz2` or `.zst`, if the format has it |
+| `txt`, `dat`, `fwf` | only if `positions` are declared; also compressed, as above |
+| `avro` | needs `pip install '.[avro]'` |
+| `xlsx`, `xlsm`, `xlsb`, `xls`, `ods` | need `pip install '.[excel]'` |
+| `zip` | contains files of one of these formats |
 
-Columns are matched by name, not by place; a column of CSV, of a sheet or of fixed width is text unless it is declared
-otherwise. A broken row stops its batch, naming file and line; so does a number with more digits behind the point than
-its DECIMAL has (zeros apart), and one with commas in it: none is rounded, but for FLOAT and DOUBLE of Parquet and
-Avro. Within quotes CSV has a quote twice, and a backslash is a sign like any other (RFC 4180); `escape '\\'` takes
-files that have `\\"` instead. What of JSON is text is as it is written there, numbers and nested values too; but for
-records at `rows`, and files that are not in UTF-8: their numbers keep their value (beyond 15 digits only where they
-are written without an exponent), objects with such a number have their keys in the order of the alphabet.
+Names that begin with `.` or `_` are ignored. The following files are not collected. They stay in their place and are
+reported:
 
-What could harm who reads it is refused: XML that declares entities (E880), zips whose members lead elsewhere (E881) or
-would grow too large (E882). Zips are unpacked below the archive while they are read. Avro and Excel are read by Spark's
-Python workers; from a bucket such a file is brought whole, and may have 512 MB.
+- misnamed files
+- half-written files: names that end like a download in progress (`.part`, `.tmp`, ...), and incomplete files
+- damaged files
+- links
 
-A published slice becomes one file for each label, `<unit>/<unit>_<label>.<ext>`, or, where a state replaces another,
-`<unit>/<unit>.<ext>`: written beside its place, flushed, and renamed, so that no reader sees a part of it.
-Excel's sheet is `data`: no text is a formula there, instants are UTC, and a number of more than 15 digits is text. XML
-is not published.
+**Clock.** The stamp is the *last second that the file covers*. The folder's clock is the newest stamp of a complete
+file plus one second. A window is read once this clock has reached the window's end. A snapshot reads the files of the
+newest stamp that is not later than the run's now.
 
-`format 'raw'` takes files of any ending as they are: a row is a file, with `name`, `stamp`, `changed`, `size` and
-`sha256`; its bytes lie in the archive. A publish with `format 'raw'` copies these below its unit under their names,
-each label's in the order in which they arrived; the record of a delivery has their checksums
+**Archive.** After the commit, collected files are moved to the archive. It mirrors the landing folder, and its files
+are never overwritten.
+
+**Values.**
+
+- Columns are matched by name, not by position.
+- A column of a CSV file, a sheet or a fixed-width file is text unless it has a declared type.
+- A broken row stops its batch. The error names the file and the line.
+- A number with more decimal places than its DECIMAL also stops the batch, unless the additional digits are zeros.
+- So does a number with commas, unless `decimal` or `thousands` declares them.
+- No number is rounded, except those of FLOAT and DOUBLE columns of Parquet and Avro files.
+- In CSV, a quote within quotes is doubled, and a backslash has no special meaning (RFC 4180). Declare `escape '\\\\'`
+  for files that contain `\\"` instead.
+- A text column of JSON contains the value as it is written in the file. This includes numbers and nested values.
+
+JSON text differs from the file in two cases: records at `rows`, and files with an encoding other than UTF-8. Numbers
+then keep their value, but not their notation. Beyond 15 digits, the value is exact only if the number has no
+exponent. Keys of nested objects are sorted alphabetically if the record has a number with more than 15 digits, or if
+the file is not UTF-8.
+
+**Safety.** Files that could harm the system that reads them are refused:
+
+| Refused | Error |
+|---|---|
+| XML that declares entities | E880 |
+| a zip with members that would be written outside of the target folder | E881 |
+| a zip that would be too large when unpacked | E882 |
+
+Zips are unpacked into a folder below the archive while they are read. Spark's Python workers read Avro and Excel. If
+such a file is in a bucket, it is loaded as a whole and may have up to 512 MB (E886).
+
+**Publishing** writes one file per label, `<unit>/<unit>_<label>.<ext>`. A regular table
+by REPLACE has only one file, `<unit>/<unit>.<ext>`. A file is written next to its final place, flushed and renamed, so
+that no reader sees a part of it.
+
+An Excel file has one sheet, `data`. A text in it is never a formula. Instants are in UTC. A number with more than 15
+digits is written as text. XML cannot be published.
+
+**Raw files.** `format 'raw'` collects files with any extension, unchanged. Each file is a row with the columns
+`name`, `stamp`, `changed`, `size` and `sha256`. The file's bytes are in the archive. A PUBLISH with `format 'raw'`
+copies these files below its unit, under their names. The files of a label are copied in the order in which they
+arrived. The record of the delivery contains their checksums
 ([replicate](../howto/replicate.md#copy-files-byte-for-byte)).
 
-In an object store a listing names a thousand files a request, with sizes and times; a file is read in ranges, moved
-within a bucket by the store itself, and put where one may be already only if there is none. `path` and `archive` each
-may be a folder or a URL, of one bucket or of two; a bucket is reached in one way by the whole project, the storage too.
-Other files below the same URL are listed as well: give what lands a folder of its own. An archived file whose name
-holds no stamp has an empty object beside it, `.<name>.<time>.arrived`, that tells when it arrived.""",
-    "sqlite": """\
-A unit is a table or view, or a query: `FROM ops QUERY 'SELECT ...'`. Windows are read by `t >= start AND t < end` in
-one read transaction; a snapshot is all rows in one transaction. Times may be ISO 8601 text or numbers since 1970.
-Types are those that are declared, else what the database's columns mean by its rules of affinity. A value that does not
-fit (E812) stops the batch; a REAL is rounded to the places of a DECIMAL, a text is not.
+**Object stores.**
 
-Publishing writes the rows and a row of `waterclock_deliveries` in one transaction of the destination: a claim that has
-its row is not delivered again. REPLACE replaces the table's rows; MERGE deletes the keys that went and puts the others
-in place; from a partitioned table, and by APPEND, the destination has a column `timelabel`, and a label's rows replace
-the rows of that label alone. A table that is not there is made by the first delivery. Of one that is there
+- A listing returns a thousand files per request, with sizes and times.
+- A file is read in byte ranges.
+- The store itself moves a file within a bucket.
+- Where another file may exist, a file is written only if there is none (put if absent).
+- `path` and `archive` may each be a folder or a URL, of one bucket or of two.
+- A bucket has one configuration in the whole project, also for the storage (E223).
+- A listing includes other files below the same URL. Use a separate folder for landing files.
+- If the name of an archived file contains no stamp, an empty object `.<name>.<time>.arrived` next to it records when
+  the file arrived.""",
+    "sqlite": """\
+A unit is a table, a view or a query: `FROM ops QUERY 'SELECT ...'`.
+
+- A window contains the rows with `t >= start AND t < end`. A batch reads its windows in one read transaction.
+- A snapshot contains all rows, read in one transaction.
+- Times may be ISO 8601 text, or numbers since 1970.
+- A declared type applies. Columns without one get a type from the database column's type, by SQLite's affinity rules.
+- A value that does not fit its type stops the batch (E812). A REAL is rounded to the decimal places of a DECIMAL
+  column; a text is not.
+
+**Publishing** writes the rows and a record in `waterclock_deliveries` in one transaction of the destination. A claim
+that has a record is not delivered again.
+
+| Mode | Effect at the destination |
+|---|---|
+| REPLACE | the rows of the table are replaced |
+| MERGE | deleted keys are deleted, and all other rows are inserted or replaced by their key |
+| APPEND, and any mode of a PARTITIONED table | the rows of a label replace only the earlier rows of that label |
+
+In the last case the destination has a column `timelabel`.
+
+The first delivery creates a missing table. In an existing table,
 [a value that its column cannot store](../howto/publish.md#values-that-a-column-cannot-store) is refused (E812).""",
     "duckdb": """\
-It needs a driver: `pip install '.[duckdb]'`, on the machines of a cluster's workers too.
+It needs a driver: `pip install '.[duckdb]'`, also on a cluster's workers.
 
-A unit is a table or view, with its schema where that is not `main`, or a query. One process writes a file, or several
-read it: a batch waits for as long as `timeout` says, and is tried again (E811). All that a batch reads is of one
-transaction; more than 50,000 rows or 64 MB are read by a worker of Spark's, and the file stays open until they are.
-Windows are read by `t >= start AND t < end`; the time is a timestamp, a date, or a whole number since 1970.
+A unit is a table, a view or a query. A table in a schema other than `main` is named with its schema.
 
-Types are those that are declared, else those of the columns: unsigned numbers become wider ones, HUGEINT DECIMAL(38,0),
-`TIMESTAMP` without a zone is read in the cadence's; lists, structs and maps of plain values are nested ones, others
-JSON; UUID, ENUM, TIME and JSON are STRING. INTERVAL, UNION and TIMESTAMP_NS are refused until they are declared. A
-value that does not fit (E812) stops the batch. No extension of DuckDB's is fetched.
+- Either one process writes to a file, or several processes read it. A batch waits up to `timeout` seconds for another
+  process, and is then retried (E811).
+- A batch reads all its rows in one transaction.
+- If there are more than 50,000 rows or 64 MB, one of Spark's workers reads them. The file stays open until they are
+  read.
+- A window contains the rows with `t >= start AND t < end`. The time column is a timestamp, a date, or an integer that
+  counts from 1970.
 
-Publishing brings rows as Arrow, with a row of `waterclock_deliveries`, in one transaction. Modes are those of
-[sqlite](#sqlite). What is made anew has Spark's own types, nested values are JSON. A destination that is there keeps
-its types, and its lists take arrays as they are; [a value that they cannot
-store](../howto/publish.md#values-that-a-column-cannot-store) is refused (E812).""",
+**Types.** A declared type applies. Columns without one are read as follows. A value that does not fit its type stops
+the batch (E812).
+
+| DuckDB | Type |
+|---|---|
+| unsigned integers | a wider type |
+| HUGEINT | DECIMAL(38,0) |
+| TIMESTAMP without a zone | TIMESTAMP, read in the zone of the cadence |
+| lists, structs and maps of plain values | nested types |
+| other lists, structs and maps | STRING, as JSON |
+| UUID, ENUM, TIME, JSON | STRING |
+| INTERVAL, UNION, TIMESTAMP_NS | refused, unless a type is declared |
+
+Waterclock downloads no DuckDB extensions.
+
+**Publishing** writes the rows as Arrow data and a record in `waterclock_deliveries` in one transaction. The modes are
+those of [sqlite](#sqlite). Columns that Waterclock creates have the DuckDB types that correspond to Spark's types.
+Nested values are stored as JSON. An existing table keeps its types, and its list columns store arrays as lists.
+[A value that a column cannot store](../howto/publish.md#values-that-a-column-cannot-store) is refused (E812).""",
     "postgres": """\
-It needs a driver: `pip install '.[postgres]'`, on the machines of a cluster's workers too.
+It needs a driver: `pip install '.[postgres]'`, also on a cluster's workers.
 
-A unit is a table or view, `FROM ops.planes` or with a schema, `FROM ops.fleet.planes`; or a query. The source's clock
-is the server's. Windows are read by `t >= start AND t < end`, so that an index on the time is used; the time is a
-timestamp, a date (midnight of its day), or a number since 1970. All that a batch reads is of one moment: more than
-50,000 rows or 64 MB are read by Spark's workers side by side, a part for each half million rows that the server
-expects, and all of them see the snapshot of the first transaction. For windows the parts are spans of time, for a table
-ranges of its blocks; a view or a query without windows is one part.
+A unit is a table, a view or a query. A table may be named with its schema: `FROM ops.planes` or
+`FROM ops.fleet.planes`. The source's clock is the server's clock.
 
-Types are those that are declared, else those of the columns: `numeric(p,s)` is DECIMAL, `timestamptz` and `timestamp`
-(read in the cadence's zone) TIMESTAMP, `bytea` BINARY, arrays of numbers, texts and booleans ARRAY; `json`, `jsonb`,
-`uuid`, enums, `time`, `inet` and their like are STRING. `numeric` without a precision, `money`, intervals, ranges,
-geometry and other arrays are refused until they are declared, and STRING takes any of them as its text. A value that
-does not fit (E812) stops the batch: none is rounded, cut or left out unseen, but for zeros that end a fraction. FLOAT
-and DOUBLE hold the number that is nearest, from every source. A text is no time to read windows by, as no index would
-find it: a QUERY can cast it.
+A window contains the rows with `t >= start AND t < end`. The condition can use an index on the time column. This
+column is a timestamp, a date (midnight of its day), or an integer that counts from 1970. It cannot be a text, because
+no index would find its rows (E815). A QUERY can cast the text.
 
-By changes a plain table is followed by a replication slot of the collect's own, which is named in the ledger before it
-is made. The first batch, and the one after a new text of `snapshot`, take all rows as of the slot's beginning; the
-others peek what was committed since, up to the end of the log or of the window, and move the slot on behind the commit.
-pgoutput decodes the log, by a publication of the slot's name, or wal2json where pgoutput cannot. NULL is a value,
-also in a TEMPORAL. See [replicate a database](../howto/replicate-a-database.md).
+A batch reads all its rows as of one moment:
 
-Publishing brings rows by COPY, with a row of `waterclock_deliveries`, in one transaction. Modes are those of
-[sqlite](#sqlite). REPLACE deletes and copies in one transaction: whoever reads sees the rows of before or of after,
-never none, and grants, views and keys stay. Deleted rows are the server's autovacuum's to remove. A destination that
-is there keeps its own types and columns;
-[a value that its column cannot store](../howto/publish.md#values-that-a-column-cannot-store) is refused (E812). What is
-made anew gets NUMERIC, TIMESTAMPTZ, BYTEA, arrays, JSONB for nested
-values; a name has 63 bytes at most. A claim that is taken over ends the connection that still works for it, so all
-runners connect as one user.""",
+- If there are more than 50,000 rows or 64 MB, Spark's workers read them in parallel parts.
+- There is one part for each 500,000 rows that the server expects, up to 64 parts, unless `partitions` declares the
+  number.
+- All workers use the snapshot of the first transaction.
+- For windows, the parts are spans of time. For a table, they are ranges of its blocks.
+- A view or a query without windows is one part.
+
+**Types.** A declared type applies. Columns without one are read as follows:
+
+| PostgreSQL | Type |
+|---|---|
+| `numeric(p,s)` | DECIMAL |
+| `timestamptz` | TIMESTAMP |
+| `timestamp` | TIMESTAMP, read in the zone of the cadence |
+| `bytea` | BINARY |
+| `json`, `jsonb`, `uuid`, enums, `time`, `inet` and similar types | STRING |
+| arrays of integers, floats, booleans and the types of the row above, except `json` and `jsonb` | ARRAY |
+| `numeric` without a precision, `money`, intervals, ranges, geometry, other arrays | refused |
+
+A column of a refused type needs a declared type. STRING reads any of them as its text.
+
+A value that does not fit its type stops the batch (E812). No value is rounded, truncated or left out without a
+report, except for zeros at the end of a fraction. FLOAT and DOUBLE contain the nearest number that they can
+represent, from every source.
+
+**BY CHANGES** follows a plain table with a replication slot. Each collect has its own slot.
+
+- The slot's name is recorded in the ledger before the slot is created.
+- The first batch reads all rows as of the start of the slot. So does the first batch after the text of `snapshot`
+  changes.
+- Each later batch reads the changes committed since, up to the end of the log or of the window. It reads without
+  consuming them, and advances the slot after the commit.
+- pgoutput decodes the log, with a publication that has the slot's name. If pgoutput cannot be used, wal2json does.
+- NULL is a value, also in a TEMPORAL table.
+
+See [replicate a database](../howto/replicate-a-database.md).
+
+**Publishing** writes the rows by COPY and a record in `waterclock_deliveries` in one transaction. The modes are those
+of [sqlite](#sqlite).
+
+- REPLACE deletes and copies in one transaction. A reader sees either the old rows or the new ones, never an empty
+  table. Grants, views and keys are kept. The server's autovacuum removes the deleted rows.
+- An existing table keeps its types and columns.
+  [A value that its column cannot store](../howto/publish.md#values-that-a-column-cannot-store) is refused (E812).
+- Columns that Waterclock creates have types such as NUMERIC, TIMESTAMPTZ, BYTEA and arrays. Other nested values are
+  JSONB.
+- A name has at most 63 bytes.
+- A runner that takes over a claim ends the connection that still works on it. Therefore all runners connect as one
+  user.""",
     "mysql": """\
-It needs a driver: `pip install '.[mysql]'`, on the machines of a cluster's workers too. It speaks to MariaDB
-and to MySQL; its tests run on MariaDB.
+It needs a driver: `pip install '.[mysql]'`, also on a cluster's workers. It supports MariaDB and MySQL; its tests run
+on MariaDB.
 
-A unit is a table or view, with its database where that is another than the connection's; or a query. The source's clock
-is the server's. Windows are read by `t >= start AND t < end`, so that an index on the time is used; the time is a
-TIMESTAMP, a DATETIME or a DATE (read in the cadence's zone), or a whole number since 1970. A batch reads in one
-transaction, WITH CONSISTENT SNAPSHOT: of tables of InnoDB all that it reads is of one moment, of MyISAM each statement.
-Rows come through a cursor without a buffer; more than 50,000, or 64 MB, are read by a worker of Spark's, in a
-transaction of its own. With `partitions` several read side by side: spans of time for windows, ranges of a primary key
-that is one whole number for a table; else there is one part. No server lends the moment of a transaction to others, so
-the server adds up the rows of each part (a hash of each) first, and each part again in its own transaction: where one
-comes to something else, the batch stops and is tried again (E814). The session's zone is UTC, so a TIMESTAMP is the
-instant that it is.
+A unit is a table, a view or a query. A table in another database than the connection's is named with its database.
+The source's clock is the server's clock.
 
-Types are those that are declared, else those of the columns: numbers without a sign become wider ones, BIGINT UNSIGNED
-DECIMAL(20,0); BIT(1) is BOOLEAN, other BITs are whole numbers, TINYINT(1) is TINYINT until BOOLEAN is declared; BLOB
-and BINARY are BINARY; JSON, ENUM, SET, TIME, UUID and texts of any character set are STRING. DECIMAL beyond 38 digits
-and geometry are refused until they are declared. A value that does not fit (E812) stops the batch, 0000-00-00 too:
-declare the column STRING, or make it NULL in a QUERY. Rows whose data time is NULL or 0000-00-00 are counted and set
-aside.
+A window contains the rows with `t >= start AND t < end`. The condition can use an index on the time column. This
+column is a TIMESTAMP, a DATETIME or DATE (read in the zone of the cadence), or an integer that counts from 1970. The
+time zone of the session is UTC, so a TIMESTAMP is read as the instant that it represents.
 
-Publishing brings rows by INSERT, with a row of `waterclock_deliveries`, in one transaction, in a strict mode whatever
-the server's own is. Modes are those of [sqlite](#sqlite). The table has to be of InnoDB (E875). CREATE, ALTER and DROP
-end a transaction here: the table is made to fit before it begins, so a delivery that fails may leave an empty table or
-columns that are NULL; behind a view, the view is switched once the rows and the record are kept, and whoever takes the
-claim over switches it. A value that would be rounded or cut is refused (E812), also where the server has no more than
-a note for it; so are two keys that the column's collation takes for one (E876). What is made anew is of utf8mb4:
-instants are DATETIME(6) in UTC, nested values JSON, texts LONGTEXT, those of keys VARCHAR(255) of which every sign
-counts. A claim that is taken over ends the connection that still works for it, so all runners connect as one user, who
-has the rights CREATE, ALTER, DROP, CREATE TEMPORARY TABLES, and CREATE VIEW where there are views.""",
+A batch reads in one transaction, WITH CONSISTENT SNAPSHOT. All rows of InnoDB tables are as of one moment. For MyISAM
+tables, this holds only for each statement. Rows are read through an unbuffered cursor. If there are more than 50,000
+rows or 64 MB, one of Spark's workers reads them in its own transaction.
+
+With `partitions`, several workers read in parallel:
+
+- For windows, the parts are spans of time. For a table whose primary key is one integer column, they are ranges of
+  this key. Otherwise there is one part.
+- These servers cannot share a transaction's snapshot with other connections. Therefore the server first computes a
+  checksum of each part, from a hash of each row. It computes the checksum again in the transaction that reads the
+  part. If the two differ, the batch stops and is retried (E814).
+
+**Types.** A declared type applies. Columns without one are read as follows:
+
+| MariaDB, MySQL | Type |
+|---|---|
+| unsigned integers | a wider type; BIGINT UNSIGNED is DECIMAL(20,0) |
+| BIT(1) | BOOLEAN |
+| other BIT types | integers |
+| TINYINT(1) | TINYINT, unless BOOLEAN is declared |
+| BLOB, BINARY | BINARY |
+| JSON, ENUM, SET, TIME, UUID, texts of any character set | STRING |
+| DECIMAL with more than 38 digits, geometry | refused, unless a type is declared |
+
+A value that does not fit its type stops the batch (E812). This includes 0000-00-00: declare the column STRING, or
+convert the value to NULL in a QUERY. Rows whose data time is NULL or 0000-00-00 are left out and counted.
+
+**Publishing** writes the rows by INSERT and a record in `waterclock_deliveries` in one transaction. The session uses
+a strict SQL mode, whatever the server's default is. The modes are those of [sqlite](#sqlite).
+
+- The table must use InnoDB (E875).
+- CREATE, ALTER and DROP commit a transaction in these databases. So the table is created or altered before the
+  transaction starts. A delivery that fails may leave an empty table, or new columns that are NULL.
+- Behind a view, the view is switched after the rows and the record are committed. If the runner stops before that,
+  the runner that takes over the claim switches it.
+- A value that the server would round or truncate is refused (E812), even if the server would only report a note.
+- Two keys that the column's collation treats as equal are refused (E876).
+- Columns that Waterclock creates use utf8mb4. Instants are DATETIME(6) in UTC, nested values are JSON, and texts are
+  LONGTEXT. Texts in a key are VARCHAR(255), or shorter if several of them must fit into one index. Their collation
+  distinguishes all characters.
+- A runner that takes over a claim ends the connection that still works on it. Therefore all runners connect as one
+  user. Besides the rights to read and write rows, this user needs CREATE, ALTER, INDEX, DROP, CREATE TEMPORARY
+  TABLES, and CREATE VIEW if there are views.""",
     "kafka": """\
-It needs a client: `pip install '.[kafka]'`, on the machines of a cluster's workers too.
+It needs a client: `pip install '.[kafka]'`, also on a cluster's workers.
 
-A unit is a topic. Each label owns a range of offsets by partition, written down with its claim, up to the last stable
-offset of that moment; records that were not committed are never read. `raw` gives the columns key, value, headers
-(`ARRAY<STRUCT<key, value>>`), partition, offset, timestamp and timestamp_type (`create` or `append`); `text` gives
-value; `json` the fields of an object, as text unless they are declared otherwise; `avro` those of its schema.
-`metadata` puts `kafka_key`, `kafka_headers`, `kafka_partition`, `kafka_offset`, `kafka_timestamp` and
-`kafka_timestamp_type` beside them. A tombstone is a row whose value, or whose every field, is NULL.
+A unit is a topic. Each label owns a range of offsets per partition, which is recorded with its claim. The range ends
+at the last stable offset at that moment, so uncommitted records are never read.
 
-A claim is delivered in one transaction, the record of it within. Values are JSON objects of all columns but those that
-are `headers`; `text` is one column beside key and headers, `raw` takes the columns `key`, `value` and, if there,
-`headers`. With `ends` each partition is told where a label ends. What is secret is named and never written out
-(`E322`). [Collect from Kafka, and publish to it](../howto/collect-kafka.md) tells more.""",
+| `format` of a COLLECT | Columns |
+|---|---|
+| `raw` | `key`, `value`, `headers`, `partition`, `offset`, `timestamp`, `timestamp_type` |
+| `text` | `value` |
+| `json` | the fields of the object; text unless they have a declared type |
+| `avro` | the fields of the schema |
+
+In `raw`, `headers` is an `ARRAY<STRUCT<key, value>>`, and `timestamp_type` is `create` or `append`. `metadata` adds
+the columns `kafka_key`, `kafka_headers`, `kafka_partition`, `kafka_offset`, `kafka_timestamp` and
+`kafka_timestamp_type`. A tombstone is a row whose value is NULL, or whose fields are all NULL.
+
+**Publishing** delivers a claim in one transaction, which also contains the record of the delivery.
+
+| `format` of a PUBLISH | Value of a message |
+|---|---|
+| `json` | a JSON object of all columns that are not in `headers` |
+| `text` | the only column that is not in the key or the headers |
+| `raw` | the column `value`; the columns `key` and, if it exists, `headers` are sent as key and headers |
+
+With `ends`, each partition gets a message where a label ends. Secrets are referenced by name and are never written
+into the project (`E322`). See [collect from Kafka, and publish to it](../howto/collect-kafka.md).""",
     "rest": """\
-It needs a library: `pip install '.[rest]'`. Secrets are named and never written out (`E313`); what is said
-of pages on the connection holds for all that is collected from it, a COLLECT says otherwise for itself.
+It needs a library: `pip install '.[rest]'`. Secrets are referenced by name and are never written into the project
+(`E313`). The options for pages on the connection apply to all its units. A COLLECT can override them.
 
-A unit is a resource: `api.orders` is `<url>/orders`, `api.shop.orders` `<url>/shop/orders`, unless `path` says
-another. `rows` is the path of the records in an answer; an array or one object. An API's pages are asked for one
-after the other:
+A unit is a resource. `api.orders` is `<url>/orders` and `api.shop.orders` is `<url>/shop/orders`, unless `path`
+declares another path. `rows` is the path of the records in a response: an array or one object. The pages of an API
+are requested one after the other:
 
-| `paging` | The next page | The last one |
+| `paging` | Next page | Last page |
 |---|---|---|
-| `page` | its number, `page_param` | `more` is false; unsaid: empty, not full (`stop 'short'`), or ends `total` |
-| `offset` | as many records further as came | the same |
-| `cursor` | the cursor at `next` | names no cursor |
-| `link` | the address at `next`, or in the header Link | names none |
+| `page` | the next number, in `page_param` | `more` is false; without `more`: see below |
+| `offset` | the offset plus the number of records received | the same |
+| `cursor` | the cursor at `next` | the response has no cursor, or `more` is false |
+| `link` | the address at `next`, or in the header Link | the response has no address |
 
-**Windows.** Each is asked for by itself, by the parameters `since` and `until` in `time_format`, so that all of it
-comes: an hour in an API of days is its day. What comes beyond the window is left to the window it belongs to; a row
-at the edge is in one of them, whether the API's ends count in or not. Without `since` all records are read for each
-batch, and sorted. Rows without a time are set aside and counted; a bare number is a time since 1970, in `epoch`. The
-source's clock is the server's, from the header Date of one answer; `clock 'machine'` takes ours.
+If `more` is not declared, the last page is an empty one, one that is not full (with `stop 'short'`), or the one that
+reaches `total`.
 
-**For each row of a table** (FOR EACH): the table's columns stand in braces, `path 'users/{user_id}'` or
-`params.ids '{user_id}'`, and each distinct combination is asked for once a label. `batch` puts several values, with
-commas between them (in a body: as a list), into one request, and `match` is the path in a record of the value that
-it answers; a record of none of them is refused (`E868`). A 404 or 410 fails the batch (`E869`), or is no row with
-`not_found 'skip'`; a request for several that is answered so is asked again one by one. With `cache '7 days'` an
-answer that is no older serves later labels too, but for one that brought no record. Answers are kept as pages are,
-those of each label beside each other: to make it again asks only for what was not answered. A page of answers is
-kept about each second, later after each hundredth of the time so far: what came since is asked for again after a kill.
+**Windows.** Each window is requested separately, with the parameters `since` and `until` in `time_format`. Times are
+rounded outwards, so that no record is missed: if the API takes dates, an hour requests its whole day. Records beyond
+the window are dropped, and belong to the window that covers them. A row at a boundary is in exactly one window,
+whether the API includes the ends or not.
 
-**Pages are kept** below the storage's `archive/<connection>/`, each record as it was written, before anything is read
-of them; nobody removes them. A collect that was stopped, by a kill or an API that went away, goes on behind the last
-page that is there, if that is not older than `resume` seconds. Without `since` it does so for the same newest window
-alone, and a snapshot only where its last page was not there yet. What failed for good, or was read to its end, is asked
-for anew. A source that moves while its pages are turned may bring a record twice, or leave one out, as with any
-reader: [KEY](../howto/keep-each-key-once.md) keeps one of them.
+- Without `since`, each batch reads all records and assigns them to windows.
+- Rows without a time are left out and counted.
+- A number is a time since 1970, in the unit `epoch`.
+- The source's clock is the server's, from the header Date of one response. `clock 'machine'` uses the local clock.
 
-**Values.** A declared type is held (`E846` names page and record), nested ones are STRUCT, ARRAY and MAP; what has no
-type is text, nested values as JSON. A record leaves out what it has no value of: a column that the unit brought
-before is NULL then, one that it never brought stops the batch (`E805`).
+**For each row of a table** (FOR EACH). Columns of the table are written in braces: `path 'users/{user_id}'` or
+`params.ids '{user_id}'`. Each distinct combination of values is requested once per label.
 
-**Tried again**, `tries` times with a growing wait: 408, 425, 429, 5xx, no answer, a broken one. `Retry-After` is
-kept, in seconds or as a date of the server's own clock, up to `patience`. No other 4xx is tried again, and no
-redirect followed. `rate` holds for all threads and processes of a user on one machine: in no period are there more
-requests than it says. Runners on several machines share it out by hand.
+- `batch` puts several values into one request, separated by commas. In a body they are a list.
+- `match` is the path, in a record, of the requested value. A record with a value that was not requested is refused
+  (`E868`).
+- A 404 or 410 fails the batch (`E869`). With `not_found 'skip'` it gives no row. If a request for several values gets
+  such a response, each value is requested separately.
+- With `cache '7 days'`, later labels also use a response that is not older than that. Values without a record are
+  requested again.
+- Responses are stored like pages, separately for each label. When a label is made again, only missing responses are
+  requested.
+- Responses are written to disk about every second, and later after a hundredth of the time taken so far. After a
+  kill, responses since the last write are requested again.
 
-**Publishing** sends each label of an APPEND, in requests of `chunk` rows. The journal of what was accepted lies below
-`archive/<connection>/_waterclock/`; keep it. A request that was accepted is never sent again; one of which nobody
-knows is sent again with the same `Idempotency-Key`: with an API that minds keys each row is there once, with one that
-does not (or `idempotency ''`) a request whose answer was lost is there twice. What was begun is finished by the next
-run (`E848`); rows that are refused are told (`E847`), the others are there, and `retry` sends what is left. A label
-that is made again is sent again whole: an API that can replace goes by the headers `Waterclock-Label` and
-`Waterclock-Delivery` (of a label the highest number counts), one that cannot gets the rows of both, unless the
-PUBLISH says `ON RESTATE REPORT`. `APPEND ORDER BY ... PER (...)` keeps the order of each entity with `in_flight`
-requests on their way; ordered labels are sorted in memory.
-""",
+**Pages are stored** below the storage's `archive/<connection>/`, before they are parsed. Each record is stored
+unchanged. Waterclock never removes them.
+
+A collect that was stopped, by a kill or because the API failed, continues after its last stored page. That page must
+not be older than `resume` seconds. There are two restrictions:
+
+- Without `since`, a collect continues only for the same newest window.
+- A snapshot continues only if its last page was not stored yet.
+
+After a permanent failure, or when the collect is complete, the next collect requests everything again. If records
+change while pages are read, an API may return a record twice or omit one, to any reader.
+[KEY](../howto/keep-each-key-once.md) keeps one of the duplicates.
+
+**Values.** A value must fit its declared type; `E846` names the page and the record. Nested types are STRUCT, ARRAY
+and MAP. A column without a declared type is text, and a nested value in it is JSON. A record omits fields that have
+no value. If the unit returned such a column before, it is NULL. A column that it never returned stops the batch
+(`E805`).
+
+**Retries.** A request is tried up to `tries` times, with a growing wait, in these cases: 408, 425, 429, 5xx except
+501 and 505, no response, or a broken one. `Retry-After` is obeyed up to `patience`, in seconds or as a date by the
+server's clock. No other 4xx is retried, and redirects are not followed.
+
+`rate` applies to all threads and processes of one user on a machine. No period contains more requests than it allows.
+Runners on several machines do not share the limit, so divide it between them.
+
+**Publishing** sends each label of an APPEND in requests of `chunk` rows. The journal of accepted requests is below
+`archive/<connection>/_waterclock/`. Do not delete it.
+
+- An accepted request is never sent again. A request with an unknown outcome is sent again with the same
+  `Idempotency-Key`. If the API honors keys, each row arrives once. If it does not, or with `idempotency ''`, the rows
+  of a request whose response was lost arrive twice.
+- The next run completes an interrupted delivery (`E848`).
+- Refused rows are reported (`E847`). The other rows are delivered, and `retry` sends the remaining ones.
+- A label that is made again is sent again completely. An API that can replace rows uses the headers
+  `Waterclock-Label` and `Waterclock-Delivery`: the highest number of a label is valid. Another API gets the rows of
+  both deliveries, unless the PUBLISH declares `ON RESTATE REPORT`.
+- `APPEND ORDER BY ... PER (...)` keeps the order of each entity, with up to `in_flight` requests at a time. Ordered
+  labels are sorted in memory.""",
     "receiver": """\
-A unit is a stream: what senders POST to `/<connection>/<stream>` while `waterclock receive` runs. It is collected BY
-ARRIVAL TIME. The source is its own clock: a window is sealed by the run that reads it, however idle the stream is.
+A unit is a stream: the events that senders POST to `/<connection>/<stream>` while `waterclock receive` runs. It is
+collected BY ARRIVAL TIME. The source is its own clock. The run that reads a window seals it, even if the stream is
+idle.
 
-Columns are the keys of the events, and `_received` (when it was written), `_request` (the header `Idempotency-Key`,
-else a name of the request's own), `_event` (its number in the request, from 1), `_headers` and `_raw` where they are
-asked for. Events are collected as files of JSON lines, and archived as such.
-[Receive events](../howto/receive-events.md) tells more.""",
+The columns are the keys of the events, and:
+
+| Column | Content |
+|---|---|
+| `_received` | when the event was written |
+| `_request` | the header `Idempotency-Key`; without it, a name that is generated for the request |
+| `_event` | the event's number in the request, from 1 |
+| `_headers`, `_raw` | only with the options `headers` and `raw` |
+
+Events are collected as files of JSON lines, and archived as such. See
+[receive events](../howto/receive-events.md).""",
     "waterclock": """\
-A unit is a table of another project, as it is named there: `FROM upstream.shop.orders`. `path` alone will do where the
-other project's folder is at hand: its `waterclock.toml` says where storage and ledger are. Else give `storage`, and
-`ledger` where that is no file in it. Nothing of that project is ever written.
+A unit is a table of another project, by its name there: `FROM upstream.shop.orders`. Nothing is ever written to that
+project.
 
-A window takes what one flow would read: by labels the slices in it, whose windows must fit (E835); without a BY the
-state as of the table's last boundary at or before the window's end. It waits until that is settled there; what is
-restated there is collected again here. [Link two projects](../howto/link-two-projects.md) tells more.""",
+- If its folder is accessible, set only `path`. Its `waterclock.toml` names its storage and its ledger.
+- Otherwise set `storage`, and also `ledger` if the ledger is not a file in the storage.
+
+A window reads the same rows as within one flow:
+
+- BY DATA TIME timelabel: the slices in the window. Their windows must fit into it (E835).
+- Without a BY: the state as of the table's last boundary at or before the window's end.
+
+The window waits until these inputs are settled there. When they are restated there, they are collected again here.
+See [link two projects](../howto/link-two-projects.md).""",
 }
 OF_YOUR_OWN = """\
 ## One of your own
 
-A connector is one object that has `capabilities`, `collector` and `deliverer`; `waterclock.connectors.interface` has
-the protocols and what passes through them. A package names it by an entry point:
+A connector is one object with `capabilities`, `collector` and `deliverer`. `waterclock.connectors.interface` contains
+the protocols and their data types. A package registers the object by an entry point:
 
 ```toml
 [project.entry-points."waterclock.connectors"]
 mysystem = "my_package.mysystem:CONNECTOR"
 ```
 
-`waterclock.testing` has the suites of tests that these connectors pass. Subclass those of the protocols you offer, give
-them a fixture `system`, and run pytest. [Write a connector](../howto/write-a-connector.md) makes one, and lists them.
+`waterclock.testing` contains the test suites that the built-in connectors pass. Subclass the suites for the protocols
+that you implement, define a fixture `system`, and run pytest. [Write a connector](../howto/write-a-connector.md)
+builds an example and lists the suites.
 """
 OPTIONS = {
     "On the connection": "connection_options",
@@ -298,21 +470,27 @@ OPTIONS = {
 
 
 def commands_page() -> str:
-    """The commands with their arguments, options and JSON, as `--help` has them."""
+    """Return the page of commands, with the arguments, options and JSON of each, as in `--help`."""
     group: Any = typer.main.get_command(app)
     lines = [
         "# Commands",
         "",
         MADE,
         "",
-        f"`waterclock COMMAND --help` says the same on the terminal. {EPILOG}",
+        f"`waterclock COMMAND --help` shows the same in the terminal. {EPILOG}",
         "",
-        "Every command takes `--json`: it then prints one JSON object on stdout and nothing else there. An error, also",
-        'of an invalid command line, is `{"error": ...}` with an [OneError](#oneerror). Instants are',
-        "`2013-01-05T05:00:00Z`, labels `20130105050000`; `local` is a label's date or time in its table's zone.",
-        f"Each object has a `version`, now {JSON_VERSION}. Keys may be added; the version is raised if a key is",
-        "removed or changes its meaning. [The objects in JSON](#objects-in-json) are listed at the end. Colours heed",
-        "`NO_COLOR`, and `WATERCLOCK_THEME` (`light` or `dark`) where the terminal does not tell its ground.",
+        "Every command accepts `--json`. It then prints one JSON object to stdout, and nothing else there.",
+        "",
+        '- An error is `{"error": ...}` with a [OneError](#oneerror), also for an invalid command line.',
+        "- Instants are `2013-01-05T05:00:00Z` and labels `20130105050000`.",
+        "- `local` is a label's date or time in the zone of its table.",
+        f"- Each object has a `version`, now {JSON_VERSION}. Keys may be added. The version is raised if a key is",
+        "  removed or its meaning changes.",
+        "",
+        "[The objects in JSON](#objects-in-json) are listed at the end.",
+        "",
+        "Colors follow `NO_COLOR`. `WATERCLOCK_THEME` (`light` or `dark`) sets the background color, which most",
+        "terminals do not report.",
         "",
     ]
     for heading, functions in COMMANDS.items():
@@ -330,7 +508,7 @@ def _command(command: Any) -> Iterator[str]:
     rows = [row for row in (_parameter(each) for each in command.params) if row is not None]
     if rows:
         yield from ("| | |", "|---|---|")
-        yield from (f"| {_cell(what)} | {_cell(says)} |" for what, says in rows)
+        yield from (f"| {_cell(name)} | {_cell(text)} |" for name, text in rows)
         yield ""
     yield from _answers(name)
 
@@ -354,7 +532,7 @@ def _answers(name: str) -> Iterator[str]:
         schema = _schema(answer)
         alike = next(other for other, answers in ANSWERS.items() if answer in answers)
         if alike != name:
-            yield from (f"`--json`: as [{alike}](#{alike}). {schema['description']}", "")
+            yield from (f"`--json`: the same as [{alike}](#{alike}). {schema['description']}", "")
             continue
         keys = {key: kind for key, kind in schema["properties"].items() if key != "version"}
         yield from (f"`--json`: {schema['description']}", "")
@@ -362,7 +540,7 @@ def _answers(name: str) -> Iterator[str]:
 
 
 def _keys(keys: Mapping[str, Any]) -> Iterator[str]:
-    """The keys of an object as a table: name, type and description."""
+    """Yield the keys of an object as a table: name, type and description."""
     yield from ("| key | | |", "|---|---|---|")
     yield from (
         f"| `{key}` | {_json_type(kind)} | {_cell(kind.get('description', ''))} |" for key, kind in keys.items()
@@ -375,7 +553,7 @@ def _schema(answer: type[Answer]) -> dict[str, Any]:
 
 
 def _parts() -> Iterator[str]:
-    """The objects within the answers of commands, each once."""
+    """Yield the objects that the JSON of commands contains, each once."""
     parts: dict[str, Any] = {}
     for answer in (*(each for answers in ANSWERS.values() for each in answers), ErrorAnswer):
         parts |= _schema(answer).get("$defs", {})
@@ -390,7 +568,7 @@ def _cell(text: str) -> str:
 
 
 def python_page() -> str:
-    """Return the page of declarations in Python, with its table of arguments made anew."""
+    """Return the page of declarations in Python, with an updated table of arguments."""
     page = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
     start = page.index("| argument | clause |")
     end = page.index("\n\n", start)
@@ -409,16 +587,18 @@ def _arguments() -> Iterator[str]:
 
 
 def errors_page() -> str:
-    """Every error code with what it means, by the layer that raises it."""
+    """Return the page of error codes with their meanings, grouped by the layer that raises them."""
     lines = [
         "# Errors",
         "",
         MADE,
         "",
-        "Every error says the same four things: **what** is wrong, **where** (`file:line:column`, `table@label` or a",
-        "path), **why**, and a **fix**. Its code stands for ever, and this page says what it stands for. All errors of",
-        "a project are found together; those of a batch name its table and label. With `--json` an error also says",
-        "whether it is `transient`: then `run` tries again by itself, three times with a growing wait.",
+        "Every error has the same four parts: **what** is wrong, **where** (`file:line:column`, `table@label` or a",
+        "path), **why**, and a **fix**. A code never changes its meaning, which this page explains. All errors of a",
+        "project are reported together. The errors of a batch name its table and label.",
+        "",
+        "With `--json`, an error also shows whether it is `transient`. After such an error, `run` tries the batch",
+        "again automatically: up to three attempts in total, with a growing wait.",
         "",
     ]
     for layer, known in LAYERS.items():
@@ -429,15 +609,15 @@ def errors_page() -> str:
 
 
 def connectors_page() -> str:
-    """What each connector can do, and its options."""
+    """Return the page of connectors, with the capabilities and options of each."""
     lines = [
         "# Connectors",
         "",
         MADE,
         "",
-        "`CREATE CONNECTION name TYPE type` names a system; where it is stands in `waterclock.toml`, below",
-        "`[env.<name>]` as `connections.<connection> = { ... }`. Options said in both are taken from the file. The",
-        "connection `project` (files below the project's folder) is always there.",
+        "`CREATE CONNECTION name TYPE type` declares a system. Its location is set in `waterclock.toml`, below",
+        "`[env.<name>]`, as `connections.<connection> = { ... }`. If an option is set in both, the value in the file",
+        "applies. The connection `project` always exists: the files below the project's folder.",
         "",
     ]
     for known in (FILES, SQLITE, DUCKDB, POSTGRES, MYSQL, KAFKA, REST, RECEIVER, WATERCLOCK):
@@ -450,10 +630,10 @@ def _connector(known: Capabilities) -> Iterator[str]:
         "data time": "BY DATA TIME",
         "arrival time": "BY ARRIVAL TIME",
         "changes": "BY CHANGES",
-        "snapshot": "without BY: as it is now",
+        "snapshot": "without BY: the current content",
         "each row of a table": "FOR EACH row of a table",
         "labels": "BY DATA TIME timelabel",
-        "state": "without BY: as it stands at each window's end",
+        "state": "without BY: the state at the end of each window",
     }
     yield from (f"## {known.type}", "", f"*Collects* {_joined(batching[each] for each in known.collects)}.")
     yield f"*Publishes* {_joined(mode.upper() for mode in known.publishes) or 'nothing'}."
@@ -473,28 +653,32 @@ def _joined(words: Iterable[str]) -> str:
 
 def _kind(option: Option) -> str:
     kind = " or ".join(f"`{choice}`" for choice in option.choices) or option.kind
-    return f"{kind}, needed" if option.is_required else kind
+    return f"{kind}, required" if option.is_required else kind
 
 
 def json_page() -> str:
-    """What the pages of `waterclock ui` take and tell as JSON."""
+    """Return the page about the parameters and JSON responses of `waterclock ui`."""
     told = describe_api()
     lines = [
         "# JSON of the pages",
         "",
         MADE,
         "",
-        "`waterclock ui` serves each page as JSON too ([how](../howto/look-in-a-browser.md#for-scripts)), and",
-        "describes it at `/openapi.json` (OpenAPI 3.1), from which this page is made. Labels are `20130105050000`,",
-        "instants `2013-01-05T05:00:00Z`; `words` and the like are for people and may change. An answer may have",
-        f"more keys than stand here. Each has a `version`, now {JSON_VERSION}: it is raised where a key is taken",
-        "away or given another meaning. What is wrong is [Errors](#errors), with the status 404 (not",
-        "found), 422 (the request is not valid) or 503 (the project or its ledger cannot be read now); without the",
-        "token the status is 401, and the answer a line of text.",
+        "`waterclock ui` also serves each page as JSON ([how](../howto/look-in-a-browser.md#for-scripts)). The API is",
+        "described at `/openapi.json` (OpenAPI 3.1), from which this page is generated.",
+        "",
+        "- Labels are `20130105050000` and instants `2013-01-05T05:00:00Z`.",
+        "- `words` and similar keys contain text for people, which may change.",
+        f"- Each response has a `version`, now {JSON_VERSION}. The version is raised if a key is removed or its",
+        "  meaning changes.",
+        "- A response may have more keys than this page lists.",
+        "- Errors are [Errors](#errors), with the status 404 (not found), 422 (the request is not valid) or 503 (the",
+        "  project or its ledger cannot be read now).",
+        "- Without the token, the status is 401, and the response is a line of text.",
         "",
         "## Addresses",
         "",
-        "| | takes | tells |",
+        "| | parameters | response |",
         "|---|---|---|",
     ]
     for path, methods in told["paths"].items():
@@ -543,7 +727,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def main() -> int:
-    """Write the pages, or say which are not up to date."""
+    """Write the pages, or report those that are not up to date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     is_check = parser.parse_args().check
