@@ -100,7 +100,10 @@ def _keeping_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]
     of_environment = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
     said = {**of_environment, **conninfo_to_dict(conninfo), **settings}
     hosts = [str(said[name]) for name in ("host", "hostaddr") if said.get(name)]
-    is_socket = all(each.startswith(("/", "@")) for host in hosts for each in host.split(","))
+    # a service names its host in a file of its own
+    is_socket = not said.get("service") and all(
+        each.startswith(("/", "@")) for host in hosts for each in host.split(",")
+    )
     if pq.version() < _REQUIRES or "require_auth" in said or is_socket or said.get("sslmode") in _VERIFIED:
         return settings
     return {**settings, "require_auth": "!password"}

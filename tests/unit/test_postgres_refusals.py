@@ -5,6 +5,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -169,3 +170,13 @@ def test_who_trusts_a_server_says_so(asking: tuple[str, bytearray], monkeypatch:
             is_trusted=how == "by a setting",
         )
     assert b"w0rd" in heard
+
+
+def test_a_service_is_no_socket(asking: tuple[str, bytearray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, heard = asking
+    port = url.rpartition(":")[2].partition("/")[0]
+    (tmp_path / "services").write_text(f"[evil]\nhost=127.0.0.1\nport={port}\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    with pytest.raises(psycopg.OperationalError, match="cleartext password"):
+        connect("postgresql://ann:w0rd@/shop?service=evil", connect_timeout=10)
+    assert b"w0rd" not in heard

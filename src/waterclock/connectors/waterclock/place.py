@@ -11,6 +11,7 @@ from waterclock.connectors.interface import ProjectPlace, Setting
 from waterclock.dpl.config.file_name import FILE
 from waterclock.errors import WaterclockError
 from waterclock.object_stores import is_remote
+from waterclock.project_trust import read_trusted_file, require_trusted_folder
 
 _OF_A_FILE = "sqlite:///"
 
@@ -53,6 +54,8 @@ def _of_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> Proj
 
     file = root / FILE
     try:
+        if file.exists() and not file.is_file():
+            raise _nowhere(setting, f"{file} is not a file", "set path to the folder of the other project")
         text = file.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         what = f"there is no {FILE}" if root.is_dir() else "there is no such folder"
@@ -79,7 +82,26 @@ def _of_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> Proj
             f"the ledger of {root} is given by a secret of that project",
             f'set ledger = {{ secret = "..." }} to a secret of this project in connection {setting.name}',
         )
+    if "ledger" not in options and not ledger.startswith(_OF_A_FILE):
+        _require_own(setting, file, root)
     return ProjectPlace(ledger, storage, root, config.environment.connections)
+
+
+def _require_own(setting: Setting, file: Path, root: Path) -> None:
+    """Refuse a ledger's server that another user of this machine can choose: it would get this user's passwords.
+
+    They are those that libpq finds in the environment and in files, for whatever host the URL names.
+    Raises  E833
+    """
+    try:
+        require_trusted_folder(root)
+        read_trusted_file(file, root)
+    except WaterclockError as error:
+        raise _nowhere(
+            setting,
+            f"{file} names a ledger at a server, and another user can change the file: {error.why}",
+            f"set ledger in connection {setting.name} of this project",
+        ) from error
 
 
 def _ledger(folder: Path, options: Mapping[str, str], storage: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from typing import Any
 from waterclock.engine.spark.jars import cache_directory, delta_jars
 from waterclock.engine.spark.java import require_java, settings_of_java
 from waterclock.errors import WaterclockError
-from waterclock.ownership import make_private_folder
+from waterclock.ownership import foreign_writer, make_private_folder
 
 _OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit")
 _PATIENCE = 600  # seconds from the end of the work to that of the JVM, which writes in between
@@ -43,7 +44,16 @@ def archive_options(environment: Mapping[str, str]) -> tuple[str, ...]:
         return ()
     path = archive_file()
     # its warnings about an archive that does not fit are useless: it starts without
-    return (f"-XX:SharedArchiveFile={path}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if path.is_file() else ()
+    return (f"-XX:SharedArchiveFile={path}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if _is_own(path) else ()
+
+
+def _is_own(path: Path) -> bool:
+    """Return whether a file exists that no other user can change: the JVM trusts the classes in it."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and foreign_writer(status, str(path)) is None
 
 
 def write_archive(path: Path, options: str = "") -> None:

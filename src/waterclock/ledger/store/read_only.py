@@ -7,6 +7,7 @@ user. Each call opens the file again; if it changed during the read, the read is
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ from waterclock.ledger.store.database import NEWEST_SCHEMA, LedgerDatabase
 R = TypeVar("R")
 _MOST_LOOKS = 50
 _BUSY_SECONDS = 60.0
+_MOST_SECONDS = 300.0  # for all statements of a connection
+_STEPS = 1_000_000  # of SQLite's machine, between two looks at the clock
+VIEWS = ("batches", "inputs", "events", "measures", "measured_spans")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +75,26 @@ def _open_read_only(url: sa.URL, path: Path, *, is_still: bool) -> LedgerDatabas
 
     def connect() -> sqlite3.Connection:
         # as in `sqlite.create_engine`: this code begins the transactions
-        return sqlite3.connect(at, uri=True, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
+        made = sqlite3.connect(at, uri=True, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
+        end = time.monotonic() + _MOST_SECONDS
+        made.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+        _refuse_code(made)
+        return made
 
     database.use(sa.create_engine("sqlite://", creator=connect, poolclass=NullPool))
     return database
+
+
+def _refuse_code(connection: sqlite3.Connection) -> None:
+    """Raise an error for a file with triggers, or views in place of tables: queries would run code of the file."""
+    found = connection.execute(
+        "SELECT type, name FROM sqlite_schema WHERE type = 'trigger'"
+        f" OR (type = 'view' AND name NOT IN ({', '.join('?' * len(VIEWS))}))",
+        [f"waterclock_{name}" for name in VIEWS],
+    ).fetchone()
+    if found is not None:
+        connection.close()
+        raise sqlite3.DatabaseError(f"{found[0]} {found[1]} is not part of a ledger")
 
 
 def _query_and_close(database: LedgerDatabase, ask: Callable[[LedgerDatabase], R]) -> R | None:

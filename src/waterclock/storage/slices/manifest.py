@@ -89,13 +89,28 @@ class Manifest:
         parts = json.loads(text)
         parts |= {
             "label": instant_of(parts["label"]),
-            "files": tuple(DataFile(**file) for file in parts["files"]),
-            "aside": tuple(DataFile(**file) for file in parts.get("aside", ())),
+            "files": tuple(_file(file) for file in parts["files"]),
+            "aside": tuple(_file(file) for file in parts.get("aside", ())),
             "aside_rules": tuple(parts.get("aside_rules", ())),
             "schema": sys.intern(json.dumps(parts["schema"], separators=(",", ":"))),  # thousands share one schema
             "sealed_at": datetime.fromisoformat(parts["sealed_at"]).astimezone(UTC),
         }
         return cls(**parts)
+
+
+def _file(parts: Mapping[str, Any]) -> DataFile:
+    """Return a file of a manifest.
+
+    Raises  ValueError for a path that leads out of the table's folder
+    """
+    require_within(str(parts["path"]))
+    return DataFile(**parts)
+
+
+def require_within(path: str) -> None:
+    """Raise ValueError for a path that leads out of its folder: the manifest may be that of another project."""
+    if path.startswith("/") or ":" in path.partition("/")[0] or ".." in path.split("/"):
+        raise ValueError(f"the path {path!r} leads out of the table's folder")
 
 
 def aside_measure(manifest: Manifest) -> dict[str, int]:
@@ -120,6 +135,7 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
     """
     path = at(folder, slice_path, MANIFEST)
     try:
+        require_within(slice_path)
         found = look(path)
         return _read(path, found.size, found.changed)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -67,7 +67,8 @@ def test_both_shapes_live_until_the_day_and_the_old_one_ends_once_nobody_reads_i
     assert (error.code, error.where) == ("E451", "flows/flow.dpl:6:43")
     assert (
         error.why
-        == "it is read by sales.greeted (by its name), the publish out.people (by its name); it stays until no query reads it"
+        == "it is read by sales.greeted (by its name), the publish out.people (by its name); it stays until no query "
+        "reads it"
     )
     assert any("shop.people.full_name does not retire on 2020-01-03" in said for said in tiny.heard.said_)
 

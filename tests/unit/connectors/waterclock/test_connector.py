@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,9 +21,11 @@ from waterclock.connectors.waterclock.declared import Upstream
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Value
 from waterclock.ledger.read.linked import Declarations, LinkedDeclaration
+from waterclock.ledger.store import read_only
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n FROM r"
 
 
 @pytest.fixture
@@ -196,3 +200,49 @@ def test_a_table_that_was_renamed_there_is_followed_by_the_name_it_had(tmp_path:
     [pin] = now.pins(unit, [(DAY, DAY + HOUR)])
     assert (pin.table, pin.location) == (f"upstream.{NAME}", "tables/shop/orders")
     assert now.schema(unit_of("upstream", "sales.orders")) == columns
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to another user")
+def test_another_user_does_not_choose_the_server_that_gets_our_passwords(tmp_path: Path, other: OtherProject) -> None:
+    file = other.root / "waterclock.toml"
+    url = "postgresql://waterclock@db.internal/x?hostaddr=127.0.0.1&port=1&require_auth=password"
+    file.write_text(f'{file.read_text()}ledger = "{url}"\n')
+    os.chown(file, 65534, 65534)
+    told = problem(tmp_path, path="other")
+    assert told.startswith(f"E833 the other project cannot be found: {file} names a ledger at a server")
+    assert "does not answer" in problem(tmp_path, path="other", ledger="postgresql://u@127.0.0.1:1/x")
+    os.chown(file, 0, 0)
+    assert "does not answer" in problem(tmp_path, path="other"), "our own file is followed"
+
+
+def test_a_pipe_in_place_of_the_file_is_not_waited_for(tmp_path: Path, other: OtherProject) -> None:
+    file = other.root / "waterclock.toml"
+    file.unlink()
+    os.mkfifo(file)
+    assert "is not a file" in problem(tmp_path, path="other")
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        f"CREATE VIEW alembic_version AS {ENDLESS}",
+        f"CREATE VIEW tables AS {ENDLESS}",
+        "CREATE TRIGGER t AFTER INSERT ON tables BEGIN SELECT 1; END",
+    ],
+)
+def test_a_ledger_with_code_of_its_own_is_refused(tmp_path: Path, other: OtherProject, hostile: str) -> None:
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    with closing(sqlite3.connect(other.storage / "ledger.db")) as ledger, ledger:
+        if "VIEW" in hostile:
+            ledger.execute("PRAGMA foreign_keys = OFF")
+            ledger.execute(f"DROP TABLE {hostile.split()[2]}")
+        ledger.execute(hostile)
+    assert "is not part of a ledger" in problem(tmp_path, path="other")
+
+
+def test_a_query_of_a_ledger_has_an_end(tmp_path: Path, other: OtherProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    monkeypatch.setattr(read_only, "_MOST_SECONDS", 0.2)
+    monkeypatch.setattr(read_only, "_STEPS", 100)
+    monkeypatch.setattr(read_only, "_refuse_code", lambda _: time.sleep(0.3))
+    assert "interrupted" in problem(tmp_path, path="other")

@@ -82,3 +82,10 @@ def test_a_cache_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     with pytest.raises(WaterclockError) as refused:
         write_archive(tmp_path / "file" / "waterclock" / "x.jsa")
     assert (refused.value.code, refused.value.why) == ("E707", "Not a directory")
+
+
+def test_one_that_another_user_can_change_is_not_used(archive: Path) -> None:
+    archive.parent.mkdir(parents=True)
+    archive.write_bytes(b"x")
+    archive.chmod(0o666)
+    assert archive_options({}) == ()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -432,3 +434,15 @@ def test_an_entry_that_came_and_was_cleaned_away_is_no_free_place(tmp_path: Path
     assert made == 3
     assert ids(folder) == [1, 2, 2, 3]
     assert commit_slices(folder, identity(1, hour(0)), [waiting], mode="append") == made
+
+
+def test_other_users_cannot_read_a_table_whatever_its_storage_and_the_umask_are(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    before = os.umask(0o022)
+    try:
+        create_table(
+            str(tmp_path / "tables" / "shop" / "orders"), schema_json(SCHEMA), is_partitioned=True, project="p"
+        )
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "tables").stat().st_mode) == 0o700

@@ -60,3 +60,16 @@ def test_a_crash_before_the_manifest_leaves_the_slice_unsealed(tmp_path: Path) -
         sealed(str(tmp_path), hour(0), 7, rows_of(1))
     leaf = next(tmp_path.rglob("c=7"))
     assert [path.name for path in leaf.iterdir()] == ["part-00000.parquet"]
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../other/a.parquet", "a/../../b", "file:///etc/passwd", "s3://b/x"])
+@pytest.mark.parametrize("is_aside", [False, True])
+def test_a_manifest_that_leads_out_of_its_folder_is_refused(tmp_path: Path, path: str, is_aside: bool) -> None:
+    manifest = sealed(str(tmp_path), hour(0), 7, rows_of(1))
+    out = (replace(manifest.files[0], path=path),)
+    leading = replace(manifest, aside=out) if is_aside else replace(manifest, files=out)
+    (tmp_path / manifest.slice_path / MANIFEST).write_text(leading.to_json())
+    with pytest.raises(WaterclockError, match="leads out of the table's folder"):
+        read_manifest(str(tmp_path), manifest.slice_path)
+    with pytest.raises(WaterclockError, match="leads out of the table's folder"):
+        read_manifest(str(tmp_path), path)
