@@ -181,7 +181,8 @@ def _print(sides: dict[str, Side], totals: dict[str, list[Cost]], warm: int, thr
     third = whole["dynamic"]
     print(
         f"\n(c) is (a) with dynamic partition overwrite: {third.cpu:.2f} s of CPU, "
-        f"{third.wall:.2f} s of wall time per day, {third.jobs} jobs: ours {ratio(whole['ours'].cpu, third.cpu)} of its CPU, "
+        f"{third.wall:.2f} s of wall time per day, {third.jobs} jobs: "
+        f"ours {ratio(whole['ours'].cpu, third.cpu)} of its CPU, "
         f"{ratio(whole['ours'].wall, third.wall)} of its wall."
     )
     if "threaded" in whole:
