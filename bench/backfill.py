@@ -156,8 +156,8 @@ def main() -> None:
              f"{peer.wall:.1f}", ratio(ours.wall, peer.wall), ours.jobs, peer.jobs]
         )  # fmt: skip
     print(
-        f"{asked.days} days of {asked.rows:,} rows; two rounds together, ours first and by hand first; one thread; "
-        "the answers were compared and are equal.\n"
+        f"{asked.days} days of {asked.rows:,} rows; sum of two rounds, the sides in turn first; one thread; "
+        "the results were compared and are equal.\n"
     )
     print(
         grid(

@@ -139,8 +139,7 @@ def main() -> None:
     middles = {side: middle(costs) for side, costs in found.items()}
     first, second = list(WAYS)[:2]
     print(
-        f"{asked.rows:,} rows, a file of {size:.0f} MB; medians of {len(found['ours'])} slices, "
-        "one before them to warm up.\n"
+        f"{asked.rows:,} rows, a file of {size:.0f} MB; medians of {len(found['ours'])} slices, after one to warm up.\n"
     )
     rows = [
         [

@@ -162,9 +162,7 @@ def main() -> None:
             if asked.steps:
                 _print_steps(project, kind)
             project.close()
-    print(
-        f"A day of the chain, ten batches; medians of {len(found['ours'])} days, {asked.warm} before them to warm up.\n"
-    )
+    print(f"A day of the chain, ten batches; medians of {len(found['ours'])} days, after {asked.warm} to warm up.\n")
     head = [
         "chain of",
         *(f"{unit} {each}" for unit in ("CPU s", "wall s") for each in ("ours", "(a)", "(b)", "ours/(a)", "ours/(b)")),

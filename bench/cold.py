@@ -90,7 +90,7 @@ def main() -> None:
         ["the same by hand", f"{theirs.wall:.1f}", f"{theirs.cpu:.1f}", ""],
         ["`run`, nothing due", f"{nothing.wall:.1f}", f"{nothing.cpu:.1f}", ratio(nothing.cpu, theirs.cpu)],
     ]
-    print(f"{asked.rows} rows, each in a process of its own, medians of {asked.rounds}.\n")
+    print(f"{asked.rows} rows, each command in its own process; medians of {asked.rounds}.\n")
     print(grid(["what", "wall s", "CPU s", "CPU / by hand"], rows))
 
 

@@ -37,7 +37,7 @@ def main() -> None:
         (first, mean), (_, peer) = costs
         rows.append([f"{files:,}", f"{first:.0f}", f"{mean:.1f}", f"{peer:.1f}", ratio(mean, peer)])
     print(f"One label's slice of one file, into a partitioned table. Means over {asked.commits} commits.\n")
-    print(grid(["live files", "first look ms", "commit ms", "delta-rs ms", "ours/delta-rs"], rows))
+    print(grid(["live files", "first access ms", "commit ms", "delta-rs ms", "ours/delta-rs"], rows))
 
 
 def ours(files: int, commits: int) -> tuple[float, float]:

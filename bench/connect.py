@@ -284,7 +284,7 @@ class Bench:
         )
         said = f" OPTIONS (path 'take', chunk {PAGE})"
         write = partial(by_hand.api_out, url)
-        yield self._out(f"REST, {PAGE:,} a request", rows, "api.taken", said, "httpx2", write)
+        yield self._out(f"REST, {PAGE:,} per request", rows, "api.taken", said, "httpx2", write)
 
     def _kafka(self) -> Iterator[Case]:
         from confluent_kafka import Producer
@@ -428,14 +428,16 @@ def main() -> None:
                     print(case.name, repr(error), file=sys.stderr, flush=True)
                 else:
                     print(*lines[-1], file=sys.stderr, flush=True)
-    print(f"Medians of up to {asked.rounds} days of as many rows, behind one to warm up; sides take turns.\n")
+    print(
+        f"Medians of up to {asked.rounds} days with so many rows each, after one to warm up; the sides run in turns.\n"
+    )
     head = [
         "",
         "rows",
         "rows/s",
         "by hand, rows/s",
         "by",
-        "of by hand",
+        "rows/s / by hand",
         "CPU / by hand",
         "dlt, rows/s",
         "of dlt",

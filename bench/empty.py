@@ -93,7 +93,7 @@ def main() -> None:
     theirs = middle(found["by hand"])
     rows = [_row(table, middle(costs[asked.warm :]), theirs) for table, costs in by_table.items()]
     rows.append(_row("by hand, a table", theirs, theirs))
-    print(f"A batch of no rows, warm; medians of {asked.days} days. Spark jobs of ours: {jobs} a day.\n")
+    print(f"A batch of no rows, warm; medians of {asked.days} days. Spark jobs of ours: {jobs} per day.\n")
     print(grid(["", "CPU ms", "wall ms", "CPU / by hand"], rows))
 
 

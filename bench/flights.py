@@ -147,7 +147,7 @@ def _print(sides: dict[str, Side], totals: dict[str, list[Cost]], warm: int, thr
     }
     print(
         f"Days measured: {len(totals['ours'])} (medians), after {warm} to warm up. (a) `replaceWhere` and MERGE, "
-        "(b) appends and overwrites. All with one thread; the answers were compared and are equal.\n"
+        "(b) appends and overwrites. All with one thread; the results were compared and are equal.\n"
     )
     rows = [_row(table, *(by_table[name][table] for name in ("ours", "idempotent", "plain"))) for table in names]
     whole = {name: middle(costs) for name, costs in totals.items()}
@@ -177,17 +177,18 @@ def _print(sides: dict[str, Side], totals: dict[str, list[Cost]], warm: int, thr
     jobs = ", ".join(
         f"{side} {whole[name].jobs}" for side, name in (("ours", "ours"), ("(a)", "idempotent"), ("(b)", "plain"))
     )
-    print(f"\nSpark jobs a day: {jobs}.")
+    print(f"\nSpark jobs per day: {jobs}.")
     third = whole["dynamic"]
     print(
-        f"\n(c) (a) with dynamic partition overwrite: {third.cpu:.2f} s of CPU, {third.wall:.2f} s wall a day, "
-        f"{third.jobs} jobs: ours {ratio(whole['ours'].cpu, third.cpu)} of its CPU, "
+        f"\n(c) is (a) with dynamic partition overwrite: {third.cpu:.2f} s of CPU, "
+        f"{third.wall:.2f} s of wall time per day, {third.jobs} jobs: "
+        f"ours {ratio(whole['ours'].cpu, third.cpu)} of its CPU, "
         f"{ratio(whole['ours'].wall, third.wall)} of its wall."
     )
     if "threaded" in whole:
         one = whole["threaded"]
         print(
-            f"Ours with its {threads} threads: {one.cpu:.2f} s of CPU, {one.wall:.2f} s wall a day: wall "
+            f"Ours with its {threads} threads: {one.cpu:.2f} s of CPU, {one.wall:.2f} s of wall time per day: wall "
             f"{ratio(one.wall, whole['idempotent'].wall)} of (a), {ratio(one.wall, whole['plain'].wall)} of (b), "
             f"{ratio(one.wall, whole['ours'].wall)} of ours with one."
         )

@@ -178,13 +178,13 @@ def main() -> None:
         ("claim + record, no inputs", "batch", per_batch(count, 0, 1, Mode.APPEND)),
         ("claim + record, 3 inputs (pins with it)", "batch", per_batch(count, 3, 1, Mode.APPEND)),
         ("claim + record, REPLACE, 3 inputs (pins with it)", "batch", per_batch(count, 3, 1, Mode.REPLACE)),
-        ("claim + record, 24 labels a claim, 3 inputs", "batch", per_batch(count // 24 * 24, 3, 24, Mode.APPEND)),
+        ("claim + record, 24 labels per claim, 3 inputs", "batch", per_batch(count // 24 * 24, 3, 24, Mode.APPEND)),
         ("snapshot, 10 tables x 10 labels", "snapshot", snapshots(10, 10, 0)),
         ("snapshot, 200 tables x 10 labels", "snapshot", snapshots(200, 10, 0)),
         ("snapshot, 1,000 tables x 10 labels", "snapshot", snapshots(1000, 10, 0)),
         ("snapshot, 1,000 tables, one label restated", "snapshot", snapshots(1000, 10, 1)),
         ("open a new ledger", "call", opening(new=True)),
-        ("open a ledger that is there", "call", opening(new=False)),
+        ("open an existing ledger", "call", opening(new=False)),
         ("import and open, whole process", "call", importing),
     ]
     measured: dict[tuple[str, str], list[tuple[float, float]]] = {}

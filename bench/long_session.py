@@ -17,7 +17,7 @@ from product import Project, warm_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HEAD = ["batches", "heap MiB", "beside the heap MiB", "threads of the JVM", "its memory MiB", "Python's MiB"]
+HEAD = ["batches", "heap MiB", "outside the heap MiB", "JVM threads", "JVM MiB", "Python MiB"]
 
 
 def memory(spark: SparkSession) -> list[str]:

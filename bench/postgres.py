@@ -136,7 +136,7 @@ def main() -> None:
         project.close()
     mine = {step: middle(costs[1:]) for step, costs in steps.items()}
     hand = {"collect": middle(found["read by hand"]), "publish": middle(found["written by hand"])}
-    print(f"{asked.rows:,} rows of eight columns; medians of {asked.rounds} rounds, one before them to warm up.\n")
+    print(f"{asked.rows:,} rows of eight columns; medians of {asked.rounds} rounds, after one to warm up.\n")
     lines: list[tuple[Any, ...]] = []
     for step in ("collect", "publish"):
         for side, cost in (("ours", mine[step]), ("by hand, JDBC", hand[step])):

@@ -61,7 +61,7 @@ def _expects(otherwise: str, last: str) -> str:
 TABLES = {
     "a copy": ("mart.bare", "", ROWS),
     "20 rules, WARN": ("mart.warned", _expects("WARN", NONE), ROWS),
-    "20 rules, QUARANTINE, none set aside": ("mart.held", _expects("QUARANTINE", NONE), ROWS),
+    "20 rules, QUARANTINE, none quarantined": ("mart.held", _expects("QUARANTINE", NONE), ROWS),
     "20 rules, QUARANTINE, 1 in 1,000": ("mart.aside", _expects("QUARANTINE", SOME), ROWS),
     "20 rules, DROP, 1 in 1,000": ("mart.dropped", _expects("DROP", SOME), ROWS),
     "a copy, shuffled": ("mart.shuffled", "", SHUFFLED),
@@ -173,7 +173,7 @@ def main() -> None:
         collect(project, folder / "ours", source, asked.rounds + 1)
         sides: dict[str, Callable[[int], Cost]] = {side: partial(ours, project, spark, side) for side in TABLES}
         sides["by hand: the write"] = partial(written, spark, folder, source)
-        sides["by hand: 20 rules, parted"] = partial(parted, spark, folder, source)
+        sides["by hand: 20 rules, rows split"] = partial(parted, spark, folder, source)
         if find_spec("great_expectations"):
             for told, form in (("with counts", "SUMMARY"), ("yes or no", "BOOLEAN_ONLY")):
                 side = f"Great Expectations: 20, {told}, nothing written"
@@ -181,14 +181,16 @@ def main() -> None:
         found = interleaved(sides, asked.rounds, warm=1, minutes=asked.minutes)
         project.close()
     middles = {side: middle(costs) for side, costs in found.items()}
-    bare, shuffled, hand = (middles[side].cpu for side in ("a copy", "a copy, shuffled", "by hand: 20 rules, parted"))
-    print(f"{asked.rows:,} rows a slice; medians of {len(found['a copy'])} slices, one before them to warm up.\n")
+    bare, shuffled, hand = (
+        middles[side].cpu for side in ("a copy", "a copy, shuffled", "by hand: 20 rules, rows split")
+    )
+    print(f"{asked.rows:,} rows per slice; medians of {len(found['a copy'])} slices, after one to warm up.\n")
     rows = [
         [side, f"{cost.cpu:.1f}", f"{cost.wall:.1f}",
          ratio(cost.cpu, shuffled if "shuffled" in side else bare), ratio(cost.cpu, hand), cost.jobs]
         for side, cost in middles.items()
     ]  # fmt: skip
-    print(grid(["", "CPU s", "wall s", "CPU of the copy", "CPU of the hand", "jobs"], rows))
+    print(grid(["", "CPU s", "wall s", "CPU / copy", "CPU / by hand", "jobs"], rows))
 
 
 if __name__ == "__main__":

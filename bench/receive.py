@@ -133,7 +133,11 @@ def main() -> None:
                 (f"{clients}", f"{batch}", f"{median(ours):,.0f}", f"{median(log):,.0f}", f"{ratio:.2f}",
                  f"{median(groups):,.0f}", f"{median(spent):.0f} µs")
             )  # fmt: skip
-    print(grid(["senders", "events a request", "events/s", "bare log", "ratio", "events a sync", "CPU an event"], rows))
+    print(
+        grid(
+            ["senders", "events per request", "events/s", "bare log", "ratio", "events per sync", "CPU per event"], rows
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ def as_of_reads(big: Big, rounds: int) -> str:
     }
     measured = {name: partial(_read, big, side) for name, side in sides.items()}
     middles = {name: middle(costs) for name, costs in interleaved(measured, rounds, warm=1).items()}
-    return f"{_table(middles, 'head')}\n\nMade again at its first read: {begun.wall:.1f} s."
+    return f"{_table(middles, 'head')}\n\nMaking the state again, at its first read: {begun.wall:.1f} s."
 
 
 def _read(big: Big, side: Callable[[], DataFrame], _: int) -> Cost:

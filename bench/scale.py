@@ -51,13 +51,13 @@ def main() -> None:
             with project(kind, asked.tables, hours) as (folder, url, size):
                 sizes.append(size)
                 found.append(measured(folder, url, hours, asked.rounds, is_server=kind == "PostgreSQL"))
-        print(f"{kind}: {asked.tables:,} hourly tables, each of whose batches is done.\n")
+        print(f"{kind}: {asked.tables:,} hourly tables, all batches done.\n")
         heads = [f"{asked.tables * hours:,}" for hours in asked.hours]
         rows = [["ledger, GB", *(f"{size / 1e9:.1f}" for size in sizes), ""], *told(found)]
         print(grid(["batches", *heads, "longest/shortest"], rows))
         print(flush=True)
     if asked.flows:
-        print("Flows, two hours done; seconds of CPU of a process.\n")
+        print("Flows with two hours done; seconds of CPU per process.\n")
         print(
             grid(
                 ["tables", "check", "plan", "plan, an hour due", "plan, per 1,000"],
@@ -158,9 +158,9 @@ def looks(ledger: Ledger, flow: Flow, hours: int) -> dict[str, Callable[[Callabl
     return {
         "snapshot": looked(lambda: ledger.reads.snapshot(flow)),
         "bookkeeping of a batch, newest hour": newest,
-        "bookkeeping of a batch, old label made anew": old,
+        "bookkeeping of a batch, old label made again": old,
         f"snapshot, {SOME} old labels changed": looked(lambda: ledger.reads.snapshot(flow)),
-        "what changed in an hour": looked(changed),
+        "changes of one hour": looked(changed),
         "table's newest record": looked(lambda: ledger.reads.last_recorded("mart.both5")),
     }
 

@@ -97,8 +97,8 @@ def large(sales: wc.DataFrame = wc.table("clean.sales")) -> wc.DataFrame:
 BY_MINUTE = 11  # tables, beside the one by the hour
 BATCHES = "SELECT count(*), count(DISTINCT claim) FROM batches WHERE current_claim IS NOT NULL"
 HEAD = (
-    *("batches", "commits", "Python's MiB", "its threads", "its files"),
-    *("JVM's MiB", "heap MiB", "classes MiB", "its threads", "its files", "files of Spark"),
+    *("batches", "commits", "Python MiB", "Python threads", "Python files"),
+    *("JVM MiB", "heap MiB", "classes MiB", "JVM threads", "JVM files", "files of Spark"),
 )
 _PATIENCE = 1200.0  # seconds for the batches of what was sent; the first look starts Spark
 
@@ -247,7 +247,10 @@ def main() -> None:
         if not asked.keep:
             shutil.rmtree(folder)
     minutes = (time.perf_counter() - begun) / 60
-    print(f"{samples[-1].batches:,} batches of {BY_MINUTE + 1} tables in {minutes:.0f} minutes by one watch.\n")
+    print(
+        f"{samples[-1].batches:,} batches of {BY_MINUTE + 1} tables in {minutes:.0f} minutes "
+        "by one process of `run --watch`.\n"
+    )
     print(grid(HEAD, [*(sample.row for sample in samples), ["per 1,000, second half", "", *slopes(samples)]]))
 
 

@@ -222,10 +222,10 @@ def table(bench: Bench, found: Mapping[tuple[str, str], tuple[Cost, float]]) -> 
             beside, most = OWN.get(case, (None, None)) if side == "ours" else (None, gate)
             told = "" if side == "ours" else ratio(mine.cpu, cost.cpu)
             if beside in bench.sides():
-                told = f"{ratio(cost.cpu, found[beside, 'ours'][0].cpu)} of the even"
+                told = f"{ratio(cost.cpu, found[beside, 'ours'][0].cpu)} of even"
             limit = "" if most is None else f"{most}×"
             rows.append([case, side, f"{cost.cpu:.1f}", f"{cost.wall:.1f}", told, limit, f"{memory:.1f}"])
-    return grid(["", "side", "CPU s", "wall s", "ours / it, CPU", "gate", "peak GiB"], rows)
+    return grid(["", "side", "CPU s", "wall s", "ours / side, CPU", "gate", "peak GiB"], rows)
 
 
 def growth(spark: SparkSession, folder: Path, rows: int, rounds: int) -> str:
@@ -302,7 +302,7 @@ def main() -> None:
         print(
             f"{sizes.raw:,} raw rows of {sizes.keys:,} keys; {sizes.facts:,} facts and {sizes.children:,} versions × "
             f"{sizes.versions:,} versions of {sizes.parents:,} parents; medians of {asked.rounds} runs. The "
-            "answers were compared and are equal.\n"
+            "results were compared and are equal.\n"
         )
         print(table(bench, found))
         if not asked.no_growth:
