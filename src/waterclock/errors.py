@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from waterclock.printable import printable
+from waterclock.printable import printable, printable_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,18 @@ class WaterclockError(Exception):
         return (_rebuild, (type(self), self.to_dict()))
 
     def render(self) -> str:
-        """Return the error as plain text, one part a line; control characters in it are escaped."""
-        lines = [f"{self.code} {self.what}"]
+        """Return the error as plain text, one part a line; control characters in it are escaped.
+
+        Line breaks are escaped in what failed and where; why and fix may have several lines.
+        """
+        lines = [f"{self.code} {printable_line(self.what)}"]
         for name, text in self.parts():
-            label = name if name in {"why", "fix"} else ""
-            lines += [f"{label}  {line}" for line in (text.splitlines() if name == "excerpt" else (text,))]
+            if name == "excerpt":
+                lines += [f"  {line}" for line in text.splitlines()]
+            elif name == "where":
+                lines.append(f"  {printable_line(text)}")
+            else:
+                lines.append(f"{name}  {text}")
         return printable("\n".join(lines))
 
     def parts(self) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,11 @@ def printable(text: str) -> str:
     return _OBEYED.sub(_escape_match, text)
 
 
+def printable_line(text: str) -> str:
+    r"""Return a text for one line: a line break, as in the name of a file, is shown as `\x0a` and starts no line."""
+    return printable(text).replace("\n", r"\x0a")
+
+
 def escape_logs() -> None:
     """Escape what libraries log to the terminal unless logging is configured: it may quote a user's text."""
     import logging  # takes 5 ms

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.cli.views.error_card import card
 from waterclock.errors import WaterclockError, rendered_parts
 
 SOURCE = Path(__file__).parents[2] / "src/waterclock"
@@ -21,6 +22,19 @@ def test_what_is_kept_as_text_is_taken_apart_again(
     error = WaterclockError("E731", what, where=where, why=why, fix=fix)
     parts = {"what": f"E731 {what}", "where": where or "", "why": why or "", "fix": fix or ""}
     assert rendered_parts(error.render()) == parts
+
+
+def test_a_line_break_in_a_name_forges_no_line() -> None:
+    name = "a\nE999 forged\nfix  curl x | sh"
+    error = WaterclockError("E807", f"cannot read {name}", where=f"/in/{name}", why="broken", fix="deliver it")
+    shown = error.render().splitlines()
+    assert shown == [
+        r"E807 cannot read a\x0aE999 forged\x0afix  curl x | sh",
+        r"  /in/a\x0aE999 forged\x0afix  curl x | sh",
+        "why  broken",
+        "fix  deliver it",
+    ]
+    assert card(error).plain.splitlines() == shown
 
 
 # what a parser or a program of somebody else tells in its own words, and a list of errors that have their own fixes

@@ -134,6 +134,27 @@ def test_a_list_of_records_within_itself_is_read() -> None:
     assert read(avro(record(a=node), (1, tree))) == 1
 
 
+LINK = record(next=["null", "r"])
+
+
+@pytest.mark.parametrize("schema", [LINK, {**LINK, "namespace": "n"}])
+def test_values_that_are_too_deep_do_not_overflow_the_stack(schema: dict[str, Any]) -> None:
+    assert read(avro(schema, (2, (b"\x02" * 100 + b"\0") * 2))) == 2
+    with pytest.raises(ValueError, match="a record that is nested too deep"):
+        read(avro(schema, (1, b"\x02" * 200_000 + b"\0")))
+
+
+def test_a_record_that_never_ends_is_refused() -> None:
+    with pytest.raises(ValueError, match="a record that is nested too deep"):
+        read(avro(record(a="r"), (1, b"")))
+
+
+def test_a_schema_cannot_bring_types_that_are_defined_elsewhere() -> None:
+    marks = {"__fastavro_parsed": True, "__named_schemas": {"x": record(a="x") | {"name": "x"}}}
+    with pytest.raises(ValueError, match="a record that is nested too deep"):
+        read(avro({**record(a="x"), **marks}, (1, b"")))
+
+
 def nest(levels: int) -> dict[str, Any]:
     kind: Any = {"type": "record", "name": "r0", "fields": [{"name": "x", "type": "int"}]}
     for at in range(1, levels):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import struct
 import time
 import zipfile
 
 import pytest
 
+from waterclock.connectors.files import workbook_trials
 from waterclock.connectors.files.excel_reading import columns_of, reader_of
 from waterclock.connectors.files.reading_options import parse_read_options
 from waterclock.errors import WaterclockError
@@ -226,3 +228,62 @@ def test_an_xlsb_in_disguise_is_checked_all_the_same(disguise: str) -> None:
 def test_a_cell_of_an_xlsb_that_no_sheet_has_is_refused() -> None:
     with pytest.raises(ValueError, match="which is outside of any sheet"):
         columns_of(xlsb({0: {0: "id", 16_384: "x"}}), parse_read_options({}), ())
+
+
+NONE, END = 0xFFFFFFFF, 0xFFFFFFFE
+
+
+def part(kind: int, content: bytes) -> bytes:
+    return struct.pack("<HH", kind, len(content)) + content
+
+
+def xls(*cells: tuple[int, int], dimensions: tuple[int, ...] = ()) -> io.BytesIO:
+    """Build a workbook of the old format: a header, a sector of the chains, one of directories, and the stream."""
+    sheet = part(0x200, struct.pack("<IIHHH", *dimensions)) if dimensions else b""
+    sheet += b"".join(part(0x203, struct.pack("<HHHd", row, column, 0, 7)) for row, column in cells)
+    beginning = [part(0x809, struct.pack("<HHHHII", 0x600, kind, 0, 1997, 0, 6)) for kind in (5, 0x10)]
+    book = beginning[0] + part(0x42, struct.pack("<H", 1200))
+    book += part(0x85, struct.pack("<IBB", len(book) + 17, 0, 0) + b"\1\0S") + part(0x0A, b"")
+    stream = (book + beginning[1] + sheet + part(0x0A, b"")).ljust(4096, b"\0")
+    chains = [0xFFFFFFFD, END, *range(3, 10), END]
+    root = "Root Entry".encode("utf-16-le").ljust(64, b"\0") + struct.pack("<HBBIII", 22, 5, 1, NONE, NONE, 1)
+    entry = "Workbook".encode("utf-16-le").ljust(64, b"\0") + struct.pack("<HBBIII", 18, 2, 1, NONE, NONE, NONE)
+    folder = root + bytes(36) + struct.pack("<IQ", END, 0) + entry + bytes(36) + struct.pack("<IQ", 2, len(stream))
+    head = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(16) + struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6) + bytes(6)
+    head += struct.pack("<9I", 0, 1, 1, 0, 4096, END, 0, END, 0) + struct.pack("<109I", 0, *[NONE] * 108)
+    table = struct.pack("<128I", *chains, *[NONE] * (128 - len(chains)))
+    return io.BytesIO(head + table + folder.ljust(512, b"\0") + stream)
+
+
+def test_an_xls_is_read() -> None:
+    assert read(xls((0, 0), (1, 0), dimensions=(0, 2, 0, 1, 0))) == [["7"]]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        xls((0, 0), (65_535, 65_535)),
+        xls((0, 0), (1, 1), dimensions=(0, 0xFFFFFFFF, 0, 0xFFFF, 0)),
+        io.BytesIO(xls((0, 0), (65_535, 65_535)).getvalue() + workbook(HEAD).getvalue()),
+    ],
+    ids=["cells", "dimensions", "disguise"],
+)
+def test_an_xls_that_needs_too_much_memory_is_refused_before_it_is_allocated(file: io.BytesIO) -> None:
+    with pytest.raises(WaterclockError) as caught:
+        columns_of(file, parse_read_options({}), ())
+    assert caught.value.code == "E882"
+    assert "bytes of memory" in str(caught.value.why)
+
+
+def test_an_xls_of_which_no_byte_is_right_is_told_as_such() -> None:
+    for file in (xls().getvalue()[:100], xls().getvalue()[:600] + b"\xff" * 5_000):
+        with pytest.raises(ValueError, match="the workbook cannot be read"):
+            columns_of(io.BytesIO(file), parse_read_options({}), ())
+
+
+def test_an_xls_may_take_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbook_trials, "_MOST_SECONDS", 1)
+    monkeypatch.setattr(workbook_trials, "_TRIAL", workbook_trials._TRIAL + "while True: pass")
+    with pytest.raises(WaterclockError) as caught:
+        columns_of(xls((0, 0)), parse_read_options({}), ())
+    assert (caught.value.code, caught.value.why) == ("E882", "opening it takes more than 1 seconds")

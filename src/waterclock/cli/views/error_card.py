@@ -11,6 +11,7 @@ from rich.text import Text
 
 from waterclock.cli.views.theme import console
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.printable import printable_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,10 +58,10 @@ def flatten_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
 def card(error: WaterclockError, *, width: int | None = None) -> Text:
     """Return an error as styled text with the words of `WaterclockError.render`. Long parts wrap at `width`."""
     loud = "warn.loud" if error.code.startswith("W") else "fail.loud"
-    lines = [Text.assemble((error.code, loud), " ", (error.what, "head"))]
+    lines = [Text.assemble((error.code, loud), " ", (printable_line(error.what), "head"))]
     for name, text in error.parts():
         if name == "where":
-            lines.append(Text(f"  {text}", style="where"))
+            lines.append(Text(f"  {printable_line(text)}", style="where"))
         elif name == "excerpt":
             lines += [_excerpt(line, loud) for line in _crop_lines(text.splitlines(), width)]
         else:

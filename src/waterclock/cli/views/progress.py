@@ -20,6 +20,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.operations.states import State
 from waterclock.operations.words import count_words, label_range, local_range, seconds_words
 from waterclock.planner.plan import Group, Plan
+from waterclock.printable import printable_line
 from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Progress:
         if self.log is not None:
             self.log.on_message(message)
             return
-        self._say(Text(f"  {message}", style="quiet"))
+        self._say(Text(f"  {printable_line(message)}", style="quiet"))
 
     def note(self, message: str) -> None:
         """Show a message below the running groups, until the end."""

@@ -10,6 +10,7 @@ from datetime import time
 from itertools import count, islice
 from typing import IO, TYPE_CHECKING, Any
 
+from waterclock.connectors.avro_readers import is_recursive, readers_of
 from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.files.avro_blocks import check_block
 from waterclock.connectors.files.by_python import NUMBER
@@ -128,6 +129,9 @@ def _open_reader(file: IO[bytes]) -> Any:
         ) from error
     try:
         reader = fastavro.block_reader(file)
+        if is_recursive(reader.writer_schema):
+            file.seek(0)
+            reader = readers_of(recursive=True).block_reader(file)
     except (*_BROKEN, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
         raise ValueError(f"it is broken: {type(error).__name__}: {error}") from error
     if len(reader.metadata.get("avro.schema", "")) > _LONGEST_SCHEMA:
@@ -139,7 +143,7 @@ def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
     """Yield the records of all blocks. `reader` reads the file.
 
     Raises  ValueError for more rows or items than the bytes of a file can hold: those that take no bytes have no bound;
-            and for a block that is too large
+            for a block that is too large; and for records that are nested too deep
     """
     least = _least_size(reader.writer_schema, {})
     read = 0
@@ -151,7 +155,10 @@ def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
         read += block.num_records
         if not least and read > _MOST_OF_NOTHING:
             raise ValueError(f"it has more than {_MOST_OF_NOTHING} rows without any bytes")
-        yield from block
+        try:
+            yield from block
+        except RecursionError as error:
+            raise ValueError("it has a record that is nested too deep") from error
 
 
 def _least_size(schema: Any, sizes: dict[str, int]) -> int:

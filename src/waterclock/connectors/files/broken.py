@@ -33,6 +33,7 @@ from waterclock.filesystem import is_there
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.declarations import Columns
 from waterclock.object_stores import is_remote, refusal_by_spark
+from waterclock.printable import printable_line
 from waterclock.spark_sql import decimal_of
 
 _FILE = re.compile(r"FAILED_READ_FILE[.A-Z_]*\] Encountered error while reading file (?:file:/*)?(/?.*?)\.(?:\s|$)")
@@ -82,7 +83,7 @@ def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns)
         "E806",
         f"{told_name(path)} has {found.describe()}",
         where=f"{_place(path)}:{found.lines[0]}" if found.lines else _place(path),
-        why=found.why or _what_spark_says(text),
+        why=printable_line(found.why) or _what_spark_says(text),
         fix="fix the file, deliver it again, then `waterclock retry`; or quarantine such rows: EXPECT parsed() ELSE "
         "QUARANTINE for lines that cannot be read, and an ELSE after the type for values of another type; "
         "a nested column has no ELSE: collect it as STRING",

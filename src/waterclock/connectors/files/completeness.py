@@ -21,6 +21,7 @@ DAMAGED = "damaged"
 """The problem of a file that waiting cannot fix."""
 _CHUNK = 1 << 20
 _READ_THROUGH = {"gz": 64 << 20, "bz2": 8 << 20}
+_MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # some seconds, even of a file that unpacks to a thousand times more
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "zst": b"\x28\xb5\x2f\xfd"}
 _PARQUET = b"PAR1"
 _AVRO = b"Obj\x01"
@@ -31,8 +32,9 @@ _BLANK = b" \t\r\n\0"  # UTF-16 text may end with zeros
 def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> tuple[str, str] | None:
     """Return the problem of a file as (problem, detail), or None. `changed` is a part of the cache key.
 
-    Cost    Parquet, plain JSON: its last bytes. Compressed: one pass, up to 64 MB of gzip and 8 MB of bzip2. Larger
-            files and zstd: the first bytes; the scan itself finds other problems.
+    Cost    Parquet, plain JSON: its last bytes. Compressed: one pass, up to 64 MB of gzip and 8 MB of bzip2, and up to
+            1 GB and 256 MB unpacked. Larger files: up to there, and zstd: the first bytes; the scan itself finds other
+            problems.
     """
     del changed
     ending, compression = kind
@@ -67,16 +69,22 @@ def _inner_problem(file: IO[bytes], compression: str, *, is_json: bool) -> tuple
         return "half-written", f"it ends before its .{compression} stream does"
     except (OSError, zlib.error) as error:
         return DAMAGED, str(error)
+    if tail is None:
+        return None
     if not tail:
         return "half-written", "its content is empty"
     return _json_problem(tail) if is_json else None
 
 
-def _read_through(file: IO[bytes], compression: str) -> bytes:
-    tail = b""
+def _read_through(file: IO[bytes], compression: str) -> bytes | None:
+    """Return the end of the content, or None if it is too large to be read completely."""
+    tail, room = b"", _MOST_UNPACKED[compression]
     with gzip.GzipFile(fileobj=file) if compression == "gz" else bz2.BZ2File(file) as stream:
         while chunk := stream.read(_CHUNK):
             tail = (tail + chunk)[-4096:]
+            room -= len(chunk)
+            if room < 0:
+                return None
     return tail
 
 

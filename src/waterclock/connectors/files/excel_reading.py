@@ -16,6 +16,7 @@ from waterclock.connectors.files.by_python import NUMBER
 from waterclock.connectors.files.formulas import check_cells
 from waterclock.connectors.files.reading_options import Cells, ReadOptions
 from waterclock.connectors.files.used_ranges import check_used_ranges
+from waterclock.connectors.files.workbook_trials import try_opening
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.extras import install_extra
 
@@ -109,6 +110,7 @@ def _sheet(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> Sh
     refuse_growth(file)
     check_used_ranges(file)
     library = _library()
+    try_opening(file, library)
     try:
         book = library.CalamineWorkbook.from_filelike(file)
         name = _name_of(_shown_first(book, library), reading.sheet)

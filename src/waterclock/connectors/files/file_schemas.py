@@ -169,9 +169,12 @@ def _parquet_shape(path: str) -> FileShape:
 
     try:
         schema = pq.read_schema(open_for_reading(path) if is_remote(path) else path)
-    except (OSError, pa.ArrowInvalid) as error:
+        columns = tuple(SourceColumn(field.name, str(field.type)) for field in schema)
+    except UnicodeDecodeError as error:
+        raise unreadable(path, ValueError(f"the name of a column is not UTF-8: {error}")) from error
+    except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
-    return FileShape("parquet", "", tuple(SourceColumn(field.name, str(field.type)) for field in schema))
+    return FileShape("parquet", "", columns)
 
 
 def _json_shape(

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from waterclock.connectors.avro_readers import is_recursive, parse_schema, readers_of
 from waterclock.connectors.slice_rows import without_nan
 from waterclock.errors import WaterclockError
 
@@ -44,6 +45,12 @@ _MOST_BYTES = 16 * 1024 * 1024
 """The limit of one response of a registry."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    schema: Any
+    is_recursive: bool
+
+
 @dataclass(slots=True)
 class Decoder:
     """Decodes the values of one topic. It is sent to Spark's workers, each of which fetches a schema only once.
@@ -55,8 +62,8 @@ class Decoder:
     where: str
     reader: str
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
-    known: dict[int, Any] = field(default_factory=dict, repr=False)
-    parsed: Any = field(default=None, repr=False)
+    known: dict[int, _Parsed] = field(default_factory=dict, repr=False)
+    parsed: _Parsed | None = field(default=None, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Omit parsed schemas when the decoder is sent to a worker."""
@@ -67,37 +74,38 @@ class Decoder:
 
         Raises  E857 for bytes that are not Avro of the schema, with their partition and offset
         """
-        import fastavro
         from fastavro.read import SchemaResolutionError
         from fastavro.schema import SchemaParseException
 
         if value is None:
             return None
-        if self.parsed is None:
-            self.parsed = fastavro.parse_schema(json.loads(self.reader))
         try:
-            writer, body = self._split_value(value)
-            read = fastavro.schemaless_reader(body, writer, self.parsed)
+            if self.parsed is None:
+                self.parsed = _parse(self.reader)
+            writer, body = self._split_value(value, self.parsed)
+            readers = readers_of(recursive=writer.is_recursive or self.parsed.is_recursive)
+            read = readers.schemaless_reader(body, writer.schema, self.parsed.schema)
+            text = json.dumps(without_nan(read), default=_plain, ensure_ascii=False)
+        except RecursionError as error:
+            raise unreadable(self.where, self.topic, partition, offset, "it is nested too deep") from error
         except (*_UNFIT, SchemaResolutionError, SchemaParseException) as error:
             raise unreadable(self.where, self.topic, partition, offset, f"not Avro of its schema: {error}") from error
-        return json.dumps(without_nan(read), default=_plain, ensure_ascii=False).encode()
+        return text.encode()
 
     def columns(self) -> dict[str, str]:
         """Return the fields of the schema with their Spark types; nested ones are STRING, as JSON."""
         fields = json.loads(self.reader).get("fields", ())
         return {each["name"]: _spark_type(each["type"]) for each in fields}
 
-    def _split_value(self, value: bytes) -> tuple[Any, io.BytesIO]:
+    def _split_value(self, value: bytes, parsed: _Parsed) -> tuple[_Parsed, io.BytesIO]:
         if not self.registry:
-            return self.parsed, io.BytesIO(value)
+            return parsed, io.BytesIO(value)
         magic, number = _PREFIX.unpack_from(value)
         if magic != _MAGIC:
             raise ValueError(f"it begins with the byte {magic}, not 0")
         if number not in self.known:
-            import fastavro
-
             answer = _request_registry(self.registry, f"/schemas/ids/{number}", self.where)
-            self.known[number] = fastavro.parse_schema(json.loads(answer["schema"]))
+            self.known[number] = _parse(answer["schema"])
         return self.known[number], io.BytesIO(value[_PREFIX.size :])
 
 
@@ -119,14 +127,18 @@ def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path |
     return Decoder(topic, where, text, registry)
 
 
+def _parse(text: str) -> _Parsed:
+    schema = parse_schema(text)
+    return _Parsed(schema, is_recursive(schema))
+
+
 def _require_schema(text: Any, where: str, origin: str) -> str:
     """Return the text of a schema that Avro can read, as the types of its fields become part of queries."""
-    import fastavro
     from fastavro.schema import SchemaParseException
 
     try:
         schema = json.loads(text)
-        fastavro.parse_schema(schema)
+        parse_schema(text)
     except (*_UNFIT, SchemaParseException) as error:
         raise _no_schema(where, f"{origin}: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":

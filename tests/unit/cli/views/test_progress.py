@@ -252,6 +252,12 @@ class Gone(io.StringIO):
         raise OSError(5, "Input/output error")
 
 
+def test_a_line_break_in_a_message_starts_no_line(progress: Progress, out: io.StringIO) -> None:
+    with progress.display():
+        progress.on_message("raw.a: x\nraw.b  made.csv is skipped")
+    assert out.getvalue() == "  raw.a: x\\x0araw.b  made.csv is skipped\n"
+
+
 def test_a_run_outlives_its_reader() -> None:
     progress = Progress(FLOW, "UTC", make_console(Gone()))
     with progress.display():

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from waterclock.connectors.files import completeness
 from waterclock.connectors.files.completeness import problem_of
 
 TEXT = "".join(f'{{"id": {at * 7919 % 1000}}}\n' for at in range(300)).encode()
@@ -30,6 +31,22 @@ def test_a_compressed_file_that_was_cut_is_half_written(tmp_path: Path, compress
     path.write_bytes(whole)
     assert problem(path, "csv", compression) is None
     path.write_bytes(whole[: int(len(whole) * share)])
+    assert problem(path, "csv", compression) == "half-written"
+
+
+@pytest.mark.parametrize("compression", ["gz", "bz2"])
+def test_a_file_that_unpacks_to_very_much_is_read_up_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str
+) -> None:
+    path = tmp_path / "a"
+    one = (gzip if compression == "gz" else bz2).compress(bytes(3 << 20))
+    path.write_bytes(one * 3 + one[:-4])
+    assert problem(path, "csv", compression) == "half-written"
+    problem_of.cache_clear()
+    monkeypatch.setitem(completeness._MOST_UNPACKED, compression, 4 << 20)
+    assert problem(path, "csv", compression) is None  # as of a larger file, the end is not looked at
+    path.write_bytes(one + one[:-4])
+    monkeypatch.setitem(completeness._MOST_UNPACKED, compression, 8 << 20)
     assert problem(path, "csv", compression) == "half-written"
 
 

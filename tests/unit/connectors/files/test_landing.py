@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import LandingFolder, unit_of
@@ -565,6 +567,16 @@ def test_a_file_that_is_not_there_any_more_is_looked_for_again(tmp_path: Path) -
     with pytest.raises(WaterclockError, match="E807") as caught:
         shapes_of([str(tmp_path / "a.csv")], ReadOptions(), Columns())
     assert not caught.value.transient
+
+
+def test_a_parquet_column_whose_name_is_not_utf_8_is_an_error_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    for kind, data in ((pa.int64(), [1]), (pa.struct({"column_x": pa.int64()}), [{"column_x": 1}])):
+        pq.write_table(pa.table({"column_x": pa.array(data, kind)}), path, store_schema=False)
+        path.write_bytes(path.read_bytes().replace(b"column_x", b"colum\xff_x"))
+        with pytest.raises(WaterclockError, match="the name of a column is not UTF-8") as caught:
+            shapes_of([str(path)], ReadOptions(), Columns())
+        assert (caught.value.code, caught.value.where) == ("E807", str(path))
 
 
 @pytest.mark.parametrize(

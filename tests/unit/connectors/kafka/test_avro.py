@@ -119,6 +119,44 @@ def test_a_writer_s_schema_that_is_none_is_an_error_of_the_record(monkeypatch: p
     assert refused.value.code == "E857"
 
 
+LINK = {"type": "record", "name": "r", "fields": [{"name": "next", "type": ["null", "r"]}]}
+ENDLESS = {**LINK, "fields": [{"name": "next", "type": "r"}]}
+FOREIGN = {**OLD, "__fastavro_parsed": True, "__named_schemas": {"long": ENDLESS, "r": ENDLESS}}
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "value"),
+    [
+        (LINK, LINK, b"\x02" * 1_500 + b"\0"),
+        (LINK, LINK, b"\x02" * 200_000 + b"\0"),
+        (LINK, {**OLD, "fields": []}, b"\x02" * 200_000 + b"\0"),
+        (ENDLESS, ENDLESS, b""),
+        ({**FOREIGN, "fields": ENDLESS["fields"]}, OLD, b""),
+    ],
+)
+def test_a_value_that_is_too_deep_does_not_overflow_the_stack(
+    monkeypatch: pytest.MonkeyPatch, written: Any, read: Any, value: bytes
+) -> None:
+    def asked(_registry: Any, path: str, _where: str) -> dict[str, str]:
+        return {"schema": json.dumps(written if path == "/schemas/ids/7" else read)}
+
+    monkeypatch.setattr(avro, "_request_registry", asked)
+    decoder = decoder_of("orders", "bus.orders", {"registry": "http://registry"}, None)
+    with pytest.raises(WaterclockError, match="a record of orders cannot be read") as refused:
+        decoder.json_of(struct.pack(">bI", 0, 7) + value, 3, 41)
+    assert refused.value.why == "partition 3, offset 41: it is nested too deep"
+
+
+def test_a_value_of_a_type_that_contains_itself_is_read() -> None:
+    decoder = Decoder("orders", "bus.orders", json.dumps(LINK))
+    assert decoder.json_of(b"\x02" * 2 + b"\0", 0, 0) == b'{"next": {"next": {"next": null}}}'
+
+
+def test_a_schema_cannot_pass_itself_off_as_parsed() -> None:
+    decoder = Decoder("orders", "bus.orders", json.dumps(FOREIGN))
+    assert decoder.json_of(b"\x02", 0, 0) == b'{"id": 1}'
+
+
 def test_a_schema_by_file_takes_bare_values(tmp_path: Path) -> None:
     (tmp_path / "r.avsc").write_text(json.dumps(OLD))
     decoder = decoder_of("orders", "bus.orders", {}, tmp_path / "r.avsc")
