@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from waterclock.connectors.postgres.log_changes import Begin, Event, LogChange, Op, instant_of_log
 
@@ -42,7 +43,7 @@ def events(messages: Iterable[bytes], table: int) -> Generator[Event]:
         kind = reader.take(1)
         if kind == b"B":
             committed_at, micros, xid = reader.unpack("!qqI")
-            begin, number = Begin(xid, committed_at, instant_of_log(micros)), 0
+            begin, number = Begin(xid, committed_at, _instant(micros)), 0
             yield begin
         elif kind == b"R":
             oid, relation = _relation(reader)
@@ -52,6 +53,13 @@ def events(messages: Iterable[bytes], table: int) -> Generator[Event]:
             if change is not None:
                 yield change
                 number += 1
+
+
+def _instant(micros: int) -> datetime:
+    try:
+        return instant_of_log(micros)
+    except OverflowError:
+        raise ValueError(f"a commit at {micros} microseconds since 2000") from None
 
 
 def _change(
@@ -66,12 +74,14 @@ def _change(
         raise ValueError("a change outside of a transaction")
     if kind == b"T":
         count, _ = reader.unpack("!iB")
-        is_ours = wanted in [reader.unpack("!I")[0] for _ in range(count)]
+        is_ours = wanted in [reader.unpack("!I")[0] for _ in range(_size(count))]
         return LogChange(Op.TRUNCATE, begin, number) if is_ours else None
     (oid,) = reader.unpack("!I")
     if oid != wanted:
         return None
-    relation = relations[oid]
+    relation = relations.get(oid)
+    if relation is None:
+        raise ValueError(f"a change of table {oid}, which was not described before")
     after = before = None
     while reader.has_more:
         part = reader.take(1)
@@ -93,7 +103,7 @@ def _relation(reader: _MessageReader) -> tuple[int, Relation]:
         reader.text()
     _, count = reader.unpack("!ch")
     columns, identity = [], set()
-    for _ in range(count):
+    for _ in range(_size(count)):
         (flags,) = reader.unpack("!B")
         name = reader.text()
         reader.unpack("!Ii")
@@ -107,7 +117,7 @@ def _row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
     """Parse a row; it does not contain values that an update left unchanged."""
     (count,) = reader.unpack("!h")
     row: dict[str, str | None] = {}
-    for name in relation.columns[:count]:
+    for name in relation.columns[: _size(count)]:
         kind = reader.take(1)
         if kind == _NULL:
             row[name] = None
@@ -117,6 +127,13 @@ def _row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
         elif kind != _UNCHANGED:
             raise ValueError(f"a value of the unknown kind {kind!r}")
     return row
+
+
+def _size(said: int) -> int:
+    """Refuse a negative size: reading would go backwards, and never end."""
+    if said < 0:
+        raise ValueError(f"a size of {said}")
+    return said
 
 
 class _MessageReader:
@@ -131,7 +148,7 @@ class _MessageReader:
         return self._at < len(self._bytes)
 
     def take(self, size: int) -> bytes:
-        taken = self._bytes[self._at : self._at + size]
+        taken = self._bytes[self._at : self._at + _size(size)]
         if len(taken) < size:
             raise ValueError("a message is cut off")
         self._at += size

@@ -227,8 +227,8 @@ class Api:
         headers = {**authorization, **(request.headers or {})}
         if request.content is not None:
             headers["Content-Type"] = request.kind
-        stream = client.stream(request.method, address, content=request.content, headers=headers)
-        return receive(stream, most=MOST_BYTES, timeout=self._timeout, hide=self.hide)
+        sent = client.build_request(request.method, address, content=request.content, headers=headers)
+        return receive(client, sent, most=MOST_BYTES, timeout=self._timeout, hide=self.hide)
 
     def _place(self, request: ApiRequest) -> str:
         return request.link or join(self._url, request.path)
@@ -291,8 +291,8 @@ class Api:
         client = self._client()
         said = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
         try:
-            stream = client.stream("POST", url, content=content, headers=said)
-            return receive(stream, most=MOST_BYTES_OF_TOKEN, timeout=self._timeout, hide=self.hide)
+            sent = client.build_request("POST", url, content=content, headers=said)
+            return receive(client, sent, most=MOST_BYTES_OF_TOKEN, timeout=self._timeout, hide=self.hide)
         except TooBig:
             raise ValueError(f"the token server returned more than {MOST_BYTES_OF_TOKEN >> 20} MiB") from None
         except Passing as failed:

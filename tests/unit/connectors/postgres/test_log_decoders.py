@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -177,3 +178,37 @@ def test_a_change_outside_of_a_transaction_is_refused() -> None:
         list(pgoutput.events([b"I"], 7))
     with pytest.raises(ValueError, match="outside"):
         list(wal2json.events(['{"action":"T","schema":"public","table":"t"}'], *TABLE))
+
+
+_BEGIN = b"B" + struct.pack("!qqI", 1, 1, 1)
+_RELATION = b"R" + struct.pack("!I", 7) + _text("s") + _text("t") + b"d" + struct.pack("!hB", 1, 1) + _text("a")
+_TABLE = _RELATION + struct.pack("!Ii", 25, -1)
+_INSERT = b"I" + struct.pack("!I", 7) + b"N"
+
+
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        ([_BEGIN, _TABLE, _INSERT + struct.pack("!hci", 1, b"t", -8)], "a size of -8"),
+        ([_BEGIN, _TABLE, _INSERT + struct.pack("!hci", 1, b"t", 2**31 - 1)], "cut off"),
+        ([_BEGIN, _TABLE, _INSERT + struct.pack("!h", -1)], "a size of -1"),
+        ([_BEGIN, _TABLE, _INSERT + struct.pack("!hci", 1, b"t", 1) + b"\xff"], "decode"),
+        ([b"R" + struct.pack("!I", 7) + _text("s") + _text("t") + b"d" + struct.pack("!h", -1)], "a size of -1"),
+        ([_BEGIN, b"T" + struct.pack("!iB", -1, 0)], "a size of -1"),
+        ([_BEGIN, _INSERT + struct.pack("!hc", 1, b"n")], "not described"),
+        ([b"B" + struct.pack("!qqI", 1, 2**62, 1)], "microseconds since 2000"),
+    ],
+)
+def test_a_message_with_a_size_or_a_number_that_cannot_be_is_refused(messages: list[bytes], why: str) -> None:
+    refused: list[str] = []
+
+    def read() -> None:
+        try:
+            list(pgoutput.events(messages, 7))
+        except ValueError as error:
+            refused.append(str(error))
+
+    reading = threading.Thread(target=read, daemon=True)  # reading backwards, it would never end
+    reading.start()
+    reading.join(10)
+    assert why in "".join(refused)
