@@ -12,10 +12,13 @@ import os
 import re
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
+
+from waterclock.cutoffs import cut_off_after
 
 if TYPE_CHECKING:
     import psycopg
@@ -29,6 +32,9 @@ _LOGIN = re.compile(
 _LOGIN_STATES = frozenset({"28000", "28P01"})
 _NO_DATABASE_STATES = frozenset({"3D000"})
 _SECONDS = 10
+_FIRST_SECONDS = (
+    150  # PgBouncer keeps a first statement waiting for a server by up to 120, as it is configured at first
+)
 _VERIFIED = frozenset({"verify-ca", "verify-full"})
 _REVEALING = "server requested a cleartext password"
 _NOT_REVEALED = (
@@ -89,6 +95,26 @@ def connect(conninfo: str = "", *, is_trusted: bool = False, **settings: Any) ->
         text = str(error)
         if error.sqlstate is None and refusal_of(None, text) is None and _FROM_SERVER.search(text):
             error.sqlstate = _state_of_refusal(conninfo, settings)
+        raise
+
+
+@contextmanager
+def answering_first(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Limit the time of the first statements of a connection, which are short. It is closed if the block fails.
+
+    libpq limits only the login: a server can accept it and then be silent, or send notices without an end.
+
+    Raises  OperationalError, as for a server that is gone, if they are not answered in time
+    """
+    from psycopg import OperationalError
+
+    try:
+        with cut_off_after(_FIRST_SECONDS, connection.fileno()):
+            yield
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, TimeoutError):
+            raise OperationalError(f"it accepted the login, but then gave {error}") from error
         raise
 
 

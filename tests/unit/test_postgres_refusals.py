@@ -3,14 +3,22 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
-from waterclock.postgres_refusals import Refusal, Refused, connect, refusal_of
+from tests.systems import setting_of
+from waterclock import postgres_refusals
+from waterclock.connectors.postgres.database import database_of
+from waterclock.errors import WaterclockError
+from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.postgres import create_engine, failure_of
+from waterclock.postgres_refusals import Refusal, Refused, answering_first, connect, refusal_of
 
 AT = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
 
@@ -180,3 +188,84 @@ def test_a_service_is_no_socket(asking: tuple[str, bytearray], tmp_path: Path, m
     with pytest.raises(psycopg.OperationalError, match="cleartext password"):
         connect("postgresql://ann:w0rd@/shop?service=evil", connect_timeout=10)
     assert b"w0rd" not in heard
+
+
+_LET_IN = (
+    b"R" + struct.pack("!II", 8, 0)
+    + b"S" + struct.pack("!I", 24) + b"server_version\x0017.0\0"
+    + b"Z" + struct.pack("!I", 5) + b"I"
+)  # fmt: skip
+_NOTICE = b"N" + struct.pack("!I", 13) + b"SNOTICE\0\0"
+_DONE = b"C" + struct.pack("!I", 8) + b"SET\0" + b"Z" + struct.pack("!I", 5) + b"I"
+
+
+@pytest.fixture
+def silent() -> Iterator[Callable[[bytes], str]]:
+    """Start servers that let everyone in, and then only repeat some bytes; gives the address of one."""
+    listening: list[socket.socket] = []
+
+    def serve(at: socket.socket, bytes_sent: bytes) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = at.accept()
+                connection.settimeout(10)
+                with closing(connection), suppress(OSError):
+                    while _asked(connection) in _ENCRYPTION_REQUESTS:
+                        connection.sendall(b"N")
+                    connection.sendall(_LET_IN)
+                    for _ in range(200):
+                        connection.sendall(bytes_sent)
+                        time.sleep(0.05)
+
+    def start(bytes_sent: bytes) -> str:
+        at = socket.create_server(("127.0.0.1", 0))
+        listening.append(at)
+        threading.Thread(target=serve, args=(at, bytes_sent), daemon=True).start()
+        return f"postgresql://ann@127.0.0.1:{at.getsockname()[1]}/shop"
+
+    yield start
+    for at in listening:
+        at.close()
+
+
+@pytest.mark.parametrize("bytes_sent", [b"", _NOTICE], ids=["silent", "notices"])
+@pytest.mark.parametrize("by", ["connector", "ledger"])
+def test_a_server_that_answers_nothing_after_the_login_is_away(
+    silent: Callable[[bytes], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, bytes_sent: bytes
+) -> None:
+    monkeypatch.setattr(postgres_refusals, "_FIRST_SECONDS", 1)
+    url, begun = silent(bytes_sent), time.monotonic()
+    if by == "connector":
+        with (
+            pytest.raises(WaterclockError) as refused,
+            database_of(setting_of("ops", tmp_path, url=url)).open_for_reading("t"),
+        ):
+            pass
+        assert (refused.value.code, refused.value.transient) == ("E810", True)
+        assert "no complete answer within 1 seconds" in str(refused.value.why)
+    else:
+        with pytest.raises(sa.exc.OperationalError) as failed:
+            create_engine(sa.make_url(url)).connect()
+        assert failure_of(failed.value) is Failure.AWAY
+    assert time.monotonic() - begun < 5
+    assert not [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+
+
+def test_first_statements_that_are_answered_leave_no_limit_behind(
+    silent: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_refusals, "_FIRST_SECONDS", 1)
+    with connect(silent(_DONE), autocommit=True) as connection:
+        with answering_first(connection):
+            connection.execute("SET a = b")
+        assert not [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+        time.sleep(1.2)
+        assert not connection.closed
+        connection.execute("SET a = b")
+
+
+def test_a_first_statement_that_fails_closes_the_connection(silent: Callable[[bytes], str]) -> None:
+    connection = connect(silent(b""), autocommit=True)
+    with pytest.raises(KeyError), answering_first(connection):
+        raise KeyError
+    assert connection.closed

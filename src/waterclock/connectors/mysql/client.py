@@ -9,37 +9,51 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from pymysql import Error, InternalError, OperationalError, _auth
-from pymysql.connections import Connection
+from waterclock.cutoffs import cut_off_after
 
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+
+_CONNECT_SECONDS = 10
 _LOGIN_SECONDS = 30
 _SILENT_SECONDS = 6 * 3600  # a server sends nothing while it sorts
 # a lost server is noticed within a minute; an operating system may lack some of these options
 _KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
+LACKS_PACKAGE = "package is required"
+"""In the RuntimeError for a login method that PyMySQL knows only with another package."""
 _NOT_REACHED = 2003
+_LOST = 2013
 _NOT_REVEALED = 2059
 _WANTS_PASSWORD = b"\x01\x04"  # caching_sha2_password: the server does not have the password's hash in its cache
 
 
-class Client(Connection):  # type: ignore[misc, unused-ignore]
-    """A connection. A server whose answers cannot be parsed raises InternalError."""
+@cache
+def _client_type() -> Any:
+    """Return the type of the connections. PyMySQL may not be installed, so it is imported where it is used."""
+    from pymysql.connections import Connection
 
-    is_trusted = False
+    class Client(Connection):  # type: ignore[misc, unused-ignore]
+        """A connection. A server whose answers cannot be parsed raises InternalError."""
 
-    def query(self, sql: str | bytes, unbuffered: bool = False) -> int:  # noqa: FBT001, FBT002 - PyMySQL's own
-        """Execute a statement."""
-        with parsing():
-            return int(super().query(sql, unbuffered))
+        is_trusted = False
 
-    def _request_authentication(self) -> None:
-        if self._auth_plugin_name == "sha256_password" and self.password and not self.is_trusted:
-            _refuse()  # with TLS the first message would contain the password
-        super()._request_authentication()
+        def query(self, sql: str | bytes, unbuffered: bool = False) -> int:  # noqa: FBT001, FBT002 - PyMySQL's own
+            """Execute a statement."""
+            with parsing():
+                return int(super().query(sql, unbuffered))
+
+        def _request_authentication(self) -> None:
+            if self._auth_plugin_name == "sha256_password" and self.password and not self.is_trusted:
+                _refuse()  # with TLS the first message would contain the password
+            super()._request_authentication()
+
+    return Client
 
 
-def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) -> Client:
+def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) -> Connection:
     """Connect to a server; the caller closes the connection.
 
     Unless the server `is_trusted`, it gets the password only in a form from which it cannot be read. This is enough for
@@ -47,36 +61,65 @@ def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) ->
 
     Raises  OperationalError for a server that requests more, InternalError for answers that cannot be parsed
     """
+    from pymysql import OperationalError
+
     more = {} if is_trusted else {"auth_plugin_map": _UNTRUSTED}
-    client = Client(**address, **settings, **more, connect_timeout=10, read_timeout=_LOGIN_SECONDS, defer_connect=True)
+    client: Any = _client_type()(**address, **settings, **more, read_timeout=_LOGIN_SECONDS, defer_connect=True)
     client.is_trusted = is_trusted
-    with parsing():
-        client.connect(None if "unix_socket" in address else _open_socket(address["host"], address["port"]))
+    opened = _open_socket(address)
+    client._secure = "unix_socket" in address  # noqa: SLF001 - PyMySQL sets it for sockets that it opens itself
+    try:
+        with parsing(), cut_off_after(_LOGIN_SECONDS, opened.fileno()):
+            client.connect(opened)
+    except TimeoutError as error:
+        client._force_close()  # noqa: SLF001 - without COM_QUIT
+        raise OperationalError(_LOST, f"the login was not complete after {_LOGIN_SECONDS:g} seconds") from error
     client._read_timeout = _SILENT_SECONDS  # noqa: SLF001 - PyMySQL has one limit for logins and statements
-    return client
+    connection: Connection = client
+    return connection
 
 
 @contextmanager
 def parsing() -> Iterator[None]:
-    """Raise InternalError where PyMySQL cannot parse an answer: it lets errors of Python through."""
+    """Raise InternalError where PyMySQL cannot parse an answer, or refuses it: it lets errors of Python through."""
+    from pymysql import Error, InternalError
+
     try:
         yield
-    except (Error, OSError, RuntimeError, MemoryError):
+    except (Error, OSError, MemoryError):
         raise
     except Exception as error:
+        if isinstance(error, RuntimeError) and LACKS_PACKAGE in str(error):
+            raise
         raise InternalError(f"the answer of the server cannot be read ({type(error).__name__}: {error})") from error
 
 
-def _open_socket(host: str, port: int) -> socket.socket:
+def _open_socket(address: Mapping[str, Any]) -> socket.socket:
+    from pymysql import OperationalError
+
+    path, host = address.get("unix_socket"), address["host"]
     try:
-        opened = socket.create_connection((host, port), 10)
+        if path is not None:
+            return _open_unix_socket(path)
+        opened = socket.create_connection((host, address["port"]), _CONNECT_SECONDS)
     except OSError as error:
-        raise OperationalError(_NOT_REACHED, f"Can't connect to MySQL server on {host!r} ({error})") from error
+        raise OperationalError(_NOT_REACHED, f"Can't connect to MySQL server on {path or host!r} ({error})") from error
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEPT_ALIVE.items():
         if hasattr(socket, name):
             opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return opened
+
+
+def _open_unix_socket(path: str) -> socket.socket:
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        opened.settimeout(_CONNECT_SECONDS)
+        opened.connect(path)
+    except BaseException:
+        opened.close()
+        raise
     return opened
 
 
@@ -99,7 +142,9 @@ class _CachedLogin:
 
     def authenticate(self, packet: Any) -> Any:
         """Send the scrambled password; raise OperationalError if the server requests more."""
-        connection = self._connection
+        from pymysql import _auth
+
+        connection: Any = self._connection
         if packet.is_auth_switch_request():
             connection.salt = packet.read_all().removesuffix(b"\0")
             connection.write_packet(_auth.scramble_caching_sha2(connection.password, connection.salt))
@@ -109,7 +154,7 @@ class _CachedLogin:
         return _auth.caching_sha2_password_auth(connection, packet) if packet.is_extra_auth_data() else packet
 
 
-_UNTRUSTED: dict[str, Callable[[Connection], Any]] = {
+_UNTRUSTED: dict[str, Callable[[Any], Any]] = {
     "mysql_clear_password": _Revealing,
     "dialog": _Revealing,
     "sha256_password": _Revealing,
@@ -119,6 +164,8 @@ _UNTRUSTED: dict[str, Callable[[Connection], Any]] = {
 
 
 def _refuse() -> NoReturn:
+    from pymysql import OperationalError
+
     raise OperationalError(
         _NOT_REVEALED,
         "it asks for the password itself, and nothing shows that it is the right server; the password was not sent: "

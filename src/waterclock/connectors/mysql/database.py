@@ -92,6 +92,8 @@ class MysqlDatabase:
         """Open a connection and translate the server's errors; uncommitted work is rolled back."""
         import pymysql
 
+        from waterclock.connectors.mysql.client import LACKS_PACKAGE
+
         try:
             connection = self.connect()
             try:
@@ -102,7 +104,7 @@ class MysqlDatabase:
         except pymysql.Error as error:
             raise translate_error(error, self, where) from error
         except RuntimeError as error:
-            if "cryptography" not in str(error):
+            if LACKS_PACKAGE not in str(error):
                 raise
             raise login_error(self.connection, where, f"{self.name}: {error}") from error
 
@@ -119,8 +121,12 @@ class MysqlDatabase:
             program_name="waterclock",
             binary_prefix=True,
         )
-        run_statement(connection, _SET.format(seconds=max(1, math.ceil(self.timeout))))
-        run_statement(connection, _SET_AT_MARIADB)
+        try:
+            run_statement(connection, _SET.format(seconds=max(1, math.ceil(self.timeout))))
+            run_statement(connection, _SET_AT_MARIADB)
+        except BaseException:
+            connection._force_close()  # noqa: SLF001 - as above
+            raise
         return connection
 
 

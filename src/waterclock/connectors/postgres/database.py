@@ -17,7 +17,7 @@ from waterclock.connectors.sql.refusals import locked, refused_statement, server
 from waterclock.connectors.sql.refused_logins import login_error, no_database
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
-from waterclock.postgres_refusals import Refused, connect, refusal_of
+from waterclock.postgres_refusals import Refused, answering_first, connect, refusal_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -97,9 +97,10 @@ class PostgresDatabase:
         }
         connection: Connection = connect(self.conninfo, is_trusted=self.is_trusted, autocommit=True, **settings)
         milliseconds = int(self.timeout * 1000)
-        connection.execute(f"{_SET}; SET lock_timeout = {milliseconds}")
-        if self.schema is not None:
-            connection.execute(f"SET search_path = {quote_identifier(self.schema)}")
+        with answering_first(connection):
+            connection.execute(f"{_SET}; SET lock_timeout = {milliseconds}")
+            if self.schema is not None:
+                connection.execute(f"SET search_path = {quote_identifier(self.schema)}")
         return connection
 
     @contextmanager

@@ -20,7 +20,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.postgres_messages import render_statement, send
 from waterclock.ledger.store.texts import written_json
-from waterclock.postgres_refusals import Refused, connect, refusal_of
+from waterclock.postgres_refusals import Refused, answering_first, connect, refusal_of
 
 NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
 TRANSACTION = "txid_current()"
@@ -64,10 +64,18 @@ def create_engine(url: sa.URL) -> sa.Engine:
             max_overflow=-1,
         )
         dialect: Any = engine.dialect
-        dialect.connect = connect  # an error of which has its SQLSTATE
+        dialect.connect = _connect
         return engine
     except ImportError as error:
         raise refusals.no_driver(url, error) from error
+
+
+def _connect(*address: str, **settings: Any) -> Any:
+    """Connect to a server that answers also after the login. An error has its SQLSTATE."""
+    connection = connect(*address, **settings, autocommit=True)
+    with answering_first(connection):
+        connection.execute("SELECT 1")
+    return connection
 
 
 def _require_options(url: sa.URL) -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -219,6 +221,90 @@ def test_a_silent_server_is_not_waited_for_without_an_end(tmp_path: Path, monkey
     error = ask(Impostor(b"mysql_native_password", _says_nothing), tmp_path)
     assert (error.code, error.transient) == ("E810", True)
     assert time.monotonic() - begun < 10
+
+
+def _goes_on(of: Impostor) -> None:
+    for _ in range(400):
+        of.send(b"\x01\x03")
+        of.number = (of.number + 1) % 256
+        time.sleep(0.02)
+
+
+def _drips(of: Impostor) -> None:
+    of.taken.sendall((400).to_bytes(3, "little") + bytes([of.number]))
+    for _ in range(400):
+        of.taken.sendall(b"\x01")
+        time.sleep(0.02)
+
+
+def _never_welcomes(of: Impostor) -> None:
+    of.send(_OK)
+    of.hear()
+    of.taken.sendall((400).to_bytes(3, "little") + bytes([1]))
+    for _ in range(400):
+        of.taken.sendall(b"\0")
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("with_tls", [False, True], ids=["", "over TLS"])
+@pytest.mark.parametrize("script", [_goes_on, _drips, _never_welcomes])
+def test_a_login_has_an_end_though_the_server_goes_on_sending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: Callable[[Impostor], None], with_tls: bool
+) -> None:
+    monkeypatch.setattr(client, "_LOGIN_SECONDS", 1)
+    begun = time.monotonic()
+    error = ask(Impostor(b"caching_sha2_password", script, _context(tmp_path) if with_tls else None), tmp_path)
+    assert (error.code, error.transient) == ("E810", True)
+    assert "the login was not complete after 1 seconds" in str(error.why)
+    assert time.monotonic() - begun < 5
+    assert not [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+
+
+def test_a_login_through_a_socket_of_this_machine_has_an_end_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_LOGIN_SECONDS", 1)
+    with socket.socket(socket.AF_UNIX) as at, ThreadPoolExecutor() as pool:
+        at.bind(str(tmp_path / "s"))
+        at.listen()
+        served = pool.submit(Impostor(b"caching_sha2_password", _goes_on).serve, at)
+        url = f"mysql://loader@localhost/shop?unix_socket={tmp_path / 's'}"
+        with pytest.raises(WaterclockError, match="not complete after 1 seconds"):
+            CONNECTOR.deliverer(setting_of("ops", tmp_path, url=url, password=WORD)).last(
+                unit_of("ops", "totals"), "p", "q"
+            )
+        served.result()
+
+
+def test_a_socket_that_is_missing_is_told(tmp_path: Path) -> None:
+    url = f"mysql://loader@localhost/shop?unix_socket={tmp_path / 's'}"
+    with pytest.raises(WaterclockError) as refused:
+        CONNECTOR.deliverer(setting_of("ops", tmp_path, url=url)).last(unit_of("ops", "totals"), "p", "q")
+    assert (refused.value.code, refused.value.transient) == ("E810", True)
+    assert str(tmp_path / "s") in str(refused.value.why)
+
+
+def test_a_login_that_needs_a_package_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nacl", None)
+    error = ask(Impostor(b"mysql_native_password", switches_to(b"client_ed25519")), tmp_path)
+    assert (error.code, error.transient) == ("E810", False)
+    assert "'pynacl' package is required" in str(error.why)
+
+
+def test_a_file_that_a_server_asks_for_is_refused(tmp_path: Path) -> None:
+    def asks_for_a_file(of: Impostor) -> None:
+        of.send(_OK)
+        for _ in range(2):  # the character set, and that each statement is a transaction
+            of.hear()
+            of.send(_OK)
+        of.hear()
+        of.send(b"\xfb/etc/passwd")
+
+    impostor = Impostor(b"mysql_native_password", asks_for_a_file)
+    error = ask(impostor, tmp_path)
+    assert (error.code, error.transient) == ("E813", False)
+    assert "local_infile" in str(error.why)
+    assert b"root:" not in impostor.heard
 
 
 def test_a_server_that_falls_silent_later_is_not_waited_for_without_an_end(
