@@ -5,16 +5,18 @@ Errors of a store are raised as by `object_stores.translate_store_errors`; a mis
 
 from __future__ import annotations
 
+import asyncio
 import io
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, TypeVar, cast
 
 from waterclock.errors import WaterclockError
-from waterclock.object_stores import Store, translate_store_errors
+from waterclock.object_stores import Store, endless_listing, translate_store_errors
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -25,9 +27,12 @@ _BUFFER = 1024 * 1024
 _PART = 8 * 1024 * 1024
 _PARTS_AT_ONCE = 2
 _LISTED_AT_ONCE = 1000
+_LISTED_WITHIN = 600.0  # seconds for as many; a store may answer pages without any, as long as it removes objects
 _MOST_TRIES, _PAUSE = 5, 0.2
 _COPIED_SOON = 1024**3  # copies above this size get a longer timeout
 _COPIED_BY_S3 = 5 * 1024**3  # as one part; bigger objects are copied through this machine
+
+T = TypeVar("T")
 
 
 def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
@@ -149,16 +154,13 @@ def remove(store: Store, keys: Sequence[str]) -> None:
 def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:
     """Yield the objects of a folder whose relative paths start with `begin`, in path order, each with its path.
 
+    Raises  E609 for a listing that would not end
     Cost    a request for each thousand
     """
-    import obstore
-
     head = f"{key}/" if key else ""
     after = begin[:-1].rstrip(".")  # the offset excludes exactly this name; `.` alone is invalid
-    offset = {"offset": f"{head}{after}"} if after else {}
     with translate_store_errors(f"{store.bucket}/{key}"):
-        chunk: Sequence[ObjectMeta]
-        for chunk in obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **offset):
+        for chunk in _chunks_of(store, key, f"{head}{after}" if after else None):
             for each in chunk:
                 if not each["path"].startswith(head):
                     continue  # the marker of the folder itself, which Hadoop and the web consoles of stores create
@@ -169,13 +171,48 @@ def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str
                     return
 
 
+def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
+    """Yield the objects of a folder in chunks, of which each has to be after the one before.
+
+    A store names the page that follows, and obstore asks for it whatever its name: so a store that repeats a name would
+    be listed for ever. Azure sorts folders in another way.
+    """
+    import obstore
+
+    where = f"{store.bucket}/{key}"
+    stream = obstore.list(store.objects, prefix=key or None, offset=offset, chunk_size=_LISTED_AT_ONCE)
+    highest = ""
+    while chunk := _listed(lambda: anext(stream, None), where):
+        first, last = chunk[0]["path"], max(each["path"] for each in chunk)
+        marker = f"{first}/"  # as the marker of a folder is sorted; obstore returns its path without the slash
+        if marker <= highest and store.scheme != "abfss":
+            raise endless_listing(where, f"its listing repeats itself: {first} comes after {highest}")
+        highest = last if last > highest else marker
+        yield chunk
+
+
+def _listed(ask: Callable[[], Awaitable[T]], where: str) -> T:
+    """Return a listing's answer, for which obstore may ask many pages: only a coroutine of it can be given up."""
+
+    async def ask_in_time() -> T:
+        return await asyncio.wait_for(ask(), _LISTED_WITHIN)
+
+    try:
+        with ThreadPoolExecutor(1) as thread:  # this one may run a loop already
+            return thread.submit(lambda: asyncio.run(ask_in_time())).result()
+    except TimeoutError:
+        why = f"it listed no {_LISTED_AT_ONCE} objects, and no end, within {_LISTED_WITHIN:g} seconds"
+        raise endless_listing(where, why, transient=True) from None
+
+
 def folders_in(store: Store, key: str) -> list[str]:
     """Return the names of the folders in a folder."""
     import obstore
 
-    with translate_store_errors(f"{store.bucket}/{key}"):
-        found = obstore.list_with_delimiter(store.objects, key or None)["common_prefixes"]
-    return [each.rstrip("/").rpartition("/")[2] for each in found]
+    where = f"{store.bucket}/{key}"
+    with translate_store_errors(where):
+        found = _listed(lambda: obstore.list_with_delimiter_async(store.objects, key or None), where)
+    return [each.rstrip("/").rpartition("/")[2] for each in found["common_prefixes"]]
 
 
 def copy_within(store: Store, key: str, target: str) -> None:

@@ -266,6 +266,12 @@ def refusal_by_spark(text: str, where: str) -> WaterclockError | None:
     return found and _unreachable(where, f"it does not answer Spark: {found[0].strip()}", fix, transient=True)
 
 
+def endless_listing(where: str, why: str, *, transient: bool = False) -> WaterclockError:
+    """Return the error for a store whose listing would not end."""
+    fix = "check that the endpoint is one of an object store; it, or a proxy before it, answers listings incorrectly"
+    return _unreachable(where, why, fix, transient=transient)
+
+
 def _unusable_name(where: str, key: str) -> WaterclockError:
     """Return the error for an object that cannot be read, and that prevents the listing of its neighbours."""
     store = "/".join(where.split("/")[:3])

@@ -1,0 +1,138 @@
+"""A listing has an end, whatever a store says of the page that follows."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain, islice
+
+import obstore
+import pytest
+from obstore.store import MemoryStore
+
+from waterclock import object_files
+from waterclock.errors import WaterclockError
+from waterclock.object_files import folders_in, objects_below
+from waterclock.object_stores import Store
+
+Page = tuple[Sequence[str], str | None]
+
+
+class Listing:
+    """An object store that answers each listing by a page: its keys, and the name of the page that follows."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.page: Callable[[int], Page] = lambda _: ((), None)
+        self.port = 0
+
+    @property
+    def store(self) -> Store:
+        options = {"endpoint": f"http://127.0.0.1:{self.port}", "region": "us-east-1"}
+        return Store("s3://b", options | {"access_key_id": "a", "secret_access_key": "b"})
+
+    def answer(self) -> bytes:
+        keys, following = self.page(self.asked)
+        self.asked += 1
+        objects = "".join(
+            f"<Contents><Key>{key}</Key><LastModified>2026-11-24T00:00:00.000Z</LastModified><ETag>x</ETag>"
+            f"<Size>{0 if key.endswith('/') else 9}</Size></Contents>"
+            for key in keys
+        )
+        token = f"<NextContinuationToken>{following}</NextContinuationToken>" if following else ""
+        return (
+            f"<ListBucketResult><Name>b</Name><Prefix>in/</Prefix><KeyCount>{len(keys)}</KeyCount>"
+            f"<IsTruncated>{'true' if following else 'false'}</IsTruncated>{token}{objects}</ListBucketResult>"
+        ).encode()
+
+
+@pytest.fixture
+def listing() -> Iterator[Listing]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            content = made.answer()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    made = Listing()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    made.port = server.server_port
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    yield made
+    server.shutdown()
+    server.server_close()
+
+
+NAMES = [f"in/{number:04}" for number in range(1000)]
+
+
+@pytest.mark.parametrize("keys", [NAMES, NAMES[:1], NAMES[::-1], ["in/", "in/a/"], ["in/"]], ids=len)
+def test_a_page_that_is_repeated_ends_the_listing(
+    listing: Listing, monkeypatch: pytest.MonkeyPatch, keys: list[str]
+) -> None:
+    monkeypatch.setattr(object_files, "_LISTED_AT_ONCE", len(keys))
+    monkeypatch.setattr(object_files, "_LISTED_WITHIN", 20)
+    listing.page = lambda _: (keys, "same")
+    with pytest.raises(WaterclockError) as refused:
+        list(islice(objects_below(listing.store, "in"), 20_000))
+    assert (refused.value.code, refused.value.transient) == ("E609", False)
+    assert "repeats itself" in str(refused.value.why)
+
+
+def test_names_that_do_not_rise_end_the_listing(listing: Listing) -> None:
+    listing.page = lambda asked: ([f"in/f{asked}_{name[3:]}" for name in NAMES], f"page {asked}")
+    with pytest.raises(WaterclockError, match="repeats itself"):
+        list(islice(objects_below(listing.store, "in"), 20_000))
+
+
+@pytest.mark.parametrize("of", ["objects", "folders"])
+def test_pages_without_objects_end_the_listing(listing: Listing, monkeypatch: pytest.MonkeyPatch, of: str) -> None:
+    monkeypatch.setattr(object_files, "_LISTED_WITHIN", 0.5)
+    listing.page = lambda asked: ((), f"page {asked}" if asked < 100_000 else None)
+    begun = time.monotonic()
+    with pytest.raises(WaterclockError) as refused:
+        list(objects_below(listing.store, "in")) if of == "objects" else folders_in(listing.store, "in")
+    assert (refused.value.code, refused.value.transient) == ("E609", True)
+    assert time.monotonic() - begun < 5
+    time.sleep(0.3)
+    asked = listing.asked
+    time.sleep(0.3)
+    assert listing.asked == asked
+
+
+def test_pages_that_rise_are_listed_to_their_end(listing: Listing) -> None:
+    names = sorted(chain(NAMES, ["in/", "in/0999-b", "in/0999/"], (f"in/0999/{number:04}" for number in range(2000))))
+    pages = [names[at : at + 1000] for at in range(0, len(names), 1000)]
+    listing.page = lambda asked: (pages[asked], f"page {asked}" if asked + 1 < len(pages) else None)
+    found = [path for path, _ in objects_below(listing.store, "in")]
+    assert found == [name.removeprefix("in/").rstrip("/") for name in names if name != "in/"]
+
+
+def test_the_marker_of_a_folder_may_begin_a_page(listing: Listing) -> None:
+    """It comes after `a-b`, as its name ends with a slash, of which the path has none."""
+    pages: list[list[str]] = [[*(f"in/a-{number:04}" for number in range(1000))], ["in/a/", "in/a/x"]]
+    listing.page = lambda asked: (pages[asked], None if asked else "more")
+    assert [path for path, _ in objects_below(listing.store, "in")][-2:] == ["a", "a/x"]
+
+
+def test_objects_are_listed_from_within_a_running_loop() -> None:
+    store = Store("memory://lake", {})
+    store.objects = MemoryStore()
+    obstore.put(store.objects, "in/f/a", b"x")
+
+    async def inside() -> tuple[list[str], list[str]]:
+        return [path for path, _ in objects_below(store, "in")], folders_in(store, "in")
+
+    assert asyncio.run(inside()) == (["f/a"], ["f"])
