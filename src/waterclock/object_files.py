@@ -5,15 +5,13 @@ Errors of a store are raised as by `object_stores.translate_store_errors`; a mis
 
 from __future__ import annotations
 
-import asyncio
 import io
 import shutil
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, TypeVar, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from waterclock.errors import WaterclockError
 from waterclock.object_stores import Store, endless_listing, translate_store_errors
@@ -27,12 +25,9 @@ _BUFFER = 1024 * 1024
 _PART = 8 * 1024 * 1024
 _PARTS_AT_ONCE = 2
 _LISTED_AT_ONCE = 1000
-_LISTED_WITHIN = 600.0  # seconds for as many; a store may answer pages without any, as long as it removes objects
 _MOST_TRIES, _PAUSE = 5, 0.2
 _COPIED_SOON = 1024**3  # copies above this size get a longer timeout
 _COPIED_BY_S3 = 5 * 1024**3  # as one part; bigger objects are copied through this machine
-
-T = TypeVar("T")
 
 
 def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
@@ -180,9 +175,10 @@ def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[
     import obstore
 
     where = f"{store.bucket}/{key}"
-    stream = obstore.list(store.objects, prefix=key or None, offset=offset, chunk_size=_LISTED_AT_ONCE)
     highest = ""
-    while chunk := _listed(lambda: anext(stream, None), where):
+    chunk: Sequence[ObjectMeta]
+    begun = {} if offset is None else {"offset": offset}
+    for chunk in obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **begun):
         first, last = chunk[0]["path"], max(each["path"] for each in chunk)
         marker = f"{first}/"  # as the marker of a folder is sorted; obstore returns its path without the slash
         if marker <= highest and store.scheme != "abfss":
@@ -191,28 +187,13 @@ def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[
         yield chunk
 
 
-def _listed(ask: Callable[[], Awaitable[T]], where: str) -> T:
-    """Return a listing's answer, for which obstore may ask many pages: only a coroutine of it can be given up."""
-
-    async def ask_in_time() -> T:
-        return await asyncio.wait_for(ask(), _LISTED_WITHIN)
-
-    try:
-        with ThreadPoolExecutor(1) as thread:  # this one may run a loop already
-            return thread.submit(lambda: asyncio.run(ask_in_time())).result()
-    except TimeoutError:
-        why = f"it listed no {_LISTED_AT_ONCE} objects, and no end, within {_LISTED_WITHIN:g} seconds"
-        raise endless_listing(where, why, transient=True) from None
-
-
 def folders_in(store: Store, key: str) -> list[str]:
     """Return the names of the folders in a folder."""
     import obstore
 
-    where = f"{store.bucket}/{key}"
-    with translate_store_errors(where):
-        found = _listed(lambda: obstore.list_with_delimiter_async(store.objects, key or None), where)
-    return [each.rstrip("/").rpartition("/")[2] for each in found["common_prefixes"]]
+    with translate_store_errors(f"{store.bucket}/{key}"):
+        found = obstore.list_with_delimiter(store.objects, key or None)["common_prefixes"]
+    return [each.rstrip("/").rpartition("/")[2] for each in found]
 
 
 def copy_within(store: Store, key: str, target: str) -> None:

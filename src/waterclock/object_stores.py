@@ -266,10 +266,10 @@ def refusal_by_spark(text: str, where: str) -> WaterclockError | None:
     return found and _unreachable(where, f"it does not answer Spark: {found[0].strip()}", fix, transient=True)
 
 
-def endless_listing(where: str, why: str, *, transient: bool = False) -> WaterclockError:
+def endless_listing(where: str, why: str) -> WaterclockError:
     """Return the error for a store whose listing would not end."""
     fix = "check that the endpoint is one of an object store; it, or a proxy before it, answers listings incorrectly"
-    return _unreachable(where, why, fix, transient=transient)
+    return _unreachable(where, why, fix)
 
 
 def _unusable_name(where: str, key: str) -> WaterclockError:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, islice
 
-import obstore
 import pytest
-from obstore.store import MemoryStore
 
 from waterclock import object_files
 from waterclock.errors import WaterclockError
-from waterclock.object_files import folders_in, objects_below
+from waterclock.object_files import objects_below
 from waterclock.object_stores import Store
 
 Page = tuple[Sequence[str], str | None]
@@ -83,7 +79,6 @@ def test_a_page_that_is_repeated_ends_the_listing(
     listing: Listing, monkeypatch: pytest.MonkeyPatch, keys: list[str]
 ) -> None:
     monkeypatch.setattr(object_files, "_LISTED_AT_ONCE", len(keys))
-    monkeypatch.setattr(object_files, "_LISTED_WITHIN", 20)
     listing.page = lambda _: (keys, "same")
     with pytest.raises(WaterclockError) as refused:
         list(islice(objects_below(listing.store, "in"), 20_000))
@@ -95,21 +90,6 @@ def test_names_that_do_not_rise_end_the_listing(listing: Listing) -> None:
     listing.page = lambda asked: ([f"in/f{asked}_{name[3:]}" for name in NAMES], f"page {asked}")
     with pytest.raises(WaterclockError, match="repeats itself"):
         list(islice(objects_below(listing.store, "in"), 20_000))
-
-
-@pytest.mark.parametrize("of", ["objects", "folders"])
-def test_pages_without_objects_end_the_listing(listing: Listing, monkeypatch: pytest.MonkeyPatch, of: str) -> None:
-    monkeypatch.setattr(object_files, "_LISTED_WITHIN", 0.5)
-    listing.page = lambda asked: ((), f"page {asked}" if asked < 100_000 else None)
-    begun = time.monotonic()
-    with pytest.raises(WaterclockError) as refused:
-        list(objects_below(listing.store, "in")) if of == "objects" else folders_in(listing.store, "in")
-    assert (refused.value.code, refused.value.transient) == ("E609", True)
-    assert time.monotonic() - begun < 5
-    time.sleep(0.3)
-    asked = listing.asked
-    time.sleep(0.3)
-    assert listing.asked == asked
 
 
 def test_pages_that_rise_are_listed_to_their_end(listing: Listing) -> None:
@@ -125,14 +105,3 @@ def test_the_marker_of_a_folder_may_begin_a_page(listing: Listing) -> None:
     pages: list[list[str]] = [[*(f"in/a-{number:04}" for number in range(1000))], ["in/a/", "in/a/x"]]
     listing.page = lambda asked: (pages[asked], None if asked else "more")
     assert [path for path, _ in objects_below(listing.store, "in")][-2:] == ["a", "a/x"]
-
-
-def test_objects_are_listed_from_within_a_running_loop() -> None:
-    store = Store("memory://lake", {})
-    store.objects = MemoryStore()
-    obstore.put(store.objects, "in/f/a", b"x")
-
-    async def inside() -> tuple[list[str], list[str]]:
-        return [path for path, _ in objects_below(store, "in")], folders_in(store, "in")
-
-    assert asyncio.run(inside()) == (["f/a"], ["f"])
