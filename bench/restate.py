@@ -33,9 +33,9 @@ from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.merge import merge_slice, restate_slices
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.lake import Lake
+from waterclock.storage.log.content_as_of import CommitRecord, resolve
 from waterclock.storage.log.delta_log import head
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.resolving import CommitRecord, resolve
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.read import frame_at, table_schema
 from waterclock.storage.slices.writer import write_slices

@@ -29,8 +29,8 @@ from waterclock.storage.commit.creation import create_table
 from waterclock.storage.folds.place_versions import place_slices
 from waterclock.storage.folds.versions import table_schema_of, versions_of
 from waterclock.storage.lake import Lake
+from waterclock.storage.log.content_as_of import CommitRecord, resolve
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.resolving import CommitRecord, resolve
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.writer import write_slices
 from waterclock.temporal import compute_temporal

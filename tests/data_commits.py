@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from waterclock.storage.log import delta_log
+from waterclock.storage.log.content_as_of import CommitRecord
 from waterclock.storage.log.identity import identity_in
-from waterclock.storage.log.resolving import CommitRecord
 from waterclock.timelabel.label import instant_of
 
 

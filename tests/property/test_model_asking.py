@@ -22,7 +22,7 @@ from waterclock.engine.query.ticks import AsOf, Moment, Questions
 from waterclock.engine.reads.as_of import commit_records
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
-from waterclock.storage.log.resolving import resolve
+from waterclock.storage.log.content_as_of import resolve
 from waterclock.timelabel.label import label_of
 
 FLOWS = int(os.environ.get("WATERCLOCK_MODEL_FLOWS", "40"))

@@ -9,7 +9,7 @@ from waterclock.batches.alerts import LONGEST, RootCause, TroubleKind, cause_key
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadline_words import group_due_windows, stand_words
 from waterclock.operations.deadlines import Due, Stand
-from waterclock.operations.ways import with_upstream
+from waterclock.operations.time_estimates import with_upstream
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
 
 _KINDS = {Stand.MISSED: TroubleKind.MISSED, Stand.NEAR: TroubleKind.NEAR, Stand.LONG: TroubleKind.LONG}

@@ -10,7 +10,7 @@ from functools import partial
 
 from waterclock.connectors.delivering import Deliverer, Reachable
 from waterclock.connectors.interface import EachCollector
-from waterclock.connectors.sql.changed_rows import change_column_of
+from waterclock.connectors.sql.changed_windows import change_column_of
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections, connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger

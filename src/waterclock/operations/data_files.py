@@ -17,10 +17,10 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.opening import zone_of
 from waterclock.storage.folds.older_states import find_cached_state
 from waterclock.storage.lake import STAGE
+from waterclock.storage.log.content_as_of import Resolved
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, version_if_kept
 from waterclock.storage.log.open_tables import open_table
-from waterclock.storage.log.resolving import Resolved
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.symlinks import absolute, require_plain
 from waterclock.timelabel.label import hive_path, label_of, label_of_hive_path

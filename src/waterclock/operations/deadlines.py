@@ -17,8 +17,8 @@ from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import find_earliest_advance, mark_of
 from waterclock.operations.freshness import fresh_to
+from waterclock.operations.time_estimates import Root, Ways, with_upstream
 from waterclock.operations.watermarks import Reached, needed_end, reached_words, read_watermarks
-from waterclock.operations.ways import Root, Ways, with_upstream
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.cadence import Cadence

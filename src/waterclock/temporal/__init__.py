@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from waterclock.temporal.counts import Counts
     from waterclock.temporal.denorm import denorm_temporal, denorm_transactional
     from waterclock.temporal.measure import Numbers, measure_temporal
-    from waterclock.temporal.record import valid_at
+    from waterclock.temporal.query_refusals import refusal_of
+    from waterclock.temporal.record_columns import valid_at
     from waterclock.temporal.sources import nulls_are_values, union_sources
-    from waterclock.temporal.stops import refusal_of
     from waterclock.temporal.text import format_attribute
 
 __all__ = [
@@ -42,9 +42,9 @@ _HOMES = {
     "Numbers": "measure",
     "measure_temporal": "measure",
     "OPEN": "bounds",
-    "valid_at": "record",
+    "valid_at": "record_columns",
     "nulls_are_values": "sources",
-    "refusal_of": "stops",
+    "refusal_of": "query_refusals",
     "union_sources": "sources",
     "format_attribute": "text",
 }

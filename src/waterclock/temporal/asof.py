@@ -11,7 +11,7 @@ from pyspark.sql import functions as sql
 from waterclock.temporal import time_buckets, time_slices
 from waterclock.temporal.columns import stop
 from waterclock.temporal.plans import TemporalPlan
-from waterclock.temporal.stops import OVERLAPPING
+from waterclock.temporal.query_refusals import OVERLAPPING
 from waterclock.temporal.time_buckets import BUCKET_HASH, Buckets, hash_as_they_compare
 from waterclock.temporal.time_slices import cuts_of, has_null_key, spread_by
 

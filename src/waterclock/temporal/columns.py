@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.temporal.stops import stop_text
+from waterclock.temporal.query_refusals import stop_text
 
 _INCOMPARABLE = (types.MapType, types.VariantType, types.CalendarIntervalType)
 

@@ -28,7 +28,7 @@ from waterclock.temporal.instants import instant
 from waterclock.temporal.measure import Numbers
 from waterclock.temporal.overlaps import split
 from waterclock.temporal.plans import TemporalPlan, choose
-from waterclock.temporal.record import CURRENT, EFFECTIVE, EXPIRES, RECORD, earliest_instant, open_end
+from waterclock.temporal.record_columns import CURRENT, EFFECTIVE, EXPIRES, RECORD, earliest_instant, open_end
 from waterclock.temporal.time_buckets import buckets_of
 from waterclock.temporal.time_slices import has_null_key
 

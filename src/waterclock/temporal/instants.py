@@ -9,7 +9,7 @@ from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.temporal.columns import exact_column, require_columns
-from waterclock.temporal.spelling import BLANKS
+from waterclock.temporal.text_formats import BLANKS
 
 _WITHOUT_ZONE = (types.TimestampNTZType, types.DateType, types.StringType)
 _CLOCK = r"\d{1,2}(?::\d{1,2}(?::\d{1,2}(?:[.,]\d+)?)?)?"

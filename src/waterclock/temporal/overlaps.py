@@ -11,8 +11,8 @@ from pyspark.sql import functions as sql
 from waterclock.temporal.asof import HINTS
 from waterclock.temporal.columns import stop
 from waterclock.temporal.plans import TemporalPlan
-from waterclock.temporal.record import earliest_instant, open_end
-from waterclock.temporal.stops import OVERLAPPING
+from waterclock.temporal.query_refusals import OVERLAPPING
+from waterclock.temporal.record_columns import earliest_instant, open_end
 from waterclock.temporal.time_slices import cuts_of, has_null_key, over_periods
 
 

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
 from waterclock.temporal.columns import require_choice
-from waterclock.temporal.spelling import AS_IT_IS, BLANKS, FORMATS
+from waterclock.temporal.text_formats import AS_IT_IS, BLANKS, FORMATS
 
 
 def format_attribute(value: Column | str, format: str = AS_IT_IS, nullreplacement: str | None = None) -> Column:  # noqa: A002 - the name users know

@@ -16,7 +16,7 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.flow.declarations import Flow
 from waterclock.temporal import format_attribute
-from waterclock.temporal.spelling import FORMATS
+from waterclock.temporal.text_formats import FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from tests.data_commits import records_in_log
 from tests.tiny import Tiny, day, described
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.faults import inject_faults
-from waterclock.storage.log.resolving import resolve
+from waterclock.storage.log.content_as_of import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words
 from waterclock.operations.deadlines import Due, Stand, due_of, is_history, long_ones
-from waterclock.operations.ways import with_upstream
+from waterclock.operations.time_estimates import with_upstream
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest

@@ -23,8 +23,8 @@ from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination_refusals import like_keys
 from waterclock.connectors.sql.exact_values import Holds, StoredColumn, refuse_inexact
-from waterclock.connectors.sql.overwrites import replaced_rows
 from waterclock.connectors.sql.refusals import name_missing_file
+from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError

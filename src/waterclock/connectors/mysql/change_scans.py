@@ -10,7 +10,7 @@ from waterclock.connectors.mysql.extract import format_bound, micros, within
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.mysql.types import MysqlColumn
 from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
-from waterclock.connectors.sql.changed_rows import no_time_of_change
+from waterclock.connectors.sql.changed_windows import no_time_of_change
 from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.flow.declarations import Unit
 

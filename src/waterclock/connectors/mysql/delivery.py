@@ -29,8 +29,8 @@ from waterclock.connectors.mysql.versioned_views import MysqlViewTables, tables_
 from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES
 from waterclock.connectors.sql.destination import spelling
-from waterclock.connectors.sql.overwrites import refuse_changed, replaced_rows
 from waterclock.connectors.sql.parts import begin_part, labels_there, show
+from waterclock.connectors.sql.replace_where import refuse_changed, replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.versioned_views import is_behind, part_name, part_of, refuse_kind, whole
 from waterclock.errors import WaterclockError

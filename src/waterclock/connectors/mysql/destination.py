@@ -31,7 +31,7 @@ from waterclock.connectors.sql.destination import (
     wanted_index,
 )
 from waterclock.connectors.sql.exact_values import Holds, StoredColumn
-from waterclock.connectors.sql.overwrites import replaced_rows
+from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL

@@ -9,7 +9,7 @@ from waterclock.connectors.postgres.dialect import quote_identifier, source_of
 from waterclock.connectors.postgres.extract import TIMES, micros, within
 from waterclock.connectors.postgres.types import PostgresColumn
 from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
-from waterclock.connectors.sql.changed_rows import no_time_of_change
+from waterclock.connectors.sql.changed_windows import no_time_of_change
 from waterclock.connectors.sql.window_bounds import WindowFilter, format_time_literal
 from waterclock.flow.declarations import Unit
 

@@ -17,7 +17,7 @@ from waterclock.connectors.sql.refusals import locked, refused_statement, server
 from waterclock.connectors.sql.refused_logins import login_error, no_database
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
-from waterclock.postgres_refusals import Refused, answering_first, connect, refusal_of
+from waterclock.postgres_login import Refused, answering_first, connect, refusal_of
 
 if TYPE_CHECKING:
     import psycopg

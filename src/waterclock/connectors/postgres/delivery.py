@@ -26,7 +26,7 @@ from waterclock.connectors.postgres.versioned_views import PostgresViewTables
 from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination import spelling
-from waterclock.connectors.sql.overwrites import replaced_rows
+from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit

@@ -27,7 +27,7 @@ from waterclock.connectors.sql.destination import (
     wanted_index,
 )
 from waterclock.connectors.sql.destination_refusals import alike_columns
-from waterclock.connectors.sql.overwrites import replaced_rows
+from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 

@@ -25,7 +25,8 @@ from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.dialect import quote_identifier
 from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
 from waterclock.connectors.postgres.log_changes import Op, position_text
-from waterclock.connectors.postgres.logical import (
+from waterclock.connectors.postgres.server_log import LogPlace, place_of, require_same_log
+from waterclock.connectors.postgres.slot_reading import (
     Followed,
     LogRow,
     LogScanSummary,
@@ -38,7 +39,6 @@ from waterclock.connectors.postgres.logical import (
     rows_in,
     unreadable,
 )
-from waterclock.connectors.postgres.servers_log import LogPlace, place_of, require_same_log
 from waterclock.connectors.postgres.slots import (
     Begun,
     Slot,

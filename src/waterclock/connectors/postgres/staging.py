@@ -17,7 +17,7 @@ from waterclock.connectors.slice_rows import batches_of, plain_text
 from waterclock.connectors.sql.destination import spelling
 from waterclock.connectors.sql.destination_refusals import like_keys, lost_rows
 from waterclock.connectors.sql.exact_values import refuse_inexact
-from waterclock.connectors.sql.overwrites import replaced_rows
+from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.values import is_plain
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL

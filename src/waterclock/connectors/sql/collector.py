@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation
     from waterclock.connectors.sql.changed_minutes import Row as MinuteRow
-    from waterclock.connectors.sql.changed_rows import Bounds, Tallies
+    from waterclock.connectors.sql.changed_windows import Bounds, Tallies
     from waterclock.connectors.sql.columns import SqlColumn
     from waterclock.connectors.sql.sessions import ReadableDatabase
     from waterclock.connectors.sql.window_bounds import WindowFilter
@@ -159,7 +159,7 @@ class CollectsChangedWindows(SqlCollector[_Connection, _Column]):
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows with changed rows, as of one moment."""
-        from waterclock.connectors.sql.changed_rows import change_column_of, look
+        from waterclock.connectors.sql.changed_windows import change_column_of, look
 
         del spark, columns
         with self._source.open_for_reading(str(unit)) as connection:

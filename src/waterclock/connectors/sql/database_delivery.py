@@ -20,8 +20,8 @@ from typing import Generic, Protocol, TypeVar
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.delivery_record import DeliveryRecord, no_record
-from waterclock.connectors.sql.overwrites import refuse_changed
 from waterclock.connectors.sql.parts import ViewTables, begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.connectors.sql.replace_where import refuse_changed
 from waterclock.connectors.sql.sessions import ReadableDatabase, SqlSession
 from waterclock.connectors.sql.versioned_views import is_behind, refuse_kind, whole
 from waterclock.errors import WaterclockError

@@ -9,7 +9,7 @@ from typing import Protocol
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.sql.destination_refusals import foreign_rows
 from waterclock.connectors.sql.dialect import SqlDialect
-from waterclock.connectors.sql.overwrites import rows_of
+from waterclock.connectors.sql.replace_where import rows_of
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from waterclock.connectors.sql.changed_rows import Bounds, Counting, Tallies, no_time_of_change
+from waterclock.connectors.sql.changed_windows import Bounds, Counting, Tallies, no_time_of_change
 from waterclock.connectors.sqlite.collection import window_conditions
 from waterclock.connectors.sqlite.dialect import quote_identifier
 from waterclock.connectors.values import EPOCH_UNITS, Times, instant_of

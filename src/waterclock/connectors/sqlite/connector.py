@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from waterclock.connectors.sql.changed_rows import Bounds, Tallies
+    from waterclock.connectors.sql.changed_windows import Bounds, Tallies
     from waterclock.connectors.sql.columns import SqlColumn
     from waterclock.connectors.sql.window_bounds import WindowFilter
     from waterclock.connectors.sqlite.database import SqliteFile

@@ -17,8 +17,8 @@ from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination_refusals import like_keys, lost_rows
 from waterclock.connectors.sql.exact_values import StoredColumn, refuse_inexact
-from waterclock.connectors.sql.overwrites import replaced_rows
 from waterclock.connectors.sql.refusals import name_missing_file
+from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.connectors.sqlite.destination import columns_there, is_key_coarse, settle_table

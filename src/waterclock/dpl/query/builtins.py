@@ -16,7 +16,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Function, Place
 from waterclock.masking import PARAMETERS as OF_MASKS
 from waterclock.masking import mask_sql
-from waterclock.temporal.spelling import FORMATS, PARAMETERS, format_sql
+from waterclock.temporal.text_formats import FORMATS, PARAMETERS, format_sql
 
 STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})

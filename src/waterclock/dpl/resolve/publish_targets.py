@@ -9,8 +9,8 @@ from typing import Any
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.hidden import with_left_out
 from waterclock.dpl.resolve.merge_keys import settle_merge
-from waterclock.dpl.resolve.overwrites import overwrite_of, rule_of_overwrite
 from waterclock.dpl.resolve.published_columns import with_sent_keys
+from waterclock.dpl.resolve.replace_where import overwrite_of, rule_of_overwrite
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import Expression, ModeSaid, OptionsSaid
 from waterclock.errors import WaterclockError

@@ -25,9 +25,9 @@ from waterclock.storage.commit.pointers import commit_older, commit_slices
 from waterclock.storage.folds.fold import may_be_beaten
 from waterclock.storage.folds.merge import merge_slice, restate_slices
 from waterclock.storage.folds.place_versions import place_slices
+from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.log.delta_log import outcome
 from waterclock.storage.log.identity import Identity, Killed
-from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import label_of
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from waterclock.batches.records import Claim, Slice
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.interface import ArrivalCollector
-from waterclock.connectors.sql.overwrites import note_of
+from waterclock.connectors.sql.replace_where import note_of
 from waterclock.connectors.sql.versioned_views import BEHIND, is_behind
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import never_null, surely_there, unproven_keys

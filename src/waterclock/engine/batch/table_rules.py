@@ -17,8 +17,8 @@ from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.storage.folds.state_after import state_after
+from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.log.delta_log import head, table_exists
-from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices
 from waterclock.timelabel.label import TIMELABEL, label_of

@@ -21,8 +21,8 @@ from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_beside, o
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
+from waterclock.storage.log.content_as_of import resolve
 from waterclock.storage.log.open_tables import has_columns
-from waterclock.storage.log.resolving import resolve
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text

@@ -12,7 +12,7 @@ from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.storage.folds.older_states import frame_of_resolved
-from waterclock.storage.log.resolving import NO_VERSION, CommitRecord, LogStep, Resolved, resolve
+from waterclock.storage.log.content_as_of import NO_VERSION, CommitRecord, LogStep, Resolved, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,8 +18,8 @@ from waterclock.storage.folds.fold import with_all_columns
 from waterclock.storage.folds.older_states import state_of
 from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.lake import Lake
+from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.log.open_tables import is_readable
-from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.read import (
     FILES_READ_DIRECTLY,

@@ -20,7 +20,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.postgres_messages import render_statement, send
 from waterclock.ledger.store.texts import written_json
-from waterclock.postgres_refusals import Refused, answering_first, connect, refusal_of
+from waterclock.postgres_login import Refused, answering_first, connect, refusal_of
 
 NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
 TRANSACTION = "txid_current()"

@@ -24,8 +24,8 @@ from waterclock.storage.folds.state_after import merged_state
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.folds.write_state import DELETED, Winners, is_newer
 from waterclock.storage.lake import Lake
+from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.damage import require_whole
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, require_one_row_per_order
 from waterclock.storage.slices.manifest import Manifest

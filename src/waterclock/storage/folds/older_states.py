@@ -25,7 +25,7 @@ from waterclock.storage.folds.fold import Past, fold, slices_with_later_deletes,
 from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.folds.versions import temporal_of, versions_of
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.resolving import NO_VERSION, LogStep, Resolved
+from waterclock.storage.log.content_as_of import NO_VERSION, LogStep, Resolved
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_if_kept, frame_of_files, frame_of_slices, table_schema
 from waterclock.timelabel.label import label_of

@@ -19,9 +19,9 @@ from waterclock.storage.folds.swap_keys import Make, swap_rows
 from waterclock.storage.folds.versions import EFFECTIVE, as_shown, raw_schema, temporal_of, versions_of
 from waterclock.storage.folds.write_state import DELETED, MOST_ROWS_BROADCAST, Winners
 from waterclock.storage.lake import Lake
+from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.log.delta_log import head
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.resolving import LogStep
 from waterclock.storage.slices.digest import HIGH, LOW, ROWS, digest_texts, row_hash
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices, frame_of_version, table_schema

@@ -11,7 +11,7 @@ from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.older_states import find_newest_state, with_slices_placed
 from waterclock.storage.folds.place_versions import add_new_columns, versions_after
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.resolving import LogStep
+from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import table_schema
 from waterclock.storage.types import fields_of

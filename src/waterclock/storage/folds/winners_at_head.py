@@ -31,7 +31,7 @@ from waterclock.storage.folds.fold import (
 from waterclock.storage.folds.older_states import find_newest_state
 from waterclock.storage.folds.write_state import MOST_BYTES_REWRITTEN, MOST_ROWS_BROADCAST, Winners, is_newer
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.resolving import LogStep
+from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, same_key_sql
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.order_values import may_beat, place_sql

@@ -13,9 +13,9 @@ import pytest
 
 from tests.followers import HERE, ROWS, Follower
 from tests.postgres import drop_all_slots, needs_wal2json, server
-from waterclock.connectors.postgres import following, logical
+from waterclock.connectors.postgres import following, slot_reading
 from waterclock.connectors.postgres.database import PostgresDatabase
-from waterclock.connectors.postgres.logical import Followed
+from waterclock.connectors.postgres.slot_reading import Followed
 from waterclock.connectors.postgres.table_facts import facts_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
@@ -239,10 +239,10 @@ def test_of_many_missed_windows_each_decodes_the_log_up_to_about_its_own_end(mon
 
     def spied(connection: Any, followed: Followed, high: int) -> Any:
         decoded.append(high - int(it.noted["to"]))
-        return logical.events_of(connection, followed, high)
+        return slot_reading.events_of(connection, followed, high)
 
     monkeypatch.setattr(following, "events_of", spied)
-    monkeypatch.setattr(logical, "_SHORT", 1 << 16)
+    monkeypatch.setattr(slot_reading, "_SHORT", 1 << 16)
     for number, end in enumerate(ends):
         assert {row["a"] for row in it.read(end)} == {str(number)}
     assert it.held == it.source()

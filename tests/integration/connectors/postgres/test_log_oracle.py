@@ -19,7 +19,7 @@ from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
 from waterclock.connectors.postgres.log_changes import Op, position_of
-from waterclock.connectors.postgres.logical import (
+from waterclock.connectors.postgres.slot_reading import (
     Followed,
     LogRow,
     LogScanSummary,

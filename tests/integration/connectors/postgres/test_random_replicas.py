@@ -15,7 +15,7 @@ import pytest
 
 from tests.postgres import drop_all_slots, needs_wal2json, server
 from tests.replicas import Replicated, past_all_windows
-from waterclock.connectors.postgres import following, logical
+from waterclock.connectors.postgres import following, slot_reading
 from waterclock.connectors.postgres.connector import PostgresCollector
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         at.stop()
         at.start()
     monkeypatch.setattr(PostgresCollector, "clock", past_all_windows)
-    monkeypatch.setattr(logical, "_SHORT", 1 << 14)
+    monkeypatch.setattr(slot_reading, "_SHORT", 1 << 14)
     yield
     for (name,) in at.run("SELECT gid FROM pg_prepared_xacts"):
         at.run(f"ROLLBACK PREPARED '{name}'")

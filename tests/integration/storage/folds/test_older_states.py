@@ -18,7 +18,7 @@ from waterclock.flow.declarations import Table
 from waterclock.storage.commit.pointers import commit_older
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.resolving import CommitRecord, resolve
+from waterclock.storage.log.content_as_of import CommitRecord, resolve
 from waterclock.timelabel.duration import parse_duration
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.folds.place_versions import place_slices
 from waterclock.storage.folds.versions import require_fit, table_schema_of
 from waterclock.storage.lake import Lake
+from waterclock.storage.log.content_as_of import CommitRecord, resolve
 from waterclock.storage.log.delta_log import head
 from waterclock.storage.log.identity import Identity, Killed
-from waterclock.storage.log.resolving import CommitRecord, resolve
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.writer import write_slices
 from waterclock.timelabel.cadence import Cadence

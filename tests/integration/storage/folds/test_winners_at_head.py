@@ -27,8 +27,8 @@ from waterclock.storage.folds.merge import merge_slice, restate_slices
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.lake import Lake
+from waterclock.storage.log.content_as_of import NO_VERSION, CommitRecord, resolve
 from waterclock.storage.log.identity import Identity, Killed
-from waterclock.storage.log.resolving import NO_VERSION, CommitRecord, resolve
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
 from waterclock.storage.slices.writer import write_slices

@@ -11,7 +11,7 @@ from waterclock.dpl.query.column_trace import ColumnOf
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.dpl.resolve import flow_building
 from waterclock.flow.declarations import Flow
-from waterclock.temporal.spelling import FORMATS
+from waterclock.temporal.text_formats import FORMATS
 
 FLOW = """
 CREATE CONNECTION landing TYPE files OPTIONS (path 'in');

@@ -16,7 +16,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode, OnRestate
 from waterclock.flow.declarations import Flow
 from waterclock.planner.planning import Planner
-from waterclock.storage.log.resolving import NO_VERSION, resolve
+from waterclock.storage.log.content_as_of import NO_VERSION, resolve
 from waterclock.timelabel.label import label_of
 
 ORDERS = table("orders", partitioned=True, start=day(0))

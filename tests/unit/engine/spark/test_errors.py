@@ -12,7 +12,7 @@ from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.engine.spark.errors import add_batch_place, is_transient, to_error, user_code_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
-from waterclock.temporal.stops import UNPLACED, stop_text
+from waterclock.temporal.query_refusals import UNPLACED, stop_text
 
 WHERE = "marts.a@20130101000000"
 

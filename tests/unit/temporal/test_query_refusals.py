@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.temporal.spelling import FORMATS
-from waterclock.temporal.stops import OVERLAPPING, UNPLACED, UNSPELT, UNTIMED, refusal_of, stop_text
+from waterclock.temporal.query_refusals import OVERLAPPING, UNPLACED, UNSPELT, UNTIMED, refusal_of, stop_text
+from waterclock.temporal.text_formats import FORMATS
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from tests.slices import hour, identity, new_table, rows_of, sealed
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.storage.commit.pointers import commit_nothing, commit_slices, kill
+from waterclock.storage.log.content_as_of import NO_VERSION, CommitRecord, resolve
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.resolving import NO_VERSION, CommitRecord, resolve
 from waterclock.timelabel.duration import parse_duration
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteDatabase, unit_of
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
-from waterclock.connectors.sql.overwrites import note_of
+from waterclock.connectors.sql.replace_where import note_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.conditions import Condition, Term

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.temporal.stops import UNSPELT, stop_text
+from waterclock.temporal.query_refusals import UNSPELT, stop_text
 
 # Unicode's white space: Java's \s does not include the no-break space and its like (\p{Z}), nor the next line (\x85)
 BLANKS = r"[\s\p{Z}\x85]+"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.connectors.postgres.logical import Range, ends_of
+from waterclock.connectors.postgres.slot_reading import Range, ends_of
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 SHORT = 64 << 20

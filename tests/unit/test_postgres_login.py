@@ -13,12 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from tests.systems import setting_of
-from waterclock import postgres_refusals
+from waterclock import postgres_login
 from waterclock.connectors.postgres.database import database_of
 from waterclock.errors import WaterclockError
 from waterclock.ledger.store.failure import Failure
 from waterclock.ledger.store.postgres import create_engine, failure_of
-from waterclock.postgres_refusals import Refusal, Refused, answering_first, connect, refusal_of
+from waterclock.postgres_login import Refusal, Refused, answering_first, connect, refusal_of
 
 AT = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
 
@@ -233,7 +233,7 @@ def silent() -> Iterator[Callable[[bytes], str]]:
 def test_a_server_that_answers_nothing_after_the_login_is_away(
     silent: Callable[[bytes], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, bytes_sent: bytes
 ) -> None:
-    monkeypatch.setattr(postgres_refusals, "_FIRST_SECONDS", 1)
+    monkeypatch.setattr(postgres_login, "_FIRST_SECONDS", 1)
     url, begun = silent(bytes_sent), time.monotonic()
     if by == "connector":
         with (
@@ -254,7 +254,7 @@ def test_a_server_that_answers_nothing_after_the_login_is_away(
 def test_first_statements_that_are_answered_leave_no_limit_behind(
     silent: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_refusals, "_FIRST_SECONDS", 1)
+    monkeypatch.setattr(postgres_login, "_FIRST_SECONDS", 1)
     with connect(silent(_DONE), autocommit=True) as connection:
         with answering_first(connection):
             connection.execute("SET a = b")
