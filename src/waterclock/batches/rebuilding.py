@@ -18,7 +18,8 @@ class Rebuilding:
     `token` identifies the rebuild. While the new tables are made, the lock lasts `until` the end of the lease. Once it
     `is_moving`, some tables may show the new set already, and the lock lasts until all of them do, whichever runner
     finishes the move. A rebuild that `is_done` locks nothing. `standing` is the token of the previous set that was
-    moved in. Instants are of the ledger's real clock.
+    moved in. `sequence` is that of the ledger's write that began it: later requests are not met by it. Instants are of
+    the ledger's real clock.
     """
 
     token: str
@@ -29,6 +30,7 @@ class Rebuilding:
     is_moving: bool = False
     is_done: bool = False
     standing: str | None = None
+    sequence: int = 0
 
     def is_blocking(self, now: datetime) -> bool:
         """Return whether all claims are blocked at `now`."""

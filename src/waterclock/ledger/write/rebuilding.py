@@ -36,7 +36,7 @@ def begin_rebuilding(
         if known is not None and known.is_blocking(write.at):
             raise at_work(known)
         begun = Rebuilding(token, runner, who, write.at, write.at + timedelta(seconds=lease_seconds))
-        begun = replace(begun, standing=None if known is None else known.current_token)
+        begun = replace(begun, standing=None if known is None else known.current_token, sequence=write.sequence)
         write.execute(_SET, {"said": begun.to_json()})
         write.log(BEGUN, who=who, data={"token": token, "runner": runner})
         return begun

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING, BatchStatus
+from waterclock.batches.facts import BACKFILL, BEGINNING, FOLLOW, RECOMPUTE, BatchStatus, before_release
 from waterclock.batches.records import NO_VERSION, Claim, Input
 from waterclock.flow.choices import Kind
 from waterclock.ledger.read.signatures import SIGNATURE
@@ -40,11 +40,21 @@ _HEAD = (
 _SET_HEAD = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(head_version=sa.bindparam("version"))
 _DROPPED = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
 _NO_VERSIONS = sa.delete(versions).where(versions.c.table_name == sa.bindparam("of"))
+_MET = {FOLLOW, RECOMPUTE}
 _ADD_VERSIONS = sa.insert(versions)
 _ADD_SKIPPED = sa.insert(batches).values(
     status=BatchStatus.SKIPPED.value, attempts=0, is_suspect=False, hash_high=0, hash_low=0
 )
 _SET_FLOW = sa.update(ledger).values(flow=sa.bindparam("made_by"))
+_REQUESTS = sa.select(batches.c.label, batches.c.end, batches.c.requested, batches.c.requested_sequence).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.requested.is_not(None)
+)
+_REQUEST = (
+    sa.update(batches)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
+    .where(batches.c.end == sa.bindparam("until"), batches.c.current_claim.is_not(None))
+    .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("sequence"))
+)
 _PUBLISHES = sa.select(tables.c.name).where(tables.c.kind == Kind.PUBLISH.value)
 
 
@@ -81,13 +91,16 @@ def record_set(
     differ. `asked_again` are publishes whose table has other rows with the same content. `flow` is the fingerprint of
     the flow that made the set: runners with another flow can claim nothing more, since its labels may have another
     meaning.
+
+    Requests to make batches again stay, except those that the set meets: `follow` and `recompute` of transforms from
+    before the rebuild began.
     Raises  E644 where the rebuild lock has another owner
     """
     with database.write() as write:
         known = require_own(write, token)
         heads = {each.name: each.version for each in moved}
         for each in moved:
-            _record(write, each, heads, who)
+            _record(write, each, heads, who, begun=known.sequence)
         publishes = set(write.execute(_PUBLISHES).scalars())
         ask_again(write, (name for name in asked_again if name in publishes))
         if flow is not None:
@@ -95,7 +108,7 @@ def record_set(
         end(write, known)
 
 
-def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str) -> None:
+def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str, *, begun: int) -> None:
     row = write.execute(_TABLE, {"of": moved.name}).first()
     start = moved.start if moved.start is not None or row is None else row.start
     said = dict(moved.signature) | {"start": start}
@@ -104,6 +117,7 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str) -> N
         write.execute(_ADD_TABLE, {"name": moved.name} | said | empty)
     else:
         write.execute(_REDECLARE, {"of": moved.name} | said)
+    requests = [] if moved.found is None else _unmet_requests(write, moved, begun)
     if moved.is_recut:
         empty_table(write, moved.name, moved.claim)
     if moved.found is not None:
@@ -112,9 +126,24 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str) -> N
         # expired lease, so the duration does not count
         record(write, Claim(moved.claim, request, BEGINNING), moved.found.results)
         add_told(write, moved.name, moved.found.results, who=who)
+        if requests:
+            write.execute(_REQUEST, requests)
     write.execute(_HEAD, {"of": moved.name, "version": moved.version})
     fields = {"version": moved.version, "claim": moved.claim, "is_recut": moved.is_recut, "all": True}
     write.log("rebuilt", who=who, table=moved.name, data=fields)
+
+
+def _unmet_requests(write: Write, moved: Moved, begun: int) -> list[dict[str, Any]]:
+    """Return the requests for labels of the new set that their new rows do not meet, as values of `_REQUEST`."""
+    is_transform = moved.signature["kind"] == Kind.TRANSFORM
+    found = []
+    for row in write.execute(_REQUESTS, {"of": moved.name}):
+        verb = before_release(row.requested)  # the new rows replace a held slice
+        is_met = verb == BACKFILL or (is_transform and verb in _MET and row.requested_sequence <= begun)
+        if verb is not None and not is_met:
+            values = {"at": row.label, "until": row.end, "verb": verb, "sequence": row.requested_sequence}
+            found.append({"of": moved.name} | values)
+    return found
 
 
 def _inputs(found: CommitRecord, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:

@@ -21,6 +21,7 @@ from waterclock.engine.runner_name import runner_name
 from waterclock.engine.upkeep.rebuild_all import RemadeAll, prospect, rebuild_all
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
+from waterclock.ledger.store.schema import batches
 from waterclock.ledger.store.schema import ledger as tables
 
 if TYPE_CHECKING:
@@ -155,6 +156,31 @@ def test_killed_within_the_move_queries_see_the_old_set_until_it_is_carried_on(t
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     assert tiny.delivered("SELECT qty FROM total") == [(60,)]
+
+
+def test_requests_that_the_new_set_does_not_meet_stay(tiny: Tiny) -> None:
+    tiny.declare(FLOW.replace("shop.items (id INT KEY, at TIMESTAMP, price INT)",
+                              "shop.items (id INT KEY, at TIMESTAMP, price INT KEY)"))  # fmt: skip
+    with tiny.opened() as work:
+        decide = work.ledger.decisions
+        decide.request_restate("marts.days", [day(1)], "recompute", who="anna")
+        decide.request_restate("shop.items", [day(2)], "recollect", who="anna")
+
+        def ask(at: str) -> None:
+            if at == "rebuild.made":
+                decide.request_restate("marts.days", [day(2)], "recompute", who="anna")
+
+        with inject_faults(ask):
+            rebuild_all(work, day(4))
+        asked = sa.select(batches.c.table_name, batches.c.label, batches.c.requested).where(
+            batches.c.requested.is_not(None)
+        )
+        with work.ledger.keeping.database.read() as connection:
+            found = {(row.table_name, row.label, row.requested) for row in connection.execute(asked)}
+    assert found == {("marts.days", day(2), "recompute"), ("shop.items", day(2), "recollect")}
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.runs_of("marts.days") >= 1
 
 
 @pytest.mark.soak
