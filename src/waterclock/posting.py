@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import timedelta
-from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from waterclock.http_client import Failure, NoResponse, TooBig, send_once
 
 LEASE = timedelta(minutes=2)
 """How long one sender owns the pending messages. If it dies, another sends them again after that time."""
 _SECONDS = 5.0
+_MOST_BYTES = 1 << 20
 _FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
 
 
@@ -38,37 +38,20 @@ def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
 
     Raises  NotDelivered
     """
-    headers = {"Content-Type": "application/json", "User-Agent": "waterclock"}
+    headers = {"Content-Type": "application/json"}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
+    content = json.dumps(body).encode()
     try:
-        request = Request(address, json.dumps(body).encode(), headers, method="POST")  # noqa: S310
-        with build_opener(_NoRedirects()).open(request, timeout=_SECONDS) as answer:
-            answer.read(1024)
-    except HTTPError as error:
-        error.close()
-        raise NotDelivered(f"it answered {error.code}", is_refused=error.code in _REFUSALS) from None
-    except (OSError, HTTPException, ValueError) as error:
-        raise NotDelivered(_reason(error)) from None
+        answer = send_once("POST", address, most=_MOST_BYTES, timeout=_SECONDS, headers=headers, content=content)
+    except TooBig:
+        return  # a success, whatever it contains
+    except NoResponse as error:
+        raise NotDelivered("it did not answer in time" if error.kind is Failure.LATE else error.why) from None
+    if not 200 <= answer.status < 300:
+        raise NotDelivered(f"it answered {answer.status}", is_refused=answer.status in _REFUSALS)
 
 
 def wait_after(attempts: int) -> timedelta:
     """Return the delay before the next attempt after `attempts` failures: from half a minute to ten minutes."""
     return min(_FIRST * int(2 ** min(attempts, 10)), _LONGEST)
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """Rejects redirects, which could send the token to another host."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Return None, so that the response is treated as an error."""
-        return
-
-
-def _reason(error: Exception) -> str:
-    """Return a short reason without the address, which may contain a secret."""
-    cause = getattr(error, "reason", error)
-    if isinstance(cause, TimeoutError):
-        return "it did not answer in time"
-    text = getattr(cause, "strerror", None)
-    return f"{type(cause).__name__}: {text}" if text else type(cause).__name__

@@ -135,6 +135,7 @@ class Progress:
         if self.log is not None:
             self.log.on_message(message)
             return
+        message = printable_line(message)
         with self._lock:
             self._note = message
         if not self.to.is_terminal:

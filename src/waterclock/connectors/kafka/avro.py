@@ -11,8 +11,6 @@ import io
 import json
 import ssl
 import struct
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -24,6 +22,7 @@ from urllib.parse import quote
 from waterclock.connectors.avro_readers import is_recursive, parse_schema, readers_of
 from waterclock.connectors.slice_rows import without_nan
 from waterclock.errors import WaterclockError
+from waterclock.http_client import NoResponse, TooBig, send_once
 
 _MAGIC = 0
 _UNWELCOME = frozenset({401, 403})
@@ -43,6 +42,7 @@ _LOGICAL = {
 _MOST_DIGITS = 38
 _MOST_BYTES = 16 * 1024 * 1024
 """The limit of one response of a registry."""
+_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,42 +159,31 @@ def unreadable(where: str, topic: str, partition: int | str, offset: int | str, 
 
 def _request_registry(registry: Mapping[str, str], path: str, where: str) -> Mapping[str, Any]:
     address = registry["registry"].rstrip("/") + path
-    request = urllib.request.Request(address, headers={"Accept": "application/vnd.schemaregistry.v1+json"})  # noqa: S310
+    headers = {"Accept": "application/vnd.schemaregistry.v1+json"}
     if "registry_user" in registry:
         said = f"{registry['registry_user']}:{registry.get('registry_password', '')}"
-        request.add_header("Authorization", "Basic " + base64.b64encode(said.encode()).decode())
+        headers["Authorization"] = "Basic " + base64.b64encode(said.encode()).decode()
     try:
-        trusted = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=registry.get("registry_ca")))
-        with urllib.request.build_opener(trusted, _Staying).open(request, timeout=30) as answer:
-            content = answer.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise _no_schema(where, f"{address}: its response has more than {_MOST_BYTES >> 20} MiB")
-        document: Mapping[str, Any] = json.loads(content)
-        return document
-    except urllib.error.HTTPError as error:
-        error.close()
-        is_passing = error.code >= 500 or error.code == 429
-        why = f"{address}: {error.code} {error.reason}"
-        if error.code in _UNWELCOME:
-            fix = "check registry_user and registry_password; a changed secret is read at the next try"
-            raise _no_schema(where, why, fix=fix, transient=True) from error
-        raise _no_schema(where, why, transient=is_passing) from error
+        file = registry.get("registry_ca")
+        trusted = True if file is None else ssl.create_default_context(cafile=file)
+        answer = send_once("GET", address, most=_MOST_BYTES, timeout=_SECONDS, headers=headers, verify=trusted)
+        if answer.status == 200:
+            document: Mapping[str, Any] = json.loads(answer.content)
+            return document
+    except TooBig:
+        raise _no_schema(where, f"{address}: its response has more than {_MOST_BYTES >> 20} MiB") from None
+    except NoResponse as error:
+        if not error.certificate:
+            raise _no_schema(where, f"{address}: {error.why}", transient=True) from None
+        fix = "set registry_ca to a file with the certificate of the authority that signed the registry's certificate"
+        raise _no_schema(where, f"{address}: {error.certificate}", fix=fix) from None
     except (OSError, ValueError) as error:
-        if isinstance(reason := getattr(error, "reason", None), ssl.SSLCertVerificationError):
-            fix = (
-                "set registry_ca to a file with the certificate of the authority that signed the registry's certificate"
-            )
-            raise _no_schema(where, f"{address}: {reason.verify_message}", fix=fix) from error
         raise _no_schema(where, f"{address}: {error}", transient=True) from error
-
-
-class _Staying(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects to another host, which would receive our credentials too."""
-
-    def redirect_request(self, req: Any, *rest: Any) -> Any:
-        found = super().redirect_request(req, *rest)
-        is_same = found is None or (found.host, found.type) == (req.host, req.type)
-        return found if is_same else None
+    fix = ""
+    if answer.status in _UNWELCOME:
+        fix = "check registry_user and registry_password; a changed secret is read at the next try"
+    is_passing = answer.status in {*_UNWELCOME, 429} or answer.status >= 500
+    raise _no_schema(where, f"{address}: it answered {answer.status}", fix=fix, transient=is_passing)
 
 
 def _no_schema(where: str, why: str, *, fix: str = "", transient: bool = False) -> WaterclockError:

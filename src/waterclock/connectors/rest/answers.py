@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+
+from waterclock.http_client import HttpResponse
 
 PASSING = frozenset({408, 425, 429})
 # possessive, so that a header of any text is parsed in linear time
@@ -15,12 +16,8 @@ _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^;,\s]+))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
-    """A complete response; the names of `headers` are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
+class Response(HttpResponse):
+    """A complete response of an API."""
 
     @property
     def is_good(self) -> bool:

@@ -3,15 +3,14 @@
 A request is retried, after a growing wait or the one that the server asks for, in these cases: 408, 425, 429, 5xx
 (except 501 and 505), no response in time, no connection, or a response that was cut off. Any other 4xx is final.
 Redirects are not followed, and no request leaves the connection's url (`addresses`), because the credentials would go
-with it. Every response has a size limit, also that for a token (`receiving`). No secret and no parameter appears in an
-error message.
+with it. Every response has a size limit, also that for a token (`http_client`). No secret and no parameter appears in
+an error message.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import logging
 import random
 import re
 import threading
@@ -29,9 +28,9 @@ from waterclock.connectors.rest.addresses import OutsideApi, join, parse_below, 
 from waterclock.connectors.rest.answers import Response
 from waterclock.connectors.rest.declared import SECRETS, rate_of
 from waterclock.connectors.rest.pace import Pace, pace_of
-from waterclock.connectors.rest.receiving import Passing, TooBig, receive
 from waterclock.connectors.rest.tokens import Tokens
 from waterclock.errors import WaterclockError
+from waterclock.http_client import Failure, NoResponse, TooBig, client_of, receive
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,6 +43,19 @@ _TOLD = 300
 _LONGEST_WAIT = 30.0
 _SENDABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
 """Values of headers that every server reads alike: ASCII without control characters, and no blanks around it."""
+
+
+_CODES = {Failure.NO_CONNECTION: "E840", Failure.LATE: "E841", Failure.CUT_OFF: "E842"}
+
+
+class Passing(Exception):
+    """A failed attempt that may succeed later: the reason, its code, and how long the server asks to wait."""
+
+    def __init__(self, code: str, why: str, after: float | None = None) -> None:
+        super().__init__(why)
+        self.code = code
+        self.why = why
+        self.after = after
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,27 +183,19 @@ class Api:
         return str(self._options.get(name, otherwise))
 
     def _client(self) -> httpx2.Client:
-        import httpx2
-
         with self._lock:
             if self._made is None:
-                # its log lines contain complete addresses, with the keys in them
-                logging.getLogger("httpx2").setLevel(logging.WARNING)
-                logging.getLogger("httpcore2").setLevel(logging.WARNING)
-                said = {"User-Agent": "waterclock", "Accept": "application/json"}
-                said |= {
-                    k.removeprefix("headers."): str(v) for k, v in self._options.items() if k.startswith("headers.")
-                }
-                headers = httpx2.Headers(said)
-                headers["Accept-Encoding"] = "gzip, deflate"  # others have no known limit: see `receiving`
-                self._made = httpx2.Client(
-                    timeout=self._timeout,
-                    headers=headers,
-                    follow_redirects=False,
-                    limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
-                )
+                own = {k.removeprefix("headers."): str(v) for k, v in self._options.items() if k.startswith("headers.")}
+                self._made = client_of(timeout=self._timeout, headers={"Accept": "application/json"} | own)
                 weakref.finalize(self, self._made.close)  # a collector is never closed explicitly
             return self._made
+
+    def _receive(self, sent: httpx2.Request, most: int) -> Response:
+        try:
+            answer = receive(self._client(), sent, most=most, timeout=self._timeout)
+        except NoResponse as error:
+            raise Passing(_CODES[error.kind], self.hide(error.why)) from None
+        return Response(answer.status, answer.headers, answer.content)
 
     def _send_authorized(self, request: ApiRequest, where: str) -> Response:
         """Send a request, and once more with a new token if an OAuth token is refused."""
@@ -228,7 +232,7 @@ class Api:
         if request.content is not None:
             headers["Content-Type"] = request.kind
         sent = client.build_request(request.method, address, content=request.content, headers=headers)
-        return receive(client, sent, most=MOST_BYTES, timeout=self._timeout, hide=self.hide)
+        return self._receive(sent, MOST_BYTES)
 
     def _place(self, request: ApiRequest) -> str:
         return request.link or join(self._url, request.path)
@@ -292,7 +296,7 @@ class Api:
         said = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
         try:
             sent = client.build_request("POST", url, content=content, headers=said)
-            return receive(client, sent, most=MOST_BYTES_OF_TOKEN, timeout=self._timeout, hide=self.hide)
+            return self._receive(sent, MOST_BYTES_OF_TOKEN)
         except TooBig:
             raise ValueError(f"the token server returned more than {MOST_BYTES_OF_TOKEN >> 20} MiB") from None
         except Passing as failed:

@@ -1,0 +1,210 @@
+"""Sends HTTP requests, and reads each response completely within a limit of unpacked bytes and a limit of time.
+
+Redirects are not followed, because the credentials would go with them. A timeout of the client applies to each
+read from the connection, and a server can send a byte before each one ends. So each read and write also gets no more
+than the time that remains for the complete response.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import ssl
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import httpx2
+
+MOST_BYTES_OF_REFUSAL = 1 << 20
+"""The limit of a response that is not 2xx: the part beyond it is not read, as only its first words are reported."""
+_SLOW = 20  # the limit for a complete response, as a multiple of the timeout for one piece of it
+_ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
+"""A piece packed by one of these is at most a thousand times as large unpacked; other encodings have no limit."""
+
+_OPENED = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
+_WRITTEN_AT_ONCE = 64 * 1024
+_until: ContextVar[float] = ContextVar("_until", default=math.inf)
+"""When the time is over for the response that this thread reads, on the monotonic clock."""
+
+
+class Failure(Enum):
+    """Why there is no complete response."""
+
+    NO_CONNECTION = auto()
+    LATE = auto()
+    CUT_OFF = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """A complete response; the names of `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+class NoResponse(Exception):
+    """No complete response: its kind and reason, and the reason why the server's certificate is refused, if it is."""
+
+    def __init__(self, kind: Failure, why: str, certificate: str = "") -> None:
+        super().__init__(why)
+        self.kind = kind
+        self.why = why
+        self.certificate = certificate
+
+
+class TooBig(Exception):
+    """The response exceeds its limit in memory: a retry would not make it smaller."""
+
+
+class _Late(Exception):
+    """The response was not complete in time."""
+
+
+def client_of(
+    *, timeout: float, headers: Mapping[str, str] | None = None, verify: ssl.SSLContext | bool = True
+) -> httpx2.Client:
+    """Return a client for `receive`. `timeout` in seconds is the limit for one piece of a response.
+
+    `verify` has the certificates to trust; True means those of the system.
+    """
+    import httpx2
+
+    # their log lines contain complete addresses, with the keys in them
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    logging.getLogger("httpcore2").setLevel(logging.WARNING)
+    said = httpx2.Headers({"User-Agent": "waterclock", **(headers or {})})
+    said["Accept-Encoding"] = "gzip, deflate"  # others have no known limit
+    return httpx2.Client(
+        timeout=timeout,
+        headers=said,
+        verify=verify,
+        follow_redirects=False,
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
+    )
+
+
+def send_once(
+    method: str,
+    address: str,
+    *,
+    most: int,
+    timeout: float,
+    headers: Mapping[str, str] | None = None,
+    content: bytes | None = None,
+    verify: ssl.SSLContext | bool = True,
+) -> HttpResponse:
+    """Send one request over a connection of its own, and return its response as `receive` does.
+
+    Raises  TooBig; NoResponse, also for an invalid address or header
+    """
+    import httpx2
+
+    try:
+        client = client_of(timeout=timeout, headers=headers, verify=verify)
+        request = client.build_request(method, address, content=content)
+    except (httpx2.InvalidURL, ValueError) as error:  # its text may quote a secret in the address or in a header
+        why = f"the address or a header is invalid: {type(error).__name__}"
+        raise NoResponse(Failure.NO_CONNECTION, why) from None
+    with client:
+        return receive(client, request, most=most, timeout=timeout)
+
+
+def receive(client: httpx2.Client, request: httpx2.Request, *, most: int, timeout: float) -> HttpResponse:
+    """Send a request and return its response. A long response to a refused request is truncated.
+
+    `timeout` is the one of the client, in seconds, for one piece of the response. The complete response may take
+    twenty times as long.
+
+    Raises  TooBig for more than `most` bytes; NoResponse if no complete response arrives in time
+    """
+    import httpx2
+
+    seconds = timeout * _SLOW
+    until = time.monotonic() + seconds
+    request.extensions["trace"] = _limit_connection
+    token = _until.set(until)
+    try:
+        with closing(client.send(request, stream=True)) as response:
+            return _read(response, most, until)
+    except _Late:
+        raise NoResponse(Failure.LATE, f"the response was incomplete after {seconds:.0f} seconds") from None
+    except httpx2.ConnectError as error:
+        raise NoResponse(Failure.NO_CONNECTION, str(error) or "no connection", _certificate_problem(error)) from None
+    except httpx2.TimeoutException:
+        if time.monotonic() >= until:
+            raise NoResponse(Failure.LATE, f"the response was incomplete after {seconds:.0f} seconds") from None
+        raise NoResponse(Failure.LATE, f"no response within {timeout:g} seconds") from None
+    except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError, httpx2.DecodingError) as error:
+        why = f"the connection ended before the response was complete: {error}"
+        raise NoResponse(Failure.CUT_OFF, why) from None
+    except httpx2.LocalProtocolError:  # its text quotes the header
+        raise NoResponse(Failure.NO_CONNECTION, "a header of the request cannot be sent") from None
+    except httpx2.HTTPError as error:
+        raise NoResponse(Failure.NO_CONNECTION, str(error) or type(error).__name__) from None
+    finally:
+        _until.reset(token)
+
+
+def _certificate_problem(error: BaseException | None) -> str:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def _read(response: httpx2.Response, most: int, until: float) -> HttpResponse:
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding not in _ENCODINGS:
+        why = f"the response is encoded as {encoding[:40]!r}, which was not requested"
+        raise NoResponse(Failure.CUT_OFF, why)
+    bound = most if response.is_success else min(most, MOST_BYTES_OF_REFUSAL)
+    content = bytearray()
+    for piece in response.iter_bytes():
+        content += piece
+        if len(content) > bound:
+            if response.is_success:
+                raise TooBig
+            break
+        if time.monotonic() > until:
+            raise _Late
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return HttpResponse(response.status_code, headers, bytes(content[:bound]))
+
+
+def _limit_connection(event: str, facts: Mapping[str, Any]) -> None:
+    """Limit the reads and writes of a connection that httpx2 has just opened, for all requests that will use it.
+
+    httpx2 calls it at each event of a request. A request that reuses a connection has no event that names it.
+    """
+    if not event.endswith(_OPENED):
+        return
+    import httpcore2
+
+    stream = facts["return_value"]
+    read, write = stream.read, stream.write
+
+    def read_in_time(size: int, timeout: float | None = None) -> Any:
+        return read(size, timeout=_shorten(timeout, httpcore2.ReadTimeout))
+
+    def write_in_time(content: bytes, timeout: float | None = None) -> None:
+        view = memoryview(content)
+        for begin in range(0, len(view), _WRITTEN_AT_ONCE):
+            write(view[begin : begin + _WRITTEN_AT_ONCE], timeout=_shorten(timeout, httpcore2.WriteTimeout))
+
+    stream.read, stream.write = read_in_time, write_in_time
+
+
+def _shorten(timeout: float | None, late: type[Exception]) -> float | None:
+    remaining = _until.get() - time.monotonic()
+    if remaining <= 0:
+        raise late("the time for the response is over")
+    return timeout if remaining == math.inf else min(remaining, math.inf if timeout is None else timeout)
