@@ -16,6 +16,7 @@ from contextlib import closing
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,11 +70,11 @@ class _Late(Exception):
 
 
 def client_of(
-    *, timeout: float, headers: Mapping[str, str] | None = None, verify: ssl.SSLContext | bool = True
+    *, timeout: float, headers: Mapping[str, str] | None = None, trusted: ssl.SSLContext | None = None
 ) -> httpx2.Client:
     """Return a client for `receive`. `timeout` in seconds is the limit for one piece of a response.
 
-    `verify` has the certificates to trust; True means those of the system.
+    `trusted` has the certificates to trust; None means those of the system.
     """
     import httpx2
 
@@ -85,10 +86,17 @@ def client_of(
     return httpx2.Client(
         timeout=timeout,
         headers=said,
-        verify=verify,
+        verify=_system_certificates() if trusted is None else trusted,
         follow_redirects=False,
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
     )
+
+
+@cache
+def _system_certificates() -> ssl.SSLContext:
+    import httpx2
+
+    return httpx2.create_ssl_context()  # takes 25 ms
 
 
 def send_once(
@@ -99,7 +107,7 @@ def send_once(
     timeout: float,
     headers: Mapping[str, str] | None = None,
     content: bytes | None = None,
-    verify: ssl.SSLContext | bool = True,
+    trusted: ssl.SSLContext | None = None,
 ) -> HttpResponse:
     """Send one request over a connection of its own, and return its response as `receive` does.
 
@@ -108,7 +116,7 @@ def send_once(
     import httpx2
 
     try:
-        client = client_of(timeout=timeout, headers=headers, verify=verify)
+        client = client_of(timeout=timeout, headers=headers, trusted=trusted)
         request = client.build_request(method, address, content=content)
     except (httpx2.InvalidURL, ValueError) as error:  # its text may quote a secret in the address or in a header
         why = f"the address or a header is invalid: {type(error).__name__}"

@@ -165,8 +165,8 @@ def _request_registry(registry: Mapping[str, str], path: str, where: str) -> Map
         headers["Authorization"] = "Basic " + base64.b64encode(said.encode()).decode()
     try:
         file = registry.get("registry_ca")
-        trusted = True if file is None else ssl.create_default_context(cafile=file)
-        answer = send_once("GET", address, most=_MOST_BYTES, timeout=_SECONDS, headers=headers, verify=trusted)
+        trusted = None if file is None else ssl.create_default_context(cafile=file)
+        answer = send_once("GET", address, most=_MOST_BYTES, timeout=_SECONDS, headers=headers, trusted=trusted)
         if answer.status == 200:
             document: Mapping[str, Any] = json.loads(answer.content)
             return document
