@@ -1,9 +1,9 @@
-"""Waterclock declares time-labelled data flows and carries them out on Spark and Delta.
+"""Declares time-labelled data flows, and runs them on Spark and Delta.
 
-In a project's Python files, `import waterclock as wc` gives the language: `wc.collect`, `wc.transform` and so on. In a
-notebook, `wc.check`, `wc.plan`, `wc.run`, `wc.status` and `wc.query` are the commands of those names, `wc.resolve`
-gives a table as of a tick as a DataFrame, `wc.read` gives what a source holds, `wc.write` brings a DataFrame to a
-destination, and `wc.spec` runs what is specified by example.
+In a project's Python files, `import waterclock as wc` provides the statements: `wc.collect`, `wc.transform` and so on.
+In a notebook, `wc.check`, `wc.plan`, `wc.run`, `wc.status` and `wc.query` are the commands of these names.
+`wc.resolve` returns a table as of a tick, `wc.read` returns the content of a source, `wc.write` delivers a DataFrame to
+a destination, and `wc.spec` runs specifications by example.
 """
 
 from __future__ import annotations

@@ -11,9 +11,22 @@ from waterclock.masking import STEPS
 def mask_text(value: Column | str, keep_first: int = 0, keep_last: int = 0) -> Column:
     """Mask a text, keeping its length: X for uppercase letters, n for digits, x for other characters.
 
-    `value` is a column or its name. ASCII punctuation, spaces, tabs and line breaks stay. `keep_first` and `keep_last`
-    characters stay too, unless the text has no others: then it is masked completely. NULL stays NULL, and equal texts
-    have equal masks. A flow's SQL has a function of the same name.
+    ASCII punctuation, spaces, tabs and line breaks stay. NULL stays NULL, and equal texts have equal masks. A flow's
+    SQL has a function of the same name.
+
+    Args:
+        value: The column or its name.
+        keep_first: The number of characters at the beginning that stay, unless the text has no others: then it is
+            masked completely.
+        keep_last: The number of characters at the end that stay, under the same condition.
+
+    Returns:
+        The masked column.
+
+    Example:
+        >>> rows = spark.createDataFrame([("Anna-7",)], "name STRING")
+        >>> rows.select(wc.mask_text("name", keep_first=1).alias("name")).collect()
+        [Row(name='Axxx-n')]
     """
     text = sql.col(value) if isinstance(value, str) else value
     masked = text

@@ -146,14 +146,31 @@ def query(
 ) -> QueryResult:
     """Query the tables, now or as of a tick, and the status tables in Spark SQL: `waterclock query`.
 
-    `as_of` is an instant, a timelabel, `table@label` or `latest`. `known_at` is an instant, and requires `as_of`. A
-    text without an offset is in the project's zone; a datetime must have a zone. `partial`, which also requires
-    `as_of`, answers without missing labels, and lists them.
+    The function uses the existing Spark session, or starts one and leaves it open. `wc.resolve` returns a table as a
+    DataFrame.
 
-    The function uses the existing Spark session, or starts one and leaves it open. It fetches at most `limit` rows;
-    `wc.resolve` returns a table as a DataFrame.
+    Args:
+        sql: The query.
+        as_of: The tick: an instant, a timelabel, `table@label` or `latest`. A text without an offset is in the
+            project's zone; a datetime must have a zone.
+        known_at: An instant; revisions that were committed later do not count. It requires `as_of`.
+        partial: True answers without missing labels, and lists them. It requires `as_of`.
+        limit: The maximum number of rows to fetch.
+        project: The project's folder; without it, the current one or the nearest above that contains a project.
+        env: The environment in `waterclock.toml`; without it, the project's default.
 
-    Raises ProjectErrors for a project or a query with errors; WaterclockError for the errors of `waterclock query`.
+    Returns:
+        The rows, their columns and types.
+
+    Raises:
+        ProjectErrors: The project or the query has errors.
+        WaterclockError: Any other error of `waterclock query`.
+
+    Example:
+        >>> wc.query("SELECT count(*) AS orders, sum(amount) AS amount FROM raw.orders").rows
+        ((3, 60),)
+        >>> wc.query("SELECT count(*) FROM raw.orders", as_of="2026-01-03").rows
+        ((2,),)
     """
     if as_of is None and (known_at is not None or partial):
         raise TypeError(f"{'partial' if partial else 'known_at'} goes with as_of, as in as_of='latest'")
@@ -175,10 +192,31 @@ def run(
     """Run the batches that are due, once or up to an instant: `waterclock run`.
 
     Each batch is reported as it finishes. The function uses the existing Spark session, or starts one and leaves it
-    open. After an interrupt (the notebook's stop), running batches finish. A failed batch raises no exception: the
-    result is false, and shows the errors. It is also false if a batch remains failed or held from an earlier run.
+    open. After an interrupt (the notebook's stop), running batches finish.
 
-    Raises ProjectErrors for a project with errors, WaterclockError for an invalid selection or instant.
+    Args:
+        *selection: The tables to run, as in `waterclock run`; without any, all of them.
+        now: The instant that counts as now. A text without an offset is in the project's zone.
+        until: Run at every instant up to this one at which something becomes due.
+        labels: The labels to run, as in `--labels`.
+        threads: The maximum number of batches that run at the same time.
+        project: The project's folder; without it, the current one or the nearest above that contains a project.
+        env: The environment in `waterclock.toml`; without it, the project's default.
+
+    Returns:
+        The result. It is false if a batch failed, or remains failed or held from an earlier run. A failed batch raises
+        no exception: the result shows its error.
+
+    Raises:
+        ProjectErrors: The project has errors.
+        WaterclockError: The selection or an instant is invalid.
+
+    Example:
+        >>> ran = wc.run(now="2026-01-04")
+        ✓ raw.orders 2026-01-01 .. 2026-01-03 (3) ... 3 rows ...
+        ✓ marts.sums 2026-01-01 .. 2026-01-03 (3) ... 3 rows ...
+        >>> bool(ran), ran.outcome.done
+        (True, 6)
     """
     loaded = open_project(_folder(project), env)
     found, by_table = select_tables(loaded.flow, list(selection), labels)
@@ -201,7 +239,27 @@ def plan(
     project: Folder = None,
     env: str | None = None,
 ) -> PlanResult:
-    """Return the due and waiting batches with reasons, and change nothing: `waterclock plan`. Starts no Spark."""
+    """Return the due and waiting batches with reasons, and change nothing: `waterclock plan`. Starts no Spark.
+
+    Args:
+        *selection: The tables, as in `waterclock plan`; without any, all of them.
+        now: The instant that counts as now. A text without an offset is in the project's zone.
+        labels: The labels, as in `--labels`.
+        project: The project's folder; without it, the current one or the nearest above that contains a project.
+        env: The environment in `waterclock.toml`; without it, the project's default.
+
+    Returns:
+        The plan.
+
+    Raises:
+        ProjectErrors: The project has errors.
+        WaterclockError: The selection or an instant is invalid.
+
+    Example:
+        >>> planned = wc.plan("raw.orders", now="2026-01-04")
+        >>> [str(batch.status) for batch in planned.plan.batches]
+        ['ready', 'ready', 'ready']
+    """
     with open_read_only(_folder(project), env, _format_instant(now)) as at:
         return PlanResult(plan_selection(at, list(selection), labels))
 
@@ -215,9 +273,27 @@ def status(
     project: Folder = None,
     env: str | None = None,
 ) -> StatusResult:
-    """Return the grid of tables and timelabels: `waterclock status`. `by` is hour, day, week, month, quarter or year.
+    """Return the grid of tables and timelabels, or the lag of each table: `waterclock status`. Starts no Spark.
 
-    `lag` returns the lag of each table instead, and cannot be combined with `labels` or `by` (E919). Starts no Spark.
+    Args:
+        *selection: The tables, as in `waterclock status`; without any, all of them.
+        now: The instant that counts as now. A text without an offset is in the project's zone.
+        labels: The labels, as in `--labels`.
+        by: The width of a cell: hour, day, week, month, quarter or year.
+        lag: True returns the lag of each table in place of the grid. It cannot be combined with `labels` or `by`.
+        project: The project's folder; without it, the current one or the nearest above that contains a project.
+        env: The environment in `waterclock.toml`; without it, the project's default.
+
+    Returns:
+        The grid, or the lags.
+
+    Raises:
+        ProjectErrors: The project has errors.
+        WaterclockError: The selection or an instant is invalid; E919 for `lag` with `labels` or `by`.
+
+    Example:
+        >>> [lag.table for lag in wc.status(lag=True, now="2026-01-04").lags]
+        ['raw.orders', 'marts.sums']
     """
     with open_read_only(_folder(project), env, _format_instant(now)) as at:
         asked = at, list(selection), labels, by
@@ -225,7 +301,20 @@ def status(
 
 
 def check(*, project: Folder = None, env: str | None = None) -> CheckResult:
-    """Return all errors of a project without raising them: `waterclock check`. Starts no Spark."""
+    """Return all errors of a project without raising them: `waterclock check`. Starts no Spark.
+
+    Args:
+        project: The project's folder; without it, the current one or the nearest above that contains a project.
+        env: The environment in `waterclock.toml`; without it, the project's default.
+
+    Returns:
+        The errors and warnings. The result is true if there are no errors.
+
+    Example:
+        >>> checked = wc.check()
+        >>> bool(checked), checked.errors
+        (True, ())
+    """
     return CheckResult(check_project(_folder(project), env))
 
 

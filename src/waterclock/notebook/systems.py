@@ -77,18 +77,31 @@ def read(
 ) -> DataFrame:
     """Return the current content of a project's source, read like a COLLECT's snapshot. Nothing is stored in a table.
 
-    `source` is written as after FROM: `landing.faa.flights`, "landing.`web/*.json`", `ops.orders` or
-    `ops QUERY 'SELECT ...'`. `columns` are a column list's names, types and `_source.file`, without rules. `options`
-    are those of OPTIONS. `zone` is used for times without an offset.
-
     The function uses the existing Spark session, or starts one and leaves it open. For files, it reads those of the
     newest stamp, archived or not.
 
-    Cost: the source is read when the frame is evaluated. If the source keeps a resource open, or the session's zone is
-    not UTC, the rows are copied first. The copy is in a folder of the storage, which is removed when the process ends.
+    The source is read when the frame is evaluated. If the source keeps a resource open, or the session's zone is not
+    UTC, the rows are copied first, into a folder of the storage that is removed when the process ends.
 
-    Raises ProjectErrors for a project, a source or options with errors; WaterclockError E339 for a source that has no
-    snapshots, and the source's own errors.
+    Args:
+        source: The source as after FROM: ``landing.faa.flights``, ``landing.`web/*.json` ``, ``shop.orders`` or
+            ``shop QUERY 'SELECT ...'``.
+        columns: The names and types of a column list, and `_source.file`, without rules.
+        options: The options of OPTIONS.
+        zone: The zone of times without an offset.
+        project: The project's folder; without it, the current one or the nearest above that contains a project.
+        env: The environment in `waterclock.toml`; without it, the project's default.
+
+    Returns:
+        The rows.
+
+    Raises:
+        ProjectErrors: The project, the source or the options have errors.
+        WaterclockError: E339 for a source that has no snapshots; the source's own errors.
+
+    Example:
+        >>> wc.read("shop.orders").select("customer").distinct().count()
+        2
     """
     loaded = open_project(_folder(project), env)
     unit = _unit(loaded, source, options or {}, is_source=True)
@@ -129,16 +142,30 @@ def write(
 ) -> WriteResult:
     """Write a frame to a project's destination like a PUBLISH: completely or not at all, in one transaction.
 
-    `destination` is written as after TO. `mode` is replace, append or merge, which needs a `key`.
-
     The write is outside the ledger: no batch records it, and none becomes due because of it. Writing twice delivers
-    twice. APPEND gives each call's rows a `timelabel` of its own: the current minute, or the next unused one.
+    twice. The rows are evaluated once, into a folder of the storage, and delivered from there.
 
-    Cost: the rows are evaluated once, into a folder of the storage, and delivered from there.
+    Args:
+        frame: The rows.
+        destination: The destination as after TO, such as `reports.orders`.
+        mode: replace, append, or merge, which requires `key`. With append, the rows of each call get a `timelabel` of
+            their own: the current minute, or the next unused one.
+        key: The column or columns of the key.
+        options: The options of OPTIONS.
+        project: The project's folder; without it, the current one or the nearest above that contains a project.
+        env: The environment in `waterclock.toml`; without it, the project's default.
 
-    Raises ProjectErrors for a project, a destination or options with errors. Raises WaterclockError E339 for a
-    destination that a PUBLISH of the flow writes, and for a mode that the destination does not support. It is also
-    raised if the environment does not publish. Other errors are the destination's own.
+    Returns:
+        The number of delivered rows, and the destination.
+
+    Raises:
+        ProjectErrors: The project, the destination or the options have errors.
+        WaterclockError: E339 for a destination that a PUBLISH of the flow writes, for a mode that the destination does
+            not support, and in an environment that does not publish; the destination's own errors.
+
+    Example:
+        >>> wc.write(wc.resolve("marts.sums").drop("timelabel"), "reports.sums_by_hand").rows
+        3
     """
     loaded = open_project(_folder(project), env)
     unit = _unit(loaded, destination, options or {}, is_source=False)

@@ -23,12 +23,27 @@ def spec(
 ) -> SpecOutcome:
     """Run a project's specifications, all of `specs/` or the given files, and return the results.
 
-    In a notebook the outcome displays itself as the living document; `html` names a file to write it to as well. `name`
-    and `tags` select scenarios, as in `waterclock spec`. The run uses the existing Spark session, or starts one and
-    stops it at the end. The project's storage, sources and destinations are neither read nor written.
+    In a notebook the outcome displays itself as the living document. The run uses the existing Spark session, or starts
+    one and stops it at the end. The project's storage, sources and destinations are neither read nor written.
 
-    Raises ProjectErrors with all errors in the project or its specifications, before any of them runs; E360 where there
-    are no specifications.
+    Args:
+        files: A file, or several; without any, all files of `specs/`.
+        project: The project's folder.
+        env: The environment in `waterclock.toml`; without it, the project's default.
+        name: The scenarios to run, as in `waterclock spec --name`.
+        tags: The tags of the scenarios to run, as in `waterclock spec --tags`.
+        html: A file to write the living document to.
+
+    Returns:
+        The results of the scenarios.
+
+    Raises:
+        ProjectErrors: The project or its specifications have errors; none of the specifications has run.
+        WaterclockError: E360 if there are no specifications.
+
+    Example:
+        >>> wc.spec("specs/sums.feature").is_passed
+        True
     """
     loaded = load_project(Path(project), env=env, capabilities=capabilities())
     found = find_features(loaded.root, (files,) if isinstance(files, str | Path) else files, name=name, tags=tags)

@@ -12,7 +12,20 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True, order=True)
 class Window:
-    """The instants `start <= t < end`; never empty. Windows sort by their start."""
+    """The instants `start <= t < end`; never empty. Windows sort by their start.
+
+    Attributes:
+        start: The first instant, with its zone.
+        end: The first instant after the window, with its zone.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> window = wc.Window(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+        >>> window.label
+        '20260101000000'
+        >>> window.contains(window.end)
+        False
+    """
 
     start: datetime
     end: datetime

@@ -203,33 +203,79 @@ def record_calls(path: Path, root: Path) -> Iterator[list[Call]]:
 
 
 def connection(name: str, **arguments: Unpack[ConnectionArguments]) -> None:
-    """Declare a connection: CREATE CONNECTION."""
+    """Declare a connection: CREATE CONNECTION.
+
+    Args:
+        name: The connection's name, by which sources and destinations are addressed.
+        **arguments: The clauses: `type` and `options`, and `owner`, `tags`, `comment`. A value that depends on the
+            environment, such as a path, is set in `waterclock.toml`; a secret is `wc.secret("name")`.
+
+    Example:
+        >>> wc.connection("till", type="sqlite", options={"path": "data/till.sqlite"})
+    """
     _note(StatementKind.CONNECTION, name, arguments)
 
 
 def collect(name: str, **arguments: Unpack[CollectArguments]) -> None:
-    """Declare a collected table: COLLECT."""
+    """Declare a collected table: COLLECT.
+
+    Args:
+        name: The table, as `schema.table`.
+        **arguments: The clauses, each as its text in DPL: `from_` (the source), `columns`, `every`, `start`, `by`,
+            `mode` and others; the reference of declarations in Python lists all of them.
+
+    Example:
+        >>> wc.collect("raw.returns", from_="shop.returns", columns="id BIGINT KEY, at TIMESTAMP, *", every="day",
+        ...            start="2026-01-01", by="data time at", mode="append")
+    """
     _note(StatementKind.COLLECT, name, arguments)
 
 
 def view(name: str, **arguments: Unpack[ViewArguments]) -> None:
-    """Declare a view: CREATE VIEW."""
+    """Declare a view: CREATE VIEW.
+
+    Args:
+        name: The view, as `schema.view`.
+        **arguments: The clauses: `as_` (the query), `columns`, `shared`, and `owner`, `tags`, `comment`.
+
+    Example:
+        >>> wc.view("stg.large_orders", as_="SELECT * FROM raw.orders WHERE amount > 100")
+    """
     _note(StatementKind.VIEW, name, arguments)
 
 
 def publish(name: str, **arguments: Unpack[PublishArguments]) -> None:
-    """Declare that a table is published: PUBLISH."""
+    """Declare that a table is published: PUBLISH.
+
+    Args:
+        name: The table of the flow.
+        **arguments: The clauses, each as its text in DPL: `to` (the destination), `mode`, `options` and others.
+
+    Example:
+        >>> wc.publish("raw.orders", to="reports.orders", mode="merge")
+    """
     _note(StatementKind.PUBLISH, name, arguments)
 
 
 def transform(name: str, **arguments: Unpack[TransformArguments]) -> Callable[[F], F]:
     """Declare a transformed table: TRANSFORM, by the query in `as_` or by the decorated function.
 
-    `when` is a list of conditions with a query each, `[("WINDOW_START() < '2024-01-01'", "SELECT ..."), ...]`; `as_` is
-    then the query for all other labels.
+    Args:
+        name: The table, as `schema.table`.
+        **arguments: The clauses, each as its text in DPL: `as_` (the query), `every`, `mode`, `expect` and others.
+            `when` is a list of conditions with a query each; `as_` is then the query for all other labels.
 
-    The function's parameters declare its inputs: `flights=wc.table("clean.flights")`. The decorator returns the
-    function unchanged.
+    Returns:
+        A decorator for the function that makes the rows, if there is no query. The parameters of the function declare
+        its inputs. It is called once for each batch, and returns a DataFrame. The decorator returns it unchanged.
+
+    Example:
+        >>> wc.transform("marts.sums", partitioned=True,
+        ...              as_="SELECT sum(amount) AS total FROM raw.orders WHERE timelabel = TIMELABEL()")
+        <function ...>
+        >>> @wc.transform("marts.customers", mode="replace")
+        ... def customers(orders: wc.DataFrame = wc.history("raw.orders")) -> wc.DataFrame:
+        ...     return orders.groupBy("customer").sum("amount")
     """
     return _decorator(_note(StatementKind.TRANSFORM, name, arguments))
 
@@ -239,8 +285,25 @@ def stateful(
 ) -> Callable[[F], F]:
     """Declare a rule that keeps a state: two tables, `name` for the output rows and `state` for the state.
 
-    The decorated function is called for each key, `step(key, state_rows, rows, window) -> (state_rows, out_rows)`. It
-    gets the rows of the table `rows` in the window, and those of the state before the window, each as a list of dicts.
+    Args:
+        name: The table of output rows.
+        rows: The table to read, window by window.
+        state: The table of the state.
+        key: The columns of the key, separated by commas.
+        **arguments: The clauses of both tables, each as its text in DPL. `columns` and `state_columns` declare all
+            columns with their types.
+
+    Returns:
+        A decorator for the function `step(key, state_rows, rows, window) -> (state_rows, out_rows)`. It is called for
+        each key with the rows in the window and the state before the window, each as a list of dicts.
+
+    Example:
+        >>> @wc.stateful("marts.first_orders", rows="raw.orders", state="marts.seen", key="customer", every="day",
+        ...              columns="customer STRING, id BIGINT", state_columns="customer STRING, orders BIGINT")
+        ... def first_orders(key, state_rows, rows, window):
+        ...     known = state_rows[0]["orders"] if state_rows else 0
+        ...     first = [] if known else [{"customer": key["customer"], "id": min(row["id"] for row in rows)}]
+        ...     return [{"customer": key["customer"], "orders": known + len(rows)}], first
     """
     own: dict[str, Any] = dict(arguments)
     of_state = {"columns": own.pop("state_columns", None), "was": own.pop("state_was", None)}
@@ -267,6 +330,20 @@ def function(name: str, **arguments: Unpack[FunctionArguments]) -> Callable[[F],
 
     Types that `parameters` and `returns` omit follow from the annotations: bool is BOOLEAN, int BIGINT, float DOUBLE,
     str STRING, bytes BINARY, date DATE, datetime TIMESTAMP. All other types, including Decimal, must be declared.
+
+    Args:
+        name: The function's name in queries.
+        **arguments: `parameters` and `returns`, their types; `return_`, the expression, if no function is decorated.
+
+    Returns:
+        A decorator, which returns the function unchanged.
+
+    Example:
+        >>> wc.function("euros", parameters="cents BIGINT", returns="DECIMAL(16,2)", return_="cents / 100")
+        <function ...>
+        >>> @wc.function("initials")
+        ... def initials(name: str) -> str:
+        ...     return "".join(word[0] for word in name.split())
     """
     return _decorator(_note(StatementKind.FUNCTION, name, arguments))
 
@@ -277,47 +354,164 @@ def grant(right: str, **arguments: object) -> None:
 
 
 def secret(name: str) -> Secret:
-    """Return a reference to the secret of that name, as the value of an option; it is resolved only when it is used."""
+    """Return a reference to a secret, as the value of a connection's option.
+
+    Args:
+        name: The secret's name. Its value is read where it is used, and is never stored.
+
+    Returns:
+        The reference.
+
+    Example:
+        >>> options = {"url": "https://bank.example/v1", "auth.token": wc.secret("bank_token")}
+        >>> wc.connection("bank", type="rest", options=options)
+    """
     return Secret(name)
 
 
 def table(name: str, *, hidden: object = False) -> Any:
-    """Read a table or view, like `SELECT *` from it; `hidden=True` includes its HIDDEN columns."""
+    """Read a table or view, like `SELECT *` from it.
+
+    Args:
+        name: The table or view.
+        hidden: True includes the table's HIDDEN columns.
+
+    Returns:
+        The input, as the default of a parameter of a decorated function, which gets it as a DataFrame.
+
+    Example:
+        >>> @wc.transform("marts.now", partitioned=True)
+        ... def made(rows: wc.DataFrame = wc.table("raw.orders")) -> wc.DataFrame:
+        ...     return rows.select("customer", "amount")
+    """
     return _read("PLAIN", name, hidden=hidden)
 
 
 def past(name: str, span: str, *, hidden: object = False) -> Any:
-    """Read a partitioned table from a span before the window's end up to that end: PAST(name, 'span')."""
+    """Read a table from a span before the window's end up to that end: PAST(name, 'span').
+
+    Args:
+        name: The table, a partitioned one.
+        span: The length of the span, such as `7 days`.
+        hidden: True includes the table's HIDDEN columns.
+
+    Returns:
+        The input, as the default of a parameter of a decorated function, which gets it as a DataFrame.
+
+    Example:
+        >>> @wc.transform("marts.week", partitioned=True)
+        ... def made(rows: wc.DataFrame = wc.past("raw.orders", "7 days")) -> wc.DataFrame:
+        ...     return rows.select("customer", "amount")
+    """
     return _read("PAST", name, span, hidden=hidden)
 
 
 def history(name: str, *, hidden: object = False) -> Any:
-    """Read the whole history of a table before the window's end: HISTORY(name)."""
+    """Read the whole history of a table before the window's end: HISTORY(name).
+
+    Args:
+        name: The table.
+        hidden: True includes the table's HIDDEN columns.
+
+    Returns:
+        The input, as the default of a parameter of a decorated function, which gets it as a DataFrame.
+
+    Example:
+        >>> @wc.transform("marts.all")
+        ... def made(rows: wc.DataFrame = wc.history("raw.orders")) -> wc.DataFrame:
+        ...     return rows.select("customer", "amount")
+    """
     return _read("HISTORY", name, hidden=hidden)
 
 
 def previous(name: str, *, hidden: object = False) -> Any:
-    """Read a table as it was one window before: PREVIOUS(name)."""
+    """Read a table as it was one window before: PREVIOUS(name).
+
+    Args:
+        name: The table, which may be the declared one.
+        hidden: True includes the table's HIDDEN columns.
+
+    Returns:
+        The input, as the default of a parameter of a decorated function, which gets it as a DataFrame.
+
+    Example:
+        >>> @wc.transform("marts.day_before", partitioned=True)
+        ... def made(rows: wc.DataFrame = wc.previous("raw.orders")) -> wc.DataFrame:
+        ...     return rows.select("customer", "amount")
+    """
     return _read("PREVIOUS", name, hidden=hidden)
 
 
 def latest(name: str, *, hidden: object = False) -> Any:
-    """Read the newest settled state of a table: LATEST(name)."""
+    """Read the newest settled state of a table: LATEST(name).
+
+    Args:
+        name: The table.
+        hidden: True includes the table's HIDDEN columns.
+
+    Returns:
+        The input, as the default of a parameter of a decorated function, which gets it as a DataFrame.
+
+    Example:
+        >>> @wc.transform("marts.newest", partitioned=True, every="day")
+        ... def made(rows: wc.DataFrame = wc.latest("raw.orders")) -> wc.DataFrame:
+        ...     return rows.select("customer", "amount")
+    """
     return _read("LATEST", name, hidden=hidden)
 
 
 def until(name: str, span: str, *, hidden: object = False) -> Any:
-    """Read a table from a span before the window to a span after it: UNTIL(name, 'span')."""
+    """Read a table from a span before the window to a span after it: UNTIL(name, 'span').
+
+    Args:
+        name: The table.
+        span: The length of the span, such as `2 days`.
+        hidden: True includes the table's HIDDEN columns.
+
+    Returns:
+        The input, as the default of a parameter of a decorated function, which gets it as a DataFrame.
+
+    Example:
+        >>> @wc.transform("marts.with_late", partitioned=True)
+        ... def made(rows: wc.DataFrame = wc.until("raw.orders", "2 days")) -> wc.DataFrame:
+        ...     return rows.select("customer", "amount")
+    """
     return _read("UNTIL", name, span, hidden=hidden)
 
 
 def flat(name: str, *, exact: object = False, hidden: object = False) -> Any:
-    """Read a table joined with all parents that it references: FLAT(name); with `exact=True`, FLAT(name, 'exact')."""
+    """Read a table joined with all parents that it references: FLAT(name).
+
+    Args:
+        name: The table, whose columns declare REFERENCES.
+        exact: True splits the versions of a TEMPORAL table at every change of a parent: FLAT(name, 'exact').
+        hidden: True includes the table's HIDDEN columns.
+
+    Returns:
+        The input, as the default of a parameter of a decorated function, which gets it as a DataFrame.
+
+    Example:
+        >>> @wc.transform("marts.flat", partitioned=True)
+        ... def made(rows: wc.DataFrame = wc.flat("raw.orders")) -> wc.DataFrame:
+        ...     return rows.select("customer", "amount")
+    """
     return _read("FLAT", name, exact, hidden=hidden)
 
 
 def var(name: str) -> Any:
-    """Return a variable of the project file's [vars] or of the environment's: `:name`."""
+    """Return a variable of the project file's [vars] or of the environment's: `:name`.
+
+    Args:
+        name: The variable's name.
+
+    Returns:
+        The variable, as the default of a parameter of a decorated function, which gets its value.
+
+    Example:
+        >>> @wc.transform("marts.large", partitioned=True)
+        ... def large(orders: wc.DataFrame = wc.table("raw.orders"), least=wc.var("least")) -> wc.DataFrame:
+        ...     return orders.where(orders.amount >= least)
+    """
     return VariableSaid(name, _site())
 
 

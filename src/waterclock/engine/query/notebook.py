@@ -64,17 +64,33 @@ def resolve(
 ) -> DataFrame | tuple[DataFrame, ...]:
     """Return a table of a project, or its view, as of a tick. `timelabel` is one of the columns; grain: the table's.
 
-    A list of tables returns a tuple of frames in the same order. All are as of one tick and as known at one instant, so
-    that they can be joined. `as_of` is an instant (UTC if it has no offset), a timelabel, `table@label` or `latest`.
-    `table@label` is the end of that window; `latest` is the newest tick at which all the tables are settled. `known_at`
-    limits the rows to those committed by then, by the ledger's clock. During a restatement, the rows are as known at
-    the last instant at which all tables agreed; a warning names the batches that have not followed. With `partial`,
-    missing labels are left out, and a warning names them. With `hidden`, HIDDEN columns are included. An existing Spark
-    session is used; otherwise one is started and left open. Cost: a few ledger queries; rows are read when a frame is
-    evaluated.
+    During a restatement, the rows are as known at the last instant at which all tables agreed; a warning names the
+    batches that have not followed. An existing Spark session is used; otherwise one is started and left open. The
+    function asks the ledger a few queries; rows are read when a frame is evaluated.
 
-    Raises ProjectErrors for a project with errors; WaterclockError E511 for an unknown table, E706 for a destination,
-    E518 and E521 to E523 where the tables have no content as of the tick, E640 where it is not kept any more.
+    Args:
+        table: The table or view; or a list of them, which are all as of one tick and as known at one instant, so that
+            they can be joined.
+        as_of: An instant (UTC if it has no offset), a timelabel, `table@label` or `latest`. `table@label` is the end
+            of that window; `latest` is the newest tick at which all the tables are settled.
+        known_at: Limits the rows to those committed by then, by the ledger's clock.
+        partial: True leaves missing labels out; a warning names them.
+        hidden: True includes HIDDEN columns.
+        project: The project's folder.
+        env: The environment in `waterclock.toml`; without it, the project's default.
+
+    Returns:
+        The rows; for a list of tables a tuple of frames in the same order.
+
+    Raises:
+        ProjectErrors: The project has errors.
+        WaterclockError: E511 for an unknown table, E706 for a destination, E518 and E521 to E523 where the tables have
+            no content as of the tick, E640 where it is not kept any more.
+
+    Example:
+        >>> sums = wc.resolve("marts.sums", as_of="2026-01-03")
+        >>> sums.select("timelabel", "total").orderBy("timelabel").collect()
+        [Row(timelabel='20260101000000', total=10), Row(timelabel='20260102000000', total=20)]
     """
     names = [table] if isinstance(table, str) else list(table)
     if not names:
