@@ -9,122 +9,29 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
+from waterclock.dpl.python.argument_types import (
+    CollectArguments,
+    ConnectionArguments,
+    FunctionArguments,
+    PublishArguments,
+    StatefulArguments,
+    TransformArguments,
+    ViewArguments,
+)
 from waterclock.dpl.python.positions import Positions, Site, site_of
 from waterclock.dpl.syntax.statements import StatementKind
 from waterclock.flow.declarations import Secret
 
 F = TypeVar("F", bound=Callable[..., Any])
-Texts = str | Sequence[str]
 _BOTH = ("every", "schedule", "delay", "zone", "start", "pool", "owner", "tags")
-OptionValue = str | int | float | bool | Secret
-
-
-class Described(TypedDict, total=False):
-    """Arguments of all statements except functions."""
-
-    owner: str | None
-    tags: Texts | None
-    comment: str | None
-
-
-class Timed(Described, total=False):
-    """Arguments of all statements that have batches."""
-
-    every: str | None
-    schedule: str | None
-    delay: str | None
-    zone: str | None
-    start: str | None
-    mode: str | None
-    expect: Texts | None
-    measure: Texts | None
-    sequential: bool
-    pool: str | None
-    on_restate: str | None
-    deadline: str | None
-    runtime: str | None
-    columns: str | None
-
-
-class DecoratedFunction(Timed, total=False):
-    """Arguments of all statements that make a table."""
-
-    partitioned: bool
-    regular: bool
-    retain: str | None
-    watermark: str | None
-    compatible: str | None
-    was: str | None
-    keep_versions: str | None
-
-
-class ConnectionArguments(Described, total=False):
-    """Arguments of `connection`."""
-
-    type: str
-    options: Mapping[str, OptionValue] | str | None
-
-
-class ViewArguments(Described, total=False):
-    """Arguments of `view`."""
-
-    columns: str | None
-    shared: bool
-    as_: str
-
-
-class CollectArguments(DecoratedFunction, total=False):
-    """Arguments of `collect`."""
-
-    from_: str
-    options: Mapping[str, OptionValue] | str | None
-    for_each: str | None
-    by: str | None
-    await_: str | None
-    on_schema_change: str | None
-
-
-class TransformArguments(DecoratedFunction, total=False):
-    """Arguments of `transform`."""
-
-    partial_after: str | None
-    close_when: str | None
-    max_lateness: str | None
-    options: Mapping[str, OptionValue] | str | None
-    as_: str | None
-    when: Sequence[tuple[str, str]] | None
-
-
-class StatefulArguments(Timed, total=False):
-    """Further arguments of `stateful`."""
-
-    state_columns: str | None
-    was: str | None
-    state_was: str | None
-    retain: str | None
-
-
-class PublishArguments(Timed, total=False):
-    """Arguments of `publish`."""
-
-    to: str
-    options: Mapping[str, OptionValue] | str | None
-
-
-class FunctionArguments(TypedDict, total=False):
-    """Arguments of `function`."""
-
-    parameters: str | None
-    returns: str | None
-    return_: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.dpl.python import decorators
+from waterclock.dpl.python import argument_types
 from waterclock.dpl.python.decorators import argument_word
 from waterclock.dpl.python.statements import load_python
 from waterclock.dpl.syntax.clause_table import ARGUMENTS, CLAUSES
 from waterclock.dpl.syntax.statements import StatementKind
 
 TYPED = {
-    StatementKind.CONNECTION: decorators.ConnectionArguments,
-    StatementKind.FUNCTION: decorators.FunctionArguments,
-    StatementKind.VIEW: decorators.ViewArguments,
-    StatementKind.COLLECT: decorators.CollectArguments,
-    StatementKind.TRANSFORM: decorators.TransformArguments,
-    StatementKind.PUBLISH: decorators.PublishArguments,
+    StatementKind.CONNECTION: argument_types.ConnectionArguments,
+    StatementKind.FUNCTION: argument_types.FunctionArguments,
+    StatementKind.VIEW: argument_types.ViewArguments,
+    StatementKind.COLLECT: argument_types.CollectArguments,
+    StatementKind.TRANSFORM: argument_types.TransformArguments,
+    StatementKind.PUBLISH: argument_types.PublishArguments,
 }
 LATER = [(clause.word, kind) for clause in CLAUSES if clause.is_later for kind in sorted(clause.statements)]
 
