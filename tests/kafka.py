@@ -309,7 +309,9 @@ _PLAIN = {
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.ms": "-1",  # tests send records of long ago
     "auto.create.topics.enable": "false",
-    "broker.session.timeout.ms": "60000",  # a busy machine is no outage
+    "broker.session.timeout.ms": "30000",  # a busy machine is no outage
+    # one that was killed may register again when its session is over: by default both take a minute, and it gives up
+    "initial.broker.registration.timeout.ms": "180000",
     "offsets.retention.minutes": "1000000000",  # claims of the suites are numbered from 1, as if made in 1970
 }
 
