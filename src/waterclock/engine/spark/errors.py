@@ -62,6 +62,8 @@ _SPARKS_ADVICE = re.compile(
 _NO_SQL_FUNCTION = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
 _JVM_IS_GONE = "E712"
 _OF_APIS = "E84"
+# of an exception that PySpark does not convert: a recursive query that goes on and on
+_IN_TEXT = re.compile(r"^: org\.apache\.spark\.SparkException: \[(RECURSION_[A-Z_]+)\] ", re.MULTILINE)
 _STEP = re.compile(r"ValueError: wc\.stateful: (?P<what>[^|\n]*) \| (?P<why>[^|\n]*) \|")
 _OF_CONDITIONS = ("watermark", "closed_by_hand")
 _MOST_WHY = 400
@@ -250,7 +252,8 @@ def _functions() -> list[str]:
 def _condition(error: BaseException) -> str | None:
     getter = getattr(error, "getCondition", None)
     if getter is None:
-        return None
+        named = _IN_TEXT.search(str(error)) if type(error).__name__ == "Py4JJavaError" else None
+        return None if named is None else named[1]
     try:
         found = getter()
     except Exception:  # noqa: BLE001 - a JVM that is gone cannot return its condition

@@ -37,6 +37,21 @@ class Py4JNetworkError(Exception):
     """Stands for py4j's, which is known by its name."""
 
 
+class Py4JJavaError(Exception):
+    """Stands for py4j's: an exception of Java that PySpark does not convert."""
+
+
+def test_an_endless_recursion_is_an_error_of_the_query() -> None:
+    text = (
+        "An error occurred while calling o32.collectToPython.\n: org.apache.spark.SparkException: "
+        "[RECURSION_LEVEL_LIMIT_EXCEEDED] Recursion level limit 100 reached but query has not exhausted, try increasing "
+        "it like 'WITH RECURSIVE t(col) MAX RECURSION LEVEL 200'. SQLSTATE: 42836\n\tat org.apache.spark.sql.exe"
+    )
+    error = to_error(Py4JJavaError(text), where=WHERE)
+    assert (error.code, error.why) == ("E730", "Spark reports RECURSION_LEVEL_LIMIT_EXCEEDED")
+    assert error.what.endswith("MAX RECURSION LEVEL 200'.")
+
+
 def test_our_own_errors_pass_through_and_get_a_place_where_they_have_none() -> None:
     ours = WaterclockError("E811", "locked", transient=True)
     assert to_error(ours, where=WHERE) is ours
