@@ -10,7 +10,7 @@ import pytest
 
 import waterclock as wc
 from tests.tiny import Tiny, day, described, labels
-from waterclock.batches.facts import FOLLOW
+from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import AnsweredQuery, query
 from waterclock.engine.query.ticks import AsOf, Gap

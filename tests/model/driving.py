@@ -14,7 +14,7 @@ from tests.model.bookkeeping import Bookkeeper
 from tests.model.oracle import Key
 from tests.model.random_flow import EVE, RandomFlow
 from tests.model.toy import Rows, ToyLake, ToyTable, digest
-from waterclock.batches.facts import FOLLOW, BatchStatus, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import FOLLOW, BatchStatus, LedgerSnapshot
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.earlier_starts import reading_back
 from waterclock.flow.choices import Batching, Kind

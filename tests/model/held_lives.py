@@ -14,7 +14,7 @@ from random import Random
 from zlib import crc32
 
 from tests.model.flows import collect, flow, latest, past, previous, publish, transform
-from waterclock.batches.facts import BEGINNING, FOREVER, RECOMPUTE, RELEASE, BatchStatus, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE, RELEASE, BatchStatus, LedgerSnapshot
 from waterclock.batches.records import QUARANTINED, BatchResult, Claim, ClaimRequest, Input
 from waterclock.flow.choices import Kind, OnRestate, ReadKind
 from waterclock.flow.declarations import Flow, Read

@@ -17,7 +17,7 @@ from tests.model.oracle import Oracle
 from tests.model.random_flow import RandomFlow
 from tests.model.toy import Rows, ToyTable, query
 from tests.systems import setting_of
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.records import ClaimRequest
 from waterclock.connectors.waterclock.connector import WaterclockCollector
 from waterclock.engine.links import Links, linked_inputs

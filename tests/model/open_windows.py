@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from waterclock.batches.facts import FOLLOW, BatchStatus, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import FOLLOW, BatchStatus, LedgerSnapshot
 from waterclock.batches.records import BatchResult, ClaimRequest, Input
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from waterclock.batches.facts import InputFact, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import InputFact, LedgerSnapshot
 from waterclock.batches.links import LinkFacts
 from waterclock.batches.records import Input, Pin
 from waterclock.connectors.interface import LinkedCollector, ProjectPlace

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.ledger import refusals
 
 UNDER_NEWER_FLOW = "E406"
 """The code of the refusal of a claim whose runner has another flow than the applied one."""
 
 
-def has_newer_flow(work: Workplace, *, is_told: bool = True) -> bool:
+def has_newer_flow(work: RunContext, *, is_told: bool = True) -> bool:
     """Return whether the applied flow differs from the runner's. Report it once if `is_told`."""
     applied = work.ledger.declared.applied_flow()
     if applied is None or applied.fingerprint == work.flow.fingerprint:
@@ -23,7 +23,7 @@ def has_newer_flow(work: Workplace, *, is_told: bool = True) -> bool:
     return True
 
 
-def refused_for_newer_flow(work: Workplace, report: GroupReport) -> GroupReport:
+def refused_for_newer_flow(work: RunContext, report: GroupReport) -> GroupReport:
     """Convert the report of an attempt that failed before its claim because another flow was applied meanwhile.
 
     The table may have another name in that flow and not be found, so nothing has failed. Any other report is returned

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from waterclock.batches.facts import HELD_BACK
+from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.planner.plan import Group, Plan

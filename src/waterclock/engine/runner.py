@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import datetime
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.records import ClaimRequest
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.damage import older_logs
@@ -17,11 +17,11 @@ from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.left_claims import left_claims
 from waterclock.engine.links import problems
 from waterclock.engine.newer_flow import UNDER_NEWER_FLOW, has_newer_flow
-from waterclock.engine.offline_looks import measure_due
+from waterclock.engine.offline_measures import measure_due
 from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.spark.errors import add_batch_place, lost_spark, to_error
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
 from waterclock.flow.shared import readers_of_shared
@@ -50,7 +50,7 @@ class Runner:
 
     def __init__(
         self,
-        work: Workplace,
+        work: RunContext,
         *,
         only: Iterable[str] | None = None,
         labels: Mapping[str, Labels] | None = None,

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
-from waterclock.batches.facts import OpenClaim, Pause
+from waterclock.batches.ledger_snapshot import OpenClaim, Pause
 from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.extras import install_extra
 from waterclock.timelabel.label import label_of

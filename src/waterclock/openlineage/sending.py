@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
 from waterclock.openlineage.sinks import deliver
-from waterclock.operations.words import count_words
+from waterclock.operations.formatting import count_words
 from waterclock.posting import LEASE, NotDelivered, wait_after
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
-    from waterclock.batches.happenings import Happened, Happening
+    from waterclock.batches.run_events import Happened, Happening
     from waterclock.dpl.project import Project
-    from waterclock.engine.workplace import Workplace
+    from waterclock.engine.run_context import RunContext
     from waterclock.ledger.ledger import Ledger
     from waterclock.openlineage.events import Events
 
@@ -142,7 +142,7 @@ class _Sending:
             self.refused.clear()
 
 
-def send_after(work: Workplace) -> None:
+def send_after(work: RunContext) -> None:
     """Send pending events after a cycle of a run. A failure is reported once, and the run continues."""
     try:
         sent = send(work.project, work.ledger, seconds=SECONDS_OF_A_RUN)

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.audit_trail import Audit, Link, PauseEvent
-from waterclock.batches.facts import BEGINNING, FOREVER, Closing
+from waterclock.batches.audit_records import Audit, Link, PauseEvent
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, Closing
 from waterclock.batches.records import BatchResult
 from waterclock.batches.schemas import SchemaVersion
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import read_closing
-from waterclock.operations.kept_back import kept_back, stage_of
+from waterclock.operations.held_results import kept_back, stage_of
 from waterclock.operations.opening import OpenedProject, labels_known
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status

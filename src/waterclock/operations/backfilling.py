@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.restating import refuse_more_than

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import Closing
+from waterclock.batches.ledger_snapshot import Closing
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.words import count_words, instant_words
+from waterclock.operations.formatting import count_words, instant_words
 from waterclock.planner.closings import closed_words, part_words
 from waterclock.planner.plan import Batch, Plan
 

@@ -10,7 +10,7 @@ from waterclock.engine.damage import require_log
 from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.reads.as_of import commit_records, resolve_as_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, files_below, is_there
 from waterclock.flow.declarations import Table
@@ -53,7 +53,7 @@ class DataFiles:
     moment: Moment | None = None
 
 
-def data_files(work: Workplace, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:
+def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:
     """List the files of a table as it is now, or as of a tick.
 
     Raises  E434 where a list of files cannot express the table's rows, E435 where the files as of the tick are not
@@ -105,14 +105,14 @@ def partition_statements(found: DataFiles, folder: str) -> list[str]:
     return lines
 
 
-def _labels(work: Workplace, table: Table) -> tuple[str, ...]:
+def _labels(work: RunContext, table: Table) -> tuple[str, ...]:
     if not table.is_partitioned:
         return ()
     slices = (label for record in commit_records(work.ledger, table.name) for label in record.slices)
     return tuple(sorted({label_of(label) for label in slices}))
 
 
-def _live(work: Workplace, table: Table) -> tuple[ListedFile, ...]:
+def _live(work: RunContext, table: Table) -> tuple[ListedFile, ...]:
     folder = work.folder(table)
     if not table_exists(folder):
         return ()
@@ -134,7 +134,7 @@ def _label(file: LiveFile) -> str | None:
     return label_of_hive_path(file.path) if file.path.startswith(f"{STAGE}/") else None
 
 
-def _list_slice_files(work: Workplace, found: Resolved) -> tuple[ListedFile, ...]:
+def _list_slice_files(work: RunContext, found: Resolved) -> tuple[ListedFile, ...]:
     """Return the files of the sealed slices that make up a table as of a tick."""
     folder = work.lake.folder(found.table)
     files = []
@@ -151,7 +151,7 @@ def _list_slice_files(work: Workplace, found: Resolved) -> tuple[ListedFile, ...
     return tuple(files)
 
 
-def _of_state(work: Workplace, table: Table, found: Resolved) -> tuple[ListedFile, ...]:
+def _of_state(work: RunContext, table: Table, found: Resolved) -> tuple[ListedFile, ...]:
     """Return the files of the version that contains a MERGE or TEMPORAL table's state as of a tick."""
     folder = work.folder(table)
     if not found.steps:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import find_earliest_advance, mark_of

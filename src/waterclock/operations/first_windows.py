@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.operations.words import instant_words, local_label
+from waterclock.operations.formatting import instant_words, local_label
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.facts import RELEASE, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.states import State, look_of, worst
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.watching import MadeLabel
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Table

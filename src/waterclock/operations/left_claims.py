@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from waterclock.batches.facts import LedgerSnapshot, OpenClaim
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, OpenClaim
 from waterclock.engine.runner_name import has_ended
 from waterclock.ledger.ledger import Ledger
 

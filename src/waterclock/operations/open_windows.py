@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from waterclock.flow.open_windows import open_beside, view_of
-from waterclock.operations.words import count_words, instant_words
+from waterclock.operations.formatting import count_words, instant_words
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at, folders_in, is_folder
 from waterclock.flow.choices import Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import LedgerSnapshot, Pause
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, Pause
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.refusals import no_pause
 from waterclock.planner.plan import Plan

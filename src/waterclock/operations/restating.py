@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import FOLLOW, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import FOLLOW, LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import LINKED, Batching, Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.ledger import refusals
 from waterclock.ledger.ledger import Ledger
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import OpenedProject, select_tables
-from waterclock.operations.words import count_words
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 

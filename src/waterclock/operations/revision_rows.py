@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.audit_trail import Attempt, Audit, Revision
+from waterclock.batches.audit_records import Attempt, Audit, Revision
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.flow.declarations import Flow
+from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.freshness import Freshness
 from waterclock.operations.opening import zone_of
 from waterclock.operations.pauses import pause_lines
 from waterclock.operations.states import State, look_of
-from waterclock.operations.words import count_words, number_words, short_label
 from waterclock.planner.plan import Batch, Plan, Status
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import BatchStatus, TableFacts
+from waterclock.batches.ledger_snapshot import BatchStatus, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.planner.graph import Node

@@ -18,7 +18,7 @@ from datetime import datetime
 from hashlib import sha256
 from itertools import groupby, islice
 
-from waterclock.batches.facts import AT_LAST, BY_HAND, CONDITION, Closing, TableFacts
+from waterclock.batches.ledger_snapshot import AT_LAST, BY_HAND, CONDITION, Closing, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table

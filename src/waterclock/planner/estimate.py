@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.planner.plan import Plan
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 
-from waterclock.batches.facts import (
+from waterclock.batches.ledger_snapshot import (
     FOREVER,
     History,
     InputFact,

@@ -9,8 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 
-from waterclock.batches.audit_trail import Cell, Settled
-from waterclock.batches.facts import BatchStatus, LedgerSnapshot, Missing, describe_missing_inputs
+from waterclock.batches.audit_records import Cell, Settled
+from waterclock.batches.ledger_snapshot import BatchStatus, LedgerSnapshot, Missing, describe_missing_inputs
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest

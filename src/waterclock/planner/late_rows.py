@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import BEGINNING, ClosedSince
+from waterclock.batches.ledger_snapshot import BEGINNING, ClosedSince
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.late_rows import LateRows

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from waterclock.batches.facts import BACKFILL, Closing
+from waterclock.batches.ledger_snapshot import BACKFILL, Closing
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow
 from waterclock.planner.closings import Books

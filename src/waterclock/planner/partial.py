@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.batches.facts import LedgerSnapshot, Missing
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, Missing
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.plan import BoundRead, ReadScope

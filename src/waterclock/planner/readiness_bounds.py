@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read
 from waterclock.planner.graph import Node

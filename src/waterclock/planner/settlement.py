@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from waterclock.batches.facts import InputFact, LedgerSnapshot, Missing, TableFacts
+from waterclock.batches.ledger_snapshot import InputFact, LedgerSnapshot, Missing, TableFacts
 from waterclock.flow.choices import Mode, OnRestate
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.timelabel.intervals import IntervalSet

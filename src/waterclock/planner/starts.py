@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 
-from waterclock.batches.facts import BEGINNING, LedgerSnapshot, TableFacts
+from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.late_rows import LateRows

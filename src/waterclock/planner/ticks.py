@@ -8,7 +8,7 @@ from datetime import datetime
 from heapq import merge
 from itertools import islice
 
-from waterclock.batches.facts import BEGINNING, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow

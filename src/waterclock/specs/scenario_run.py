@@ -15,12 +15,12 @@ from waterclock.dpl.project import Project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.progress import GroupReport, SilentListener
 from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.session import Sessions
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.secrets import Secrets
@@ -88,7 +88,7 @@ class _Heard(SilentListener):
 class Bench:
     """Runs the steps of one scenario."""
 
-    work: Workplace
+    work: RunContext
     derived: Derived
     typed: Typed
     given: GivenRows

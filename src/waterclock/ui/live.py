@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger

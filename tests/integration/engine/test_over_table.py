@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
-from waterclock.batches.facts import FOREVER
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.cli.actions.release import release_batches
 from waterclock.engine.reads.as_of import steps_before
 from waterclock.filesystem import at, remove_folder

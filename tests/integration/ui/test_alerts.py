@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from tests import stocks
 from waterclock.alerts.checking import RunSaid, tell
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.operations.opening import open_project

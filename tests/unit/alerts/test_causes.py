@@ -9,7 +9,7 @@ from waterclock.alerts.causes import CheckInput, RefusedBatch, build_alert_input
 from waterclock.alerts.decisions import MOST, decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, KnownAlerts, TroubleKind, Warned
-from waterclock.batches.facts import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
+from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Alerting, AlertRule, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow

@@ -13,7 +13,7 @@ from waterclock.alerts.causes import CheckInput, build_alert_input
 from waterclock.alerts.decisions import decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, KnownAlerts, RootCause, TroubleKind
-from waterclock.batches.facts import LedgerSnapshot, TableFacts
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
 from waterclock.flow.alerts import Alerting, AlertRule, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import due_of

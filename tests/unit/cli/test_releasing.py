@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.cli.conftest import Shop, day
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.engine.batch.claim_record import put_claim_record
 from waterclock.operations.opening import open_read_only

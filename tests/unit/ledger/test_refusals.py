@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import day
-from waterclock.batches.facts import OpenClaim, Pause
+from waterclock.batches.ledger_snapshot import OpenClaim, Pause
 from waterclock.codes.catalog import LEDGER
 from waterclock.errors import WaterclockError
 from waterclock.ledger import refusals, refused_databases, refused_rebuilds

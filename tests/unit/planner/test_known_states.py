@@ -7,7 +7,14 @@ from datetime import datetime, timedelta
 
 from tests.model.flows import at, collect, flow, history, replace_transform, snapshot, transform
 from tests.unit.planner.pasts import covered, done, past, read_then
-from waterclock.batches.facts import History, InputFact, LedgerSnapshot, RevisionFact, TableHistory, content_text
+from waterclock.batches.ledger_snapshot import (
+    History,
+    InputFact,
+    LedgerSnapshot,
+    RevisionFact,
+    TableHistory,
+    content_text,
+)
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.planner.graph import graph_of

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.ledgers import flow, table
 from tests.model.flows import until
-from waterclock.batches.facts import ClosedSince
+from waterclock.batches.ledger_snapshot import ClosedSince
 from waterclock.flow.declarations import Table
 from waterclock.flow.late_rows import LateRows
 from waterclock.planner.late_rows import early_from, find_closed_windows, find_remakeable_windows, may_open

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.model.flows import at, collect, flow, transform
 from tests.unit.planner.pasts import done, failed, past, reason, running, states
-from waterclock.batches.facts import LedgerSnapshot, Pause
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, Pause
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.operations.freshness import freshness

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
-from waterclock.batches.facts import FOLLOW
+from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import RunOptions, carry_out
@@ -17,8 +17,8 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import tables_asked
 from waterclock.engine.query.views import with_views
 from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import OpenedProject, open_read_only
-from waterclock.operations.words import count_words
 from waterclock.planner.estimate import estimate
 from waterclock.planner.open_windows import states_asked
 from waterclock.planner.prerequisites import ToMake, newest_tick, to_make

@@ -15,8 +15,8 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.rebuild_all import Prospect, RemadeAll, carry_on_left, prospect, rebuild_all
 from waterclock.object_stores import is_remote
+from waterclock.operations.formatting import bytes_words, count_words
 from waterclock.operations.opening import open_project, zone_of
-from waterclock.operations.words import bytes_words, count_words
 
 
 def all_remade(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> None:

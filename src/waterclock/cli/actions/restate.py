@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from waterclock.batches.facts import FOLLOW
+from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.formatting import count_words, label_range, local_range
 from waterclock.operations.held_batches import find_held_labels
 from waterclock.operations.opening import OpenedProject, open_read_only
 from waterclock.operations.pauses import kept_lines
 from waterclock.operations.restating import Found, build_requests, hidden_lines, taken_late
-from waterclock.operations.words import count_words, label_range, local_range
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple
 from waterclock.selection import Labels

@@ -8,10 +8,10 @@ from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_read_only
 from waterclock.operations.pauses import kept_lines
 from waterclock.operations.proposals import Verb, decide, propose
-from waterclock.operations.words import count_words
 from waterclock.selection import Labels
 
 

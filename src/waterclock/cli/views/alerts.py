@@ -13,7 +13,7 @@ from waterclock.alerts.checking import LookOutcome, lost_words
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, Outgoing
 from waterclock.flow.alerts import Severity, Target
-from waterclock.operations.words import count_words, seconds_words
+from waterclock.operations.formatting import count_words, seconds_words
 
 if TYPE_CHECKING:
     from rich.console import Console

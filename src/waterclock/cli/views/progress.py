@@ -17,8 +17,8 @@ from waterclock.cli.views.screen import Screen
 from waterclock.cli.views.theme import LOOKS, has_glyphs, sign
 from waterclock.engine.progress import GroupReport
 from waterclock.flow.declarations import Flow
+from waterclock.operations.formatting import count_words, label_range, local_range, seconds_words
 from waterclock.operations.states import State
-from waterclock.operations.words import count_words, label_range, local_range, seconds_words
 from waterclock.planner.plan import Group, Plan
 from waterclock.printable import printable_line
 from waterclock.timelabel.zone import nominal_zone

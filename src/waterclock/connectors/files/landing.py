@@ -16,9 +16,9 @@ from heapq import merge
 from itertools import compress, groupby
 from pathlib import Path
 
-from waterclock.connectors.files.by_stamp import ByStamp, stamp_of
 from waterclock.connectors.files.completeness import DAMAGED, problem_of
 from waterclock.connectors.files.landed_names import Candidate, Names, find, find_named, format_of, has_stamp
+from waterclock.connectors.files.stamped_files import ByStamp, stamp_of
 from waterclock.connectors.interface import Item, Listing, Report
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, is_same_content

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors import worker_errors
 from waterclock.connectors.column_matching import Matched, SourceColumn, Taken, map_column_types, match
-from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.kafka.avro import unreadable
 from waterclock.connectors.kafka.reading import RAW, KafkaExtract, batches, schema
 from waterclock.connectors.nested_decimals import narrow_value, read_within
+from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 from waterclock.spark_sql import ddl_of, quote_name, sql_text

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.mysql.extract import MysqlExtract, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.rows import batches
+from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers, few
 from waterclock.connectors.sql.columns import arrow_schema_of
 from waterclock.connectors.sql.reading import collected_here
 from waterclock.connectors.sql.refusals import changed_meanwhile

@@ -11,12 +11,12 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import misfit
-from waterclock.connectors.direct_rows import Fetching
 from waterclock.connectors.local_times import instants_in
-from waterclock.connectors.misfits import TypeMismatch
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, query_of
+from waterclock.connectors.spark_frames import Fetching
 from waterclock.connectors.sql.columns import arrow_schema_of
 from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
+from waterclock.connectors.type_mismatch import TypeMismatch
 from waterclock.connectors.values import Times, arrow_type, column
 from waterclock.errors import WaterclockError
 

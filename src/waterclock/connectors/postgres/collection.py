@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres.extract import PostgresExtract, estimate_size, parts_of, set_aside
 from waterclock.connectors.postgres.rows import batches, schema_of
+from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.sql.reading import collected_here, collected_while_open
 from waterclock.errors import WaterclockError
 

@@ -19,14 +19,14 @@ from zoneinfo import ZoneInfo
 
 from waterclock.connectors.column_matching import SourceColumn, map_column_types, match, no_time_column
 from waterclock.connectors.interface import Collected, Setting, WindowRequest
-from waterclock.connectors.rest import frames, pages
+from waterclock.connectors.rest import frames, page_store
 from waterclock.connectors.rest.addresses import OutsideApi
-from waterclock.connectors.rest.answers import Response
-from waterclock.connectors.rest.asking import Api, ApiRequest
+from waterclock.connectors.rest.client import Api, ApiRequest
 from waterclock.connectors.rest.declared import Resource, WindowParams
-from waterclock.connectors.rest.pages import Page, Series
+from waterclock.connectors.rest.page_store import Page, Series
 from waterclock.connectors.rest.paging import Place, first_place, next_place, params_at
 from waterclock.connectors.rest.records import Body, NoRecords, body_of
+from waterclock.connectors.rest.response_headers import Response
 from waterclock.connectors.windowing import sorted_into_windows
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import at
@@ -52,7 +52,7 @@ class RestSource:
     @property
     def folder(self) -> Path:
         """The folder where the unit's pages are stored."""
-        return pages.unit_folder(at(self.setting.archive), self.setting.name, self.unit.path)
+        return page_store.unit_folder(at(self.setting.archive), self.setting.name, self.unit.path)
 
 
 def read_windows(
@@ -137,8 +137,8 @@ def _series_of(reading: RestSource, window: Window | None, *, until: str = "", g
     asked += [repr(resource.paging), *([until] if until else [])]
     label = window.label if window else ""
     archive = at(reading.setting.archive)
-    folder = pages.folder_of(archive, reading.setting.name, reading.unit.path, label, asked)
-    return pages.open_series(folder, resource.resume, goes_on_whole=goes_on_whole)
+    folder = page_store.folder_of(archive, reading.setting.name, reading.unit.path, label, asked)
+    return page_store.open_series(folder, resource.resume, goes_on_whole=goes_on_whole)
 
 
 @contextmanager
@@ -330,8 +330,8 @@ def _outwards(local: datetime, *, is_end: bool) -> datetime:
 def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[SourceColumn]:
     """Return the columns of the pages and those seen earlier: a record omits fields that have no value."""
     if rows:
-        pages.note_columns(reading.folder, seen)
-    earlier = pages.columns_seen(reading.folder)
+        page_store.note_columns(reading.folder, seen)
+    earlier = page_store.columns_seen(reading.folder)
     if not rows and not earlier:
         try:
             earlier = columns_now(reading)

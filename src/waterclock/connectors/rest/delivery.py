@@ -26,9 +26,9 @@ from typing import Any
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.rest.addresses import OutsideApi, fill_path
-from waterclock.connectors.rest.asking import Api, ApiRequest
-from waterclock.connectors.rest.chunks import Chunk, ChunkRow, chunks_of, content_of, key_of, rows_of, without
+from waterclock.connectors.rest.client import Api, ApiRequest
 from waterclock.connectors.rest.declared import Sending, parse_sending
+from waterclock.connectors.rest.delivery_chunks import Chunk, ChunkRow, chunks_of, content_of, key_of, rows_of, without
 from waterclock.connectors.rest.journal import KILLED, SENDING, Accepted, Journal
 from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError

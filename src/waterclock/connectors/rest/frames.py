@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from waterclock.connectors.column_matching import SourceColumn, Taken
 from waterclock.connectors.nested_decimals import narrow_value, read_within
-from waterclock.connectors.rest.pages import lines_of
+from waterclock.connectors.rest.page_store import lines_of
 from waterclock.connectors.row_files import show_metadata
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError

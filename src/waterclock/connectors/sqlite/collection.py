@@ -10,9 +10,8 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Taken
-from waterclock.connectors.direct_rows import DIRECT_ROWS, Fetching, by_workers, few
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.misfits import FIRST_MICROS, TypeMismatch
+from waterclock.connectors.spark_frames import DIRECT_ROWS, Fetching, by_workers, few
 from waterclock.connectors.sql.columns import SqlColumn, SqlExtract, SqlRequestedColumn, arrow_schema_of
 from waterclock.connectors.sql.reading import collected_here
 from waterclock.connectors.sql.refusals import changed_meanwhile
@@ -20,6 +19,7 @@ from waterclock.connectors.sql.window_bounds import labels_of, local_bounds
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
 from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.connectors.sqlite.dialect import quote_identifier
+from waterclock.connectors.type_mismatch import FIRST_MICROS, TypeMismatch
 from waterclock.connectors.values import EPOCH_UNITS, Times, column, instant_of, instants
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError

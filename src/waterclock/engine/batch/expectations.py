@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.facts import HELD_BACK
+from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.dpl.query.aggregates import NAMES, aggregates_of, in_sparks_words
-from waterclock.engine.batch.sieves import findings, sieve_of
+from waterclock.engine.batch.row_filters import findings, sieve_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import all_rules, key_ladder
 from waterclock.flow.choices import Action, Kind, Mode, Scope

@@ -13,25 +13,25 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
 from waterclock.engine.batch.expectations import RuleVerdict, held_back, refusal
-from waterclock.engine.batch.many_windows import WINDOW, are_alike, label_shares, read_by_all
-from waterclock.engine.batch.sieves import FATES, find_actions, measures_of, sieve_of
+from waterclock.engine.batch.multi_window_query import WINDOW, are_alike, label_shares, read_by_all
+from waterclock.engine.batch.row_filters import FATES, find_actions, measures_of, sieve_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import input_checks, inputs_asked
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Read, Rule, Table
 from waterclock.spark_sql import quote_name, sql_text
-from waterclock.storage.slices.input_sifting import (
+from waterclock.storage.slices.input_filter import (
     READ_BY,
     InputCounts,
-    InputSieve,
+    InputFilter,
     SetAside,
     counted_in_input,
     scratch_of,
     set_aside_of_input,
 )
-from waterclock.storage.slices.row_filter import Mesh, Sieve, count_broken_rules
+from waterclock.storage.slices.row_filter import RowFilter, RowRule, count_broken_rules
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ class InputRuleResult:
             self.aside.clear(folder)
 
 
-def input_sieves_of(table: Table) -> dict[str, InputSieve]:
+def input_sieves_of(table: Table) -> dict[str, InputFilter]:
     """Return by input table the row filter of its rules. Their bits follow those of the batch's own checks."""
     own = sieve_of(table)
     bit = 0 if own is None else len(own.meshes)
     found = {}
     for name, rules in inputs_asked(table).items():
-        meshes = tuple(Mesh(check.name, check.text, FATES[check.row_action]) for check in input_checks(rules))
-        found[name] = InputSieve(name, Sieve(meshes), bit)
+        meshes = tuple(RowRule(check.name, check.text, FATES[check.row_action]) for check in input_checks(rules))
+        found[name] = InputFilter(name, RowFilter(meshes), bit)
         bit += len(meshes)
     return found
 
@@ -103,12 +103,12 @@ def _plain(read: object) -> str:
     return read.table if isinstance(read, Read) and read == Read(read.table) else ""
 
 
-def _through(of_input: InputSieve | None, frame: DataFrame) -> DataFrame:
+def _through(of_input: InputFilter | None, frame: DataFrame) -> DataFrame:
     return frame if of_input is None or not of_input.lets_through else frame.where(of_input.lets_through)
 
 
 def ask_input_rules(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     pins: Mapping[datetime, Sequence[PinnedRead]],
@@ -152,10 +152,10 @@ def ask_input_rules(
 
 
 def _counts(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
-    of_input: InputSieve,
+    of_input: InputFilter,
     rules: Sequence[Rule],
     read: Mapping[datetime, Sequence[PinnedRead]],
     scratch: str,
@@ -168,7 +168,7 @@ def _counts(
     totals = None if asked else _rows_of_slices(work, read)
     answers: Mapping[datetime, InputCounts] = {}
     if totals is None:
-        answers = _count_input_rows(work, spark, InputSieve(of_input.input, Sieve(()), 0), read, asked)
+        answers = _count_input_rows(work, spark, InputFilter(of_input.input, RowFilter(()), 0), read, asked)
         totals = {label: counts.sifted.rows for label, counts in answers.items()}
     found = {}
     for label in labels:
@@ -190,9 +190,9 @@ def _value_of(rule: Rule, aggregate: str) -> str:
 
 
 def _count_input_rows(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
-    of_input: InputSieve,
+    of_input: InputFilter,
     read: Mapping[datetime, Sequence[PinnedRead]],
     asked: Sequence[tuple[str, Column]],
 ) -> Mapping[datetime, InputCounts]:
@@ -204,7 +204,7 @@ def _count_input_rows(
     return dict.fromkeys(read, found[first]) if is_alike else found
 
 
-def _read_by(work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]) -> DataFrame:
+def _read_by(work: RunContext, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]) -> DataFrame:
     """Return the input rows of batches, each with the label of its batch. A row that several batches read is repeated.
 
     Cost: no job here. One scan for an input that all batches share, and one for the slices of as many batches as Spark
@@ -218,7 +218,7 @@ def _read_by(work: Workplace, spark: SparkSession, read: Mapping[datetime, Seque
 
 
 def _read_at_once(
-    work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
+    work: RunContext, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
 ) -> DataFrame | None:
     if len(read) == 1 or any(len(own) > 1 for own in read.values()):
         return None  # a PARTIAL batch reads several spans
@@ -232,7 +232,7 @@ def _read_at_once(
 
 
 def _each_by_itself(
-    work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
+    work: RunContext, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
 ) -> list[DataFrame]:
     return [
         frame_of(spark, work.lake, work.flow, each).withColumn(READ_BY, F.lit(label_of(label)))
@@ -241,7 +241,7 @@ def _each_by_itself(
     ]
 
 
-def _rows_of_slices(work: Workplace, read: Mapping[datetime, Sequence[PinnedRead]]) -> dict[datetime, int] | None:
+def _rows_of_slices(work: RunContext, read: Mapping[datetime, Sequence[PinnedRead]]) -> dict[datetime, int] | None:
     """Return the number of input rows of batches, as the ledger has it for slices. None for states that are folded."""
     if any(work.flow.tables[each.read.table].is_fold for own in read.values() for each in own):
         return None

@@ -17,14 +17,14 @@ from waterclock.engine.batch.releasing import note_released
 from waterclock.engine.batch.seal import seal
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.sizes import bytes_held, set_shuffle_partitions
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group
 
 
-def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
+def carry_out(work: RunContext, group: Group, now: datetime) -> GroupReport:
     """Take a group through its lifecycle once. Never raises if the batch fails: the report has the error.
 
     A claim that was taken is closed at the end, as done, failed or lost. A claim whose outcome cannot be settled now

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from waterclock.batches.facts import LOOK_AGAIN
+from waterclock.batches.ledger_snapshot import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table

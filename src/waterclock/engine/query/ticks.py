@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.query.views import with_views
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.as_of_errors import may_lack, never_agreed, unknown_windows_error, unmade_windows_error
 from waterclock.planner.known_states import Conflict, Worlds, past_now
@@ -83,7 +83,7 @@ def reservations(moment: Moment) -> list[str]:
     return said
 
 
-def moment_of(work: Workplace, tables: Collection[str], asked: AsOf) -> Moment:
+def moment_of(work: RunContext, tables: Collection[str], asked: AsOf) -> Moment:
     """Find the moment for a query of several tables, and views of them, as `Questions.moment`."""
     return Questions(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from waterclock.engine.query.ticks import Moment
 from waterclock.engine.query.views import find_viewed_table, openings_of
 from waterclock.engine.reads.as_of import commit_records, frame_as_of, resolve_as_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_beside, open_table_of, view_of
@@ -52,7 +52,7 @@ def find_shown_windows(flow: Flow, ledger: Ledger, now: datetime, table: str) ->
 
 
 def frame_of_view(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: str,
     closed: Callable[[], DataFrame],
@@ -85,7 +85,7 @@ def frame_of_view(
     return reduce(lambda left, right: right.unionByName(left, allowMissingColumns=True), frames)
 
 
-def frame_at_moment(work: Workplace, spark: SparkSession, name: str, moment: Moment) -> DataFrame:
+def frame_at_moment(work: RunContext, spark: SparkSession, name: str, moment: Moment) -> DataFrame:
     """Return the rows of a table, or of a view, as of a moment."""
     table = find_viewed_table(work.flow, name)
     own = work.flow.tables[table or name]

@@ -6,9 +6,9 @@ from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.engine.reads.hidden import with_hidden
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.storage.folds.older_states import frame_of_resolved
@@ -43,13 +43,13 @@ def steps_before(ledger: Ledger, table: str, high: datetime) -> tuple[LogStep, .
     return tuple(LogStep(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)
 
 
-def resolve_as_of(work: Workplace, table: Table, tick: datetime, *, known_at: datetime | None = None) -> Resolved:
+def resolve_as_of(work: RunContext, table: Table, tick: datetime, *, known_at: datetime | None = None) -> Resolved:
     """Resolve the content of a table as of a tick, as far as it was known at `known_at`."""
     return resolve(table, tick, commit_records(work.ledger, table.name), known_at=known_at)
 
 
 def frame_as_of(
-    work: Workplace, spark: SparkSession, table: Table, tick: datetime, *, known_at: datetime | None = None
+    work: RunContext, spark: SparkSession, table: Table, tick: datetime, *, known_at: datetime | None = None
 ) -> DataFrame:
     """Return the rows of a table as of a tick, as far as they were known at `known_at`.
 

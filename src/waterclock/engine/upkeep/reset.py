@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.left_claims import left_claims
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
-from waterclock.engine.workplace import Workplace
 from waterclock.faults import fault
 from waterclock.filesystem import at, is_folder
 from waterclock.flow.choices import Kind
@@ -47,7 +47,7 @@ class Resettable:
     publishes: tuple[str, ...]
 
 
-def prepare_reset(work: Workplace, name: str) -> Resettable | None:
+def prepare_reset(work: RunContext, name: str) -> Resettable | None:
     """Return the effects of a reset on a table, or None if it has no batch. Abandoned claims are settled first.
 
     Raises  E407 where a batch is running, E432 for a publish by label whose windows change, E644 during a rebuild of
@@ -77,7 +77,7 @@ def prepare_reset(work: Workplace, name: str) -> Resettable | None:
     )
 
 
-def reset(work: Workplace, found: Resettable, *, why: str) -> None:
+def reset(work: RunContext, found: Resettable, *, why: str) -> None:
     """Start a table over, and export the ledger, which alone records who reset the table and why.
 
     Raises  as `prepare_reset`: a batch or a rebuild may have started while the user was asked

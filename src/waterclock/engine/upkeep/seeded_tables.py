@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from waterclock.batches.records import ClaimRequest, Input
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.seal_again import seal_linked_slices
-from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.links import upstream_of
@@ -27,7 +27,7 @@ from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import label_of
 
 
-def build_commit_record(work: Workplace, table: Table, current: Sequence[Current]) -> CommitRecord:
+def build_commit_record(work: RunContext, table: Table, current: Sequence[Current]) -> CommitRecord:
     """Convert current revisions of a table into one claim of the second set. Their sizes are unchanged."""
     results = tuple(
         replace(
@@ -42,7 +42,7 @@ def build_commit_record(work: Workplace, table: Table, current: Sequence[Current
 
 
 def request_of(
-    work: Workplace,
+    work: RunContext,
     table: Table,
     current: Sequence[Current],
     inputs: Mapping[datetime, tuple[Input, ...]] | None = None,
@@ -64,7 +64,7 @@ def request_of(
     )
 
 
-def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Current]) -> None:
+def bring(live: RunContext, work: RunContext, table: Table, pieces: Sequence[Current]) -> None:
     """Start a table of the second set with slices of the live one, by links. The state of a fold is made from them."""
     source = live.folder(table)
     spark = work.sessions.own()
@@ -79,13 +79,13 @@ def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Curre
         work.sessions.release(spark)
 
 
-def elsewhere_of(live: Workplace, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
+def elsewhere_of(live: RunContext, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
     """Return by label the inputs of a linked table from another project. They show later restatements there."""
     return {} if upstream_of(table) is None else live.ledger.keeping.inputs_by_label(table.name)
 
 
 def put_first(
-    work: Workplace,
+    work: RunContext,
     table: Table,
     pieces: Sequence[Current],
     manifests: Sequence[Manifest],

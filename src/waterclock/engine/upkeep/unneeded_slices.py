@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from waterclock.batches.facts import FOREVER
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Claim, Input
 from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Kind, Mode, Scope

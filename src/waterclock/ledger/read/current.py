@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import FOREVER
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import NO_VERSION, Committed, Input, Pin, Slice, TableRecord
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals

@@ -9,7 +9,7 @@ from math import inf
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import circles_of, readers_of
 from waterclock.ledger import refusals

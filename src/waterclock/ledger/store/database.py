@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import Pause
+from waterclock.batches.ledger_snapshot import Pause
 from waterclock.batches.rebuilding import Rebuilding, read_rebuilding
 from waterclock.ledger import refusals, refused_databases
 from waterclock.ledger.store import names as names_at_rest

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import BEGUN_ANEW, RESET
+from waterclock.batches.audit_records import BEGUN_ANEW, RESET
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals

@@ -9,9 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import DECLARED
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.audit_records import DECLARED
 from waterclock.batches.former_names import folder_of
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.errors import raise_all
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table

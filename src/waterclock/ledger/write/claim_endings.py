@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import Claim
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BatchStatus, OpenClaim, is_release
+from waterclock.batches.ledger_snapshot import BatchStatus, OpenClaim, is_release
 from waterclock.batches.records import Claim, ClaimRequest
 from waterclock.flow.choices import TableType
 from waterclock.ledger import refusals

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult, Claim, Recorded, rows_aside
 from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals

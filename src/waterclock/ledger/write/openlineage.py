@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from waterclock.batches.happenings import LEFT_OUT, Happening
+from waterclock.batches.run_events import LEFT_OUT, Happening
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import lineage_sent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING, FOREVER, OpenClaim
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, OpenClaim
 from waterclock.batches.records import Claim
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals

@@ -12,9 +12,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import RENAMED
-from waterclock.batches.facts import OpenClaim
+from waterclock.batches.audit_records import RENAMED
 from waterclock.batches.former_names import FormerNames, folder_of, replace_table_names
+from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.batches.records import INPUTS_FOUND, MISSING
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import RunnerClaim, RunnerSeen
+from waterclock.batches.audit_records import RunnerClaim, RunnerSeen
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, claim_labels, claims, runners
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BACKFILL, BEGINNING, FOLLOW, RECOMPUTE, BatchStatus, before_release
+from waterclock.batches.ledger_snapshot import BACKFILL, BEGINNING, FOLLOW, RECOMPUTE, BatchStatus, before_release
 from waterclock.batches.records import NO_VERSION, Claim, Input
 from waterclock.flow.choices import Kind
 from waterclock.ledger.read.signatures import SIGNATURE

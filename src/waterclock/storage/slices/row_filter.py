@@ -36,7 +36,7 @@ def is_hidden(column: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Mesh:
+class RowRule:
     """One rule on each row. `holds` is SQL that is TRUE for a row that keeps it, and empty for the rule on the key.
 
     `fate` is the consequence for a row that breaks this rule and none before it. `is_alone`: no other rule is checked
@@ -50,7 +50,7 @@ class Mesh:
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
+class RowFilter:
     """All rules of a table, at most 62. The rule on the key, with its columns, comes last.
 
     `is_unique`: keys must differ, and not only be present. `order`: SQL that sorts the row that stays of several with
@@ -58,7 +58,7 @@ class Sieve:
     table's own past.
     """
 
-    meshes: tuple[Mesh, ...]
+    meshes: tuple[RowRule, ...]
     keys: tuple[str, ...] = ()
     is_unique: bool = True
     order: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Through:
     rows of the table's own earlier labels in which a key is searched, or None. If it is given, there is only one label.
     """
 
-    sieve: Sieve
+    sieve: RowFilter
     raw: Mapping[str, str]
     came: str
     row: str = ""
@@ -104,7 +104,7 @@ class Sifted:
     first: Mapping[str, int]
 
 
-def count_broken_rules(sieve: Sieve, masks: Mapping[int, int], stayed: int) -> Sifted:
+def count_broken_rules(sieve: RowFilter, masks: Mapping[int, int], stayed: int) -> Sifted:
     """Count broken rules, given the number of rows by set of broken rules (`masks`) and of rows that stay."""
     out = sieve.bits(SET_ASIDE, DROPPED)
     broken = {mesh.name: 0 for mesh in sieve.meshes}

@@ -33,7 +33,7 @@ from waterclock.storage.slices.digest import (
     row_hash_text,
     rows_of,
 )
-from waterclock.storage.slices.input_sifting import SetAside
+from waterclock.storage.slices.input_filter import SetAside
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.order_values import order_measures
 from waterclock.storage.slices.read import frame_of_slices
@@ -48,7 +48,7 @@ from waterclock.storage.slices.row_filter import (
     count_broken_rules,
     is_hidden,
 )
-from waterclock.storage.slices.sifting import aside_digest, masks_in, sift
+from waterclock.storage.slices.rule_marks import aside_digest, masks_in, sift
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.types import schema_text
 from waterclock.timelabel.label import TIMELABEL, label_of

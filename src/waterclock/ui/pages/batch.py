@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from waterclock.batches.audit_trail import CLOSED, Audit
-from waterclock.batches.facts import RELEASE, describe_missing_inputs, parse_missing_inputs
+from waterclock.batches.audit_records import CLOSED, Audit
+from waterclock.batches.ledger_snapshot import RELEASE, describe_missing_inputs, parse_missing_inputs
 from waterclock.batches.records import rows_aside
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import batch_record
 from waterclock.operations.closings import books_words, read_closing
-from waterclock.operations.json import instant_text
-from waterclock.operations.kept_back import kept_back
-from waterclock.operations.opening import OpenedProject, labels_known, one_table
-from waterclock.operations.rules_kept import rules_broken
-from waterclock.operations.states import state_of
-from waterclock.operations.why import WhyStep, way_to_cause
-from waterclock.operations.words import (
+from waterclock.operations.formatting import (
     count_words,
     local_label,
     number_words,
@@ -26,6 +20,12 @@ from waterclock.operations.words import (
     seconds_words,
     short_label,
 )
+from waterclock.operations.held_results import kept_back
+from waterclock.operations.json import instant_text
+from waterclock.operations.opening import OpenedProject, labels_known, one_table
+from waterclock.operations.rule_results import rules_broken
+from waterclock.operations.states import state_of
+from waterclock.operations.why import WhyStep, way_to_cause
 from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Status
 from waterclock.selection import parse_labels

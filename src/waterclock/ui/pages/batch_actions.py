@@ -9,15 +9,15 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_aside
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.operations.formatting import (
+    number_words,
+)
 from waterclock.operations.held_batches import can_be_released
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
 from waterclock.operations.retrying import find_blocked_batches
 from waterclock.operations.why import WhyStep
-from waterclock.operations.words import (
-    number_words,
-)
 from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Plan, Status
 from waterclock.timelabel.label import label_of

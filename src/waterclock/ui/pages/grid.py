@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import groupby
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Table
-from waterclock.operations.due import plan_of_due
+from waterclock.operations.formatting import count_words, seconds_words, short_label
 from waterclock.operations.freshness import Freshness, fresh_of, freshness
 from waterclock.operations.grid import column_cadence, newest_span, shortest_cadence, wider
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
+from waterclock.operations.plan_excerpt import plan_of_due
 from waterclock.operations.ribbons import Axis, Ribbon, RibbonPiece, causes_of, ribbons
 from waterclock.operations.states import LOUDNESS, QUIET, State
 from waterclock.operations.verdict import VerdictPart, verdict
-from waterclock.operations.words import count_words, seconds_words, short_label
 from waterclock.planner.plan import Plan
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence

@@ -7,13 +7,13 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from waterclock.batches.audit_trail import Attempt, Audit
+from waterclock.batches.audit_records import Attempt, Audit
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
+from waterclock.operations.formatting import count_words, local_label
 from waterclock.operations.opening import OpenedProject, labels_known
 from waterclock.operations.revision_rows import MOST_COMPARED, ComparedRow, RevisionRows, revision_rows, revisions_of
-from waterclock.operations.words import count_words, local_label
 from waterclock.planner.label_states import LabelState
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of

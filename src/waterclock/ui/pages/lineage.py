@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from waterclock.errors import WaterclockError
+from waterclock.operations.formatting import count_words, number_words
 from waterclock.operations.lineage import between, columns_known, map_inputs, reverse_arrows, within
 from waterclock.operations.opening import OpenedProject, one_table
 from waterclock.operations.states import State
-from waterclock.operations.words import count_words, number_words
 from waterclock.selection import select
 from waterclock.ui.page_query import Content, PageQuery, lineage_address
 from waterclock.ui.pages.column_lineage import column_lineage

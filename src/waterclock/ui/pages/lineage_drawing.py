@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
+from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.freshness import fresh_of
 from waterclock.operations.lineage import reverse_arrows
 from waterclock.operations.ribbons import RibbonPiece, ribbons
 from waterclock.operations.states import LOUDNESS, State
 from waterclock.operations.verdict import verdict
-from waterclock.operations.words import count_words, number_words, short_label
 from waterclock.ui.layout import Box, Sizes, lay_out
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
 from waterclock.ui.pages.grid import axis_of, fresh_words, part_told

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from datetime import datetime
 
+from waterclock.operations.formatting import count_words, number_words, seconds_words, short_label
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.pauses import kept_lines, names_words
 from waterclock.operations.pausing import OfTables
 from waterclock.operations.proposals import Proposal, Verb, decide, leaves_the_house, propose
 from waterclock.operations.runners import alive
-from waterclock.operations.words import count_words, number_words, seconds_words, short_label
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery
 

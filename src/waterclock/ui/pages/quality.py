@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from waterclock.batches.audit_trail import RuleNote
+from waterclock.batches.audit_records import RuleNote
+from waterclock.operations.formatting import page_time, short_label
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.rules_kept import RuleHistory, RuleKept, note_rule, rules_kept
+from waterclock.operations.rule_results import RuleHistory, RuleResults, note_rule, rules_kept
 from waterclock.operations.states import State
 from waterclock.operations.suggested_rules import has_rules, suggested_rules
-from waterclock.operations.words import page_time, short_label
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
 
@@ -61,11 +61,11 @@ def note_told(note: RuleNote, zone: str) -> Content:
     return {"rule": note.rule, "text": note.text, "who": note.who, "at": page_time(note.at, zone)}
 
 
-def _name(rule: RuleKept) -> Content:
+def _name(rule: RuleResults) -> Content:
     return {"table": rule.table, "rule": rule.rule, "address": table_address(rule.table, "quality")}
 
 
-def rule_told(at: OpenedProject, rule: RuleKept) -> Content:
+def rule_told(at: OpenedProject, rule: RuleResults) -> Content:
     """Return a rule over its newest batches for the page, with its counts of results."""
     states = [answer.state for answer in rule.answers]
     cadence = at.flow.tables[rule.table].cadence

@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from waterclock.storage.slices.row_filter import ASIDE, DROPPED, FATE, MASK, SET_ASIDE, STAYS, Mesh, Sieve, Through
-from waterclock.storage.slices.sifting import sift
+from waterclock.storage.slices.row_filter import (
+    ASIDE,
+    DROPPED,
+    FATE,
+    MASK,
+    SET_ASIDE,
+    STAYS,
+    RowFilter,
+    RowRule,
+    Through,
+)
+from waterclock.storage.slices.rule_marks import sift
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,14 +34,18 @@ LOW, PAST, KEY = 1, 2, 4
 LABELS = ("20200101000000", "20200102000000")
 
 
-def sieve(fate: int, order: tuple[str, ...], *, looks_back: bool) -> Sieve:
-    past = (Mesh("KEY (id) PAST 7 DAYS", "", fate),) if looks_back else ()
-    return Sieve(
-        (Mesh("low", "amount > 0", SET_ASIDE), *past, Mesh("KEY (id)", "", fate)), ("id",), True, order, looks_back
+def sieve(fate: int, order: tuple[str, ...], *, looks_back: bool) -> RowFilter:
+    past = (RowRule("KEY (id) PAST 7 DAYS", "", fate),) if looks_back else ()
+    return RowFilter(
+        (RowRule("low", "amount > 0", SET_ASIDE), *past, RowRule("KEY (id)", "", fate)),
+        ("id",),
+        True,
+        order,
+        looks_back,
     )
 
 
-def through(of: Sieve, past: DataFrame | None = None) -> Through:
+def through(of: RowFilter, past: DataFrame | None = None) -> Through:
     return Through(of, {name: name for name in ("number", "id", "at", "amount")}, "", past=past)
 
 

@@ -11,11 +11,11 @@ import pytest
 from tests.apis import Space, in_pages, patient
 from tests.stores import fresh_bucket
 from tests.unit.connectors.rest.test_delivery import PROJECT, PUBLISH, delivery, ids, rows, seal, sent, unit
-from tests.unit.connectors.rest.test_pages import Stopped, after
+from tests.unit.connectors.rest.test_page_store import Stopped, after
 from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.connectors.rest import collection
 from waterclock.connectors.rest.delivery import RestDeliverer
-from waterclock.connectors.rest.pages import lines_of
+from waterclock.connectors.rest.page_store import lines_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.filesystem import at

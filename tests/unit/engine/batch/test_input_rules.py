@@ -8,12 +8,12 @@ from tests.ledgers import SOMEWHERE, table
 from waterclock.batches.records import rows_aside
 from waterclock.dpl.query.column_readers import is_asked
 from waterclock.engine.batch.input_rules import InputFindings, _findings, input_sieves_of, seen_by_query
-from waterclock.engine.batch.sieves import find_actions
+from waterclock.engine.batch.row_filters import find_actions
 from waterclock.flow.checks import every_rule, input_checks, inputs_asked, keeps_aside
 from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Flat, Read, Rule, Table
 from waterclock.flow.ladders import Ladder, Rung
-from waterclock.storage.slices.input_sifting import InputCounts
+from waterclock.storage.slices.input_filter import InputCounts
 from waterclock.storage.slices.row_filter import SET_ASIDE, STAYS, Sifted
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ LASTING = WaterclockError("E730", "division by zero")
 
 
 def carried(monkeypatch: pytest.MonkeyPatch, answer: Answer, of: Group) -> tuple[list[list[int]], Any, Any]:
-    """Return the labels of every attempt, the reports, and the workplace."""
+    """Return the labels of every attempt, the reports, and the run context."""
     attempts: list[list[int]] = []
 
     def carry_out(_: Any, tried: Group, now: datetime) -> GroupReport:

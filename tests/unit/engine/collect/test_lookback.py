@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.ledgers import day
 from tests.unit.engine.fakes import collect, group, manifest
-from waterclock.batches.facts import LOOK_AGAIN
+from waterclock.batches.ledger_snapshot import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.engine.collect.lookback import filter_changed_slices, find_revisited_slices, windows_read
 from waterclock.flow.choices import Mode

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import Desk, day, require_sums, result, table
-from waterclock.batches.facts import content_text
+from waterclock.batches.ledger_snapshot import content_text
 from waterclock.flow.choices import Mode
 from waterclock.ledger.read import current
 from waterclock.ledger.read.content import NOTHING, weight

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import Clock, Desk, day, desk, require_sums, result, table
-from waterclock.batches.facts import FOREVER, BatchStatus
+from waterclock.batches.ledger_snapshot import FOREVER, BatchStatus
 from waterclock.batches.records import Input
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
