@@ -24,7 +24,7 @@ PARAMETERS: Mapping[str, str] = {
 def mask_sql() -> str:
     """Return `mask_text` as a Spark SQL expression over its parameters.
 
-    For literal arguments Spark's planner keeps only one branch.
+    If `keep_first` and `keep_last` are literals, Spark's planner reduces the CASE to one branch.
     """
     masked = "value"
     for pattern, letter in STEPS:

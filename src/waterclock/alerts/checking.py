@@ -12,7 +12,7 @@ from waterclock.alerts.causes import CheckInput, RefusedBatch, SilentSource, bui
 from waterclock.alerts.decisions import decide
 from waterclock.alerts.sending import Lost, SendResult, send
 from waterclock.alerts.wording import Words
-from waterclock.batches.alerts import AlertsNow, KnownAlerts, TroubleKind
+from waterclock.batches.alerts import AlertsNow, StoredAlerts, TroubleKind
 from waterclock.errors import WaterclockError
 from waterclock.operations.deadlines import deadlines_of, with_deadlines
 from waterclock.operations.retained_logs import held_logs
@@ -96,7 +96,7 @@ def _record_check(
         )
     )
 
-    def decide_alerts(known: KnownAlerts, at: datetime) -> AlertsNow:
+    def decide_alerts(known: StoredAlerts, at: datetime) -> AlertsNow:
         made = decide(known, found, project.alerts, at)
         return AlertsNow(made.changed, tuple((each.target, words.body(each, at)) for each in made.messages))
 

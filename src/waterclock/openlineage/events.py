@@ -1,4 +1,4 @@
-"""Converts what happened to a batch into an OpenLineage event: a run of the table's job, with its inputs and outputs.
+"""Converts an event of a batch into an OpenLineage event: a run of the table's job, with its inputs and outputs.
 
 A run's id is derived from the project, environment, table, label and claim. An attempt thus always has the same id,
 whichever process reports it, and however often.

@@ -1,4 +1,4 @@
-"""The first window of each table, its end and when it is due: what a table without any label waits for."""
+"""The first window of each table, for which a table without any label waits: its end, and when it is due."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class OfflineStand:
         )
 
     def due_words(self) -> str:
-        """Describe what the next run measures. Empty if it measures nothing."""
+        """Describe the measurement of the next run. Empty if it measures nothing."""
         if not self.is_due:
             return ""
         waiting = f": {count_words(self.waiting, 'label')} wait" if self.waiting > 1 else ""

@@ -25,7 +25,7 @@ from waterclock.timelabel.zone import parse_instant
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
-    from waterclock.dpl.resolve.schemas import KnownColumns
+    from waterclock.dpl.resolve.schemas import RecordedColumns
     from waterclock.ledger.ledger import Ledger
 
 
@@ -134,12 +134,12 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         return is_folder(at(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log"))
 
 
-def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> KnownColumns | None:
+def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> RecordedColumns | None:
     """Return the stored columns of the project's tables, before the project has been checked."""
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.project import addresses
     from waterclock.dpl.project_files import read_project_file
-    from waterclock.dpl.resolve.schemas import KnownColumns
+    from waterclock.dpl.resolve.schemas import RecordedColumns
 
     try:
         config, _ = read_config(read_project_file(folder), env=env)
@@ -149,7 +149,7 @@ def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> Kno
         return None
     storage = str(folder / config.environment.storage)
     folders = cache(partial(_folders, addresses(folder, config)[1], connect=connect))
-    return KnownColumns(_StoredColumns(storage, folders), _StoredColumns(storage, folders, of_rows=True))
+    return RecordedColumns(_StoredColumns(storage, folders), _StoredColumns(storage, folders, of_rows=True))
 
 
 def _folders_of(project: Project) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Proposed actions on batches: exactly which batches, in which order, at what cost.
+"""Proposed actions on batches: the exact batches, their order and their cost.
 
 A proposal is shown first. Its digest names every batch of it, so that a user's decision applies to exactly what was
 shown.

@@ -57,9 +57,10 @@ def labels_behind(at: OpenedProject, selection: str, labels: str | None) -> Foun
 def build_requests(
     at: OpenedProject, ledger: Ledger, verb: str, found: Found, most: int | None = None
 ) -> tuple[Asking, LedgerSnapshot]:
-    """Return the requests by verb and table, and a ledger snapshot that counts them as requested.
+    """Return the labels to request by (verb, table), and a ledger snapshot in which they count as requested.
 
-    They consist of the found labels and the FOLLOW requests of older states that depend on them.
+    FOLLOW requests are added for the older states that depend on the labels in `found`.
+
     Raises  E525 where more than `most` batches depend on them
     Cost: a snapshot with all dependent batches, some 50 µs a batch
     """

@@ -40,7 +40,7 @@ class TableLog:
 
     @property
     def condition(self) -> Stands:
-        """The condition of the log."""
+        """The state of the log at the source: safe, about to be lost, lost, or missing."""
         return self.kept.stands
 
     @property

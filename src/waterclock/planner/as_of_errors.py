@@ -20,7 +20,7 @@ Missing = Mapping[str, IntervalSet]
 
 
 def may_lack(node: Node) -> bool:
-    """Return whether a table's content may be shown in part: rows of labels, but not a state made by one batch."""
+    """Return whether the table can be shown without some labels. False for REPLACE: one batch makes all its content."""
     return node.table.mode is not Mode.REPLACE
 
 

@@ -88,7 +88,7 @@ class Worlds:
         return (table.covered - now) | IntervalSet.from_intervals((made.low, made.high) for made in then if made)
 
     def snapshot(self, at: datetime | None) -> LedgerSnapshot:
-        """Return the ledger's snapshot as of an instant, as far as it determines what was settled then."""
+        """Return the ledger's snapshot as of an instant: the part that determines which labels were settled then."""
 
         def suspects(name: str) -> Mapping[datetime, tuple[InputFact, ...]]:
             read = {label: self._inputs(name, label, at) for label in self._read[name]}

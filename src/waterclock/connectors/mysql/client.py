@@ -127,7 +127,7 @@ class _Revealing:
     """A login method that sends the password itself, or a hash that is easily reversed: it is refused."""
 
     def __init__(self, _connection: Connection) -> None:
-        """Take what PyMySQL passes."""
+        """Take the argument that PyMySQL passes."""
 
     def authenticate(self, _packet: Any) -> NoReturn:
         """Raise OperationalError and send nothing."""

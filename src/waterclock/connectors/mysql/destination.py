@@ -19,7 +19,7 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.mysql.database import place_of
 from waterclock.connectors.mysql.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.mysql.statements import run_statement
-from waterclock.connectors.sql.cascades import Reference, refuse_cascades
+from waterclock.connectors.sql.cascades import ForeignKey, refuse_cascades
 from waterclock.connectors.sql.destination import (
     DestinationIndex,
     add_columns,
@@ -220,7 +220,7 @@ def _refuse_cascades(
     for schema, table, constraint, *of_column in run_statement(connection, _CASCADES, place_of(unit)).rows:
         found.setdefault((str(schema), str(table), str(constraint)), []).append(of_column)
     references = [
-        Reference(
+        ForeignKey(
             table,
             f"{_place(schema)}.{_place(table)}",
             columns[0][0],

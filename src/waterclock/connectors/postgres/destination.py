@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.postgres.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
-from waterclock.connectors.sql.cascades import Reference, refuse_cascades
+from waterclock.connectors.sql.cascades import ForeignKey, refuse_cascades
 from waterclock.connectors.sql.destination import (
     DestinationIndex,
     add_columns,
@@ -84,7 +84,7 @@ def _refuse_cascades(
 ) -> None:
     found = connection.execute(_CASCADES, (table_of(unit),)).fetchall()
     references = [
-        Reference(
+        ForeignKey(
             table, table.replace("%", "%%"), _RULES[rule], *(_escape_percents(names) for names in (own, referred))
         )
         for table, rule, own, referred in found

@@ -30,7 +30,7 @@ from waterclock.connectors.rest.pace import Pace, pace_of
 from waterclock.connectors.rest.response_headers import Response
 from waterclock.connectors.rest.tokens import Tokens
 from waterclock.errors import WaterclockError
-from waterclock.http_client import Failure, NoResponse, TooBig, client_of, receive
+from waterclock.http_client import HttpFailure, NoResponse, TooBig, client_of, receive
 
 if TYPE_CHECKING:
     import httpx2
@@ -45,7 +45,7 @@ _SENDABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
 """Values of headers that every server reads alike: ASCII without control characters, and no blanks around it."""
 
 
-_CODES = {Failure.NO_CONNECTION: "E840", Failure.LATE: "E841", Failure.CUT_OFF: "E842"}
+_CODES = {HttpFailure.NO_CONNECTION: "E840", HttpFailure.LATE: "E841", HttpFailure.CUT_OFF: "E842"}
 
 
 class Passing(Exception):

@@ -22,7 +22,7 @@ _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
 
 def draft_before(draft: UnresolvedTable, names: Names) -> UnresolvedTable:
-    """Return a draft with the former names of the tables that it reads."""
+    """Return an unresolved table in which the tables that it reads have their former names."""
     declared = draft.declared
     source, closes = declared.source, declared.closes
     if source is not None and source.each is not None:
@@ -53,7 +53,7 @@ def late_rows_before(late_rows: LateRows, names: Names) -> LateRows:
 
 
 def mark_table_name(table: str) -> str:
-    """Mark a table's name in the shape of a function, so that it can be replaced by its former name."""
+    """Wrap a table name in ⟦⟧ in the fingerprint text of a function, so that `with_names` can find and replace it."""
     return f"⟦{table}⟧"
 
 

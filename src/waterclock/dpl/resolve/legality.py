@@ -185,7 +185,10 @@ def _about(back: Duration) -> timedelta:
 
 @lru_cache(maxsize=4096)
 def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
-    """Return whether the instant `back` before each boundary of `own` is a boundary of `read`.
+    """Return whether reads that reach back by `back` always start at a window boundary of the table that is read.
+
+    `own` is the cadence of the reader, `read` that of the table: `back` before each boundary of `own` must be one of
+    `read`.
 
     Elapsed spans on the grid of minutes are checked by division. All others are checked on the boundaries of two years,
     which include every kind of day that the current zones have.

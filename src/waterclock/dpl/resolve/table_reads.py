@@ -135,7 +135,7 @@ class ReadResolver:
         return replace(argument, read=None, query=Query(text, span.place, (placed,)))
 
     def resolve_publish(self, draft: UnresolvedTable, systems: Systems) -> None:
-        """Resolve the table that a publish sends, and what it inherits of it."""
+        """Resolve the table that a publish sends, and the properties that the publish inherits from it."""
         name = draft.statement.name
         table = self.drafts.get(name)
         if table is None:

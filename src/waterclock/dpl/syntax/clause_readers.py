@@ -64,7 +64,7 @@ def take_options(cursor: Cursor) -> OptionsSaid:
 
 
 def take_every(cursor: Cursor) -> Period:
-    """Take the period of EVERY."""
+    """Parse the period of EVERY."""
     if cursor.at(":"):
         value, span = cursor.variable()
         return parse_at(span, lambda: parse_period(str(value)))

@@ -160,7 +160,7 @@ class Cursor:
         return tuple(parts), self.since(start)
 
     def table(self) -> tuple[str, Span]:
-        """Take a table's name: two names joined by a dot."""
+        """Parse a table's name, `schema.table`."""
         start = self.index
         if self.peek().kind not in {"word", "name"}:
             self.raise_unexpected(

@@ -70,7 +70,7 @@ class InputRuleResult:
         return self.by_label.get(label, InputFindings())
 
     def clear(self, folder: str) -> None:
-        """Remove from a table's folder the quarantined rows that were sealed elsewhere, or will not be sealed."""
+        """Delete the scratch folder with quarantined input rows, after their batches were sealed or failed."""
         if self.aside is not None:
             self.aside.clear(folder)
 

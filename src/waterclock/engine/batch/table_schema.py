@@ -45,7 +45,10 @@ def _newest_readable(work: RunContext, table: Table) -> Manifest | None:
 
 
 def resolve_stored_columns(table: Table, rows: StructType) -> StructType:
-    """Return the table's columns, given the columns of its batches' rows."""
+    """Return the columns that the table stores, given the columns of a batch's rows.
+
+    A TEMPORAL table adds columns for the validity period; all others store the columns as they are.
+    """
     if table.temporal is None:
         return rows
     require_fit(rows.json(), table.temporal, table=table.name)

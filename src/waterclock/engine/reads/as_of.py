@@ -12,13 +12,13 @@ from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.storage.folds.older_states import frame_of_resolved
-from waterclock.storage.log.content_as_of import NO_VERSION, CommitRecord, LogStep, Resolved, resolve
+from waterclock.storage.log.content_as_of import NO_VERSION, DataCommit, LogStep, Resolved, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
+def commit_records(ledger: Ledger, table: str) -> list[DataCommit]:
     """Return the data commits of a table from the ledger, which keeps them longer than the Delta log.
 
     Their times are those of the ledger's clock. Cost: some 10 µs for each slice that was ever committed.
@@ -27,12 +27,12 @@ def commit_records(ledger: Ledger, table: str) -> list[CommitRecord]:
     versions = {row.version for row in rows}
     # a recut after which no rows remain
     records = [
-        CommitRecord(version, at, {}, begins_anew=True) for version, at in recuts.items() if version not in versions
+        DataCommit(version, at, {}, begins_anew=True) for version, at in recuts.items() if version not in versions
     ]
     for (version, stands_from), of_version in groupby(rows, key=lambda row: (row.version, row.stands_from)):
         members = list(of_version)
         slices, since = {row.label: row.slice_path for row in members}, members[0].recorded_at
-        records.append(CommitRecord(version, since, slices, stands_from, begins_anew=version in recuts))
+        records.append(DataCommit(version, since, slices, stands_from, begins_anew=version in recuts))
     return records
 
 

@@ -23,7 +23,7 @@ from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ledger_elsewhere, ledger_there
 from waterclock.ledger.store.locations import place_of
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.exports import read_export
 from waterclock.storage.log.commit_history import Commit, commits_after
@@ -115,7 +115,7 @@ class _Step:
     table: str
     at: datetime
     version: int
-    found: CommitRecord | None = None
+    found: CommittedClaim | None = None
     dropped_before: datetime | None = None
     reset_by: int = 0
 
@@ -182,14 +182,14 @@ def _step(
 
 def _read_commit_record(
     work: RunContext, record: TableRecord, folder: str, claim: int, slice_path: str, version: int, at: datetime
-) -> CommitRecord | None:
+) -> CommittedClaim | None:
     said = read_claim_record(folder, slice_path)
     if said is None:
         return None
     table = work.flow.tables.get(record.name)
     own = "" if table is None else table.fingerprint
     request, results = work.former.request(said[0], record.name, own), said[1]
-    return CommitRecord(claim, request, tuple(replace(result, version=version) for result in results), at)
+    return CommittedClaim(claim, request, tuple(replace(result, version=version) for result in results), at)
 
 
 def _deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:

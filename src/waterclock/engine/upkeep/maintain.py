@@ -1,8 +1,8 @@
-"""Keeps a project small and fast without changing any result: finds what can be cleaned up in each table, and does it.
+"""Keeps a project small and fast without changing any result: finds obsolete files in each table, and removes them.
 
-Everything is found first, so that a dry run shows what would be removed. A table with an open claim is left for another
-time, and so are versions and slices that a running batch of another table reads. Steps are independent: one that fails
-or loses a race does not stop the others.
+All of them are found first, so that a dry run shows the files that would be removed. A table with an open claim is left
+for another time, and so are versions and slices that a running batch of another table reads. Steps are independent: one
+that fails or loses a race does not stop the others.
 """
 
 from __future__ import annotations

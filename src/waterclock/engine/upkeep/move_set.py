@@ -24,7 +24,7 @@ from waterclock.filesystem import at, is_there, make_folder, put_if_absent, read
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import signature_of
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.ledger.write.applying import location_of
 from waterclock.ledger.write.emptying import RECUT, REMADE
 from waterclock.ledger.write.whole_set import Moved
@@ -263,7 +263,7 @@ def _apply_move(live: RunContext, move: Move) -> Moved:
     found = None
     if move.first is not None:
         request, results = _read_claim(folder, move)
-        found = CommitRecord(
+        found = CommittedClaim(
             move.claim, request, tuple(replace(result, version=version) for result in results), live.real_now()
         )
     start = None if move.start is None else datetime.fromisoformat(move.start)

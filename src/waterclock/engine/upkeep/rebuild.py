@@ -36,7 +36,7 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_recut
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.storage.commit.rebuild import commit_whole_state, remake
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
@@ -110,7 +110,7 @@ def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) 
     is_new_log = not has_usable_log(work, table)
     if is_new_log:
         renew_log(work, spark, table, manifests)
-    found: CommitRecord | None = None
+    found: CommittedClaim | None = None
     if _means_other_rows(table, changed):
         manifests = seal_linked_slices(spark, table, manifests, claim, folder, work.lake)
         found = _as_claim(work, table, slices, manifests, claim)
@@ -163,7 +163,7 @@ def _means_other_rows(table: Table, changed: Sequence[Difference]) -> bool:
 
 def _as_claim(
     work: RunContext, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
-) -> CommitRecord:
+) -> CommittedClaim:
     """Return the claim that makes slices current that were sealed once more, with the recorded inputs of each."""
     ledger, now = work.ledger, work.real_now()
     codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
@@ -182,7 +182,7 @@ def _as_claim(
         run=work.run,
     )
     results = [_result(piece, manifest) for piece, manifest in zip(slices, manifests, strict=True)]
-    return CommitRecord(claim, request, tuple(results), now)
+    return CommittedClaim(claim, request, tuple(results), now)
 
 
 def _result(piece: Slice, manifest: Manifest) -> BatchResult:

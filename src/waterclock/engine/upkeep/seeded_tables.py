@@ -15,7 +15,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.links import upstream_of
 from waterclock.ledger.read.whole_set import Current
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.commit.rebuild import commit_whole_state
@@ -27,7 +27,7 @@ from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import label_of
 
 
-def build_commit_record(work: RunContext, table: Table, current: Sequence[Current]) -> CommitRecord:
+def build_commit_record(work: RunContext, table: Table, current: Sequence[Current]) -> CommittedClaim:
     """Convert current revisions of a table into one claim of the second set. Their sizes are unchanged."""
     results = tuple(
         replace(
@@ -38,7 +38,7 @@ def build_commit_record(work: RunContext, table: Table, current: Sequence[Curren
         for each in current
     )
     number = work.ledger.keeping.draw_claim()
-    return CommitRecord(number, request_of(work, table, current), results, work.real_now())
+    return CommittedClaim(number, request_of(work, table, current), results, work.real_now())
 
 
 def request_of(
@@ -113,7 +113,7 @@ def put_first(
         for each, manifest in zip(pieces, manifests, strict=True)
     )
     read = {each.result.label: inputs.get(each.result.label, ()) for each in pieces}
-    found = CommitRecord(claim, request_of(work, table, pieces, read), results, work.real_now())
+    found = CommittedClaim(claim, request_of(work, table, pieces, read), results, work.real_now())
     work.ledger.keeping.seed([found], head_version=version)
 
 

@@ -1,4 +1,4 @@
-"""Reads what readers of a table are bound to: its current slices, its state at a tick, and their versions."""
+"""Reads the content that readers of a table see: its current slices, its state at a tick, and their versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the done batches that rest, directly or through others, on batches that are to be made again."""
+"""Finds the done batches that depend, directly or indirectly, on batches that will be made again."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
 def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> Happened:
-    """Return what happened after an event, from at most `most` events.
+    """Return the happenings after an event, from at most `most` events.
 
     A label that a claim did not make, although it committed others, follows the last label that it made.
     """

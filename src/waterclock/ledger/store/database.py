@@ -24,7 +24,7 @@ from waterclock.ledger import refusals, refused_databases
 from waterclock.ledger.store import names as names_at_rest
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, translate_database_errors
-from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
 FIRST_SCHEMA = "0019"  # of version 0.1.0; development versions had earlier ones, which no revision upgrades
@@ -355,12 +355,12 @@ class LedgerDatabase:
         self.tell(f"the ledger {what}; waiting for it ({refusals.cause_of(error, self.url)})")
 
     def _may_come_back(self, error: BaseException) -> bool:
-        return self._failure_of(error) in {Failure.AWAY, Failure.NOT_LET_IN}
+        return self._failure_of(error) in {StatementFailure.AWAY, StatementFailure.NOT_LET_IN}
 
     def _is_away(self, error: BaseException) -> bool:
-        return self._failure_of(error) is Failure.AWAY
+        return self._failure_of(error) is StatementFailure.AWAY
 
-    def _failure_of(self, error: BaseException) -> Failure | None:
+    def _failure_of(self, error: BaseException) -> StatementFailure | None:
         return self.backend.failure_of(error) if isinstance(error, sa.exc.DBAPIError) else None
 
     def _commit(self, transaction: _Transaction) -> None:

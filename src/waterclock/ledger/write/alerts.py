@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.alerts import ACKNOWLEDGED, Acknowledged, Alert, AlertsNow, Decide, KnownAlerts, Outgoing
+from waterclock.batches.alerts import ACKNOWLEDGED, Acknowledged, Alert, AlertsNow, Decide, Outgoing, StoredAlerts
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.alerts import LOOKED_BEFORE, alert_of_row, outgoing_of_row
 from waterclock.ledger.store.database import LedgerDatabase
@@ -134,11 +134,11 @@ def note_lost(database: LedgerDatabase, number: int, error: str, again: timedelt
         connection.execute(_LOST, {"which": number, "said": error, "again": now + again})
 
 
-def _read_known_alerts(connection: sa.Connection, now: datetime) -> KnownAlerts:
+def _read_known_alerts(connection: sa.Connection, now: datetime) -> StoredAlerts:
     recent: dict[str, tuple[datetime, ...]] = {}
     for row in connection.execute(_NEWEST, {"since": now - _RECENT}):
         recent[row.target] = (*recent.get(row.target, ()), row.at)
-    return KnownAlerts(
+    return StoredAlerts(
         alerts=tuple(map(alert_of_row, connection.execute(_UNFINISHED))),
         recent=recent,
         waiting=frozenset(connection.execute(_WAITING).scalars()),

@@ -12,7 +12,7 @@ from waterclock.ledger.read.signatures import SIGNATURE, Difference, differs_fro
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
 from waterclock.ledger.store.sums import SET_SUMS
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.ledger.write.claims import put_claim
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.suspects import mark_readers
@@ -86,7 +86,7 @@ def redeclare(
     version: int,
     claim: int,
     who: str,
-    found: CommitRecord | None = None,
+    found: CommittedClaim | None = None,
     is_new_log: bool = False,
 ) -> None:
     """Record that a table was rebuilt, at a version, under its current declaration.
@@ -113,7 +113,7 @@ def redeclare(
         write.log("rebuilt", who=who, table=table.name, data={"version": version, "changed": sorted(differs)})
 
 
-def _record(write: Write, found: CommitRecord) -> None:
+def _record(write: Write, found: CommittedClaim) -> None:
     """Record the new revisions, keeping the requests that users made before."""
     asked = write.execute(_ASKED, {"of": found.request.table}).all()
     put_claim(write, found.request, found.number, found.at)

@@ -15,7 +15,7 @@ from waterclock.flow.choices import Kind
 from waterclock.ledger.read.signatures import SIGNATURE
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import batches, ledger, tables, versions
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.ledger.write.claims import put_claim
 from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
@@ -72,7 +72,7 @@ class Moved:
     start: datetime | None
     claim: int
     version: int
-    found: CommitRecord | None
+    found: CommittedClaim | None
     is_recut: bool = False
 
 
@@ -146,7 +146,7 @@ def _unmet_requests(write: Write, moved: Moved, begun: int) -> list[dict[str, An
     return found
 
 
-def _inputs(found: CommitRecord, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
+def _inputs(found: CommittedClaim, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
     """Return the inputs that were read next to the live tables with their new location: an APPEND's newest version."""
     return {
         label: tuple(
@@ -161,7 +161,7 @@ def _inputs(found: CommitRecord, heads: Mapping[str, int]) -> Mapping[datetime, 
 
 def seed(
     database: LedgerDatabase,
-    found: Sequence[CommitRecord],
+    found: Sequence[CommittedClaim],
     *,
     head_version: int,
     states: Mapping[datetime, int] | None = None,

@@ -1,4 +1,7 @@
-"""Rebuilds a table from its sealed slices in one commit: by pointers if its layout stays the same."""
+"""Rebuilds a Delta table from its sealed slices in one commit.
+
+If the partitioning is unchanged, the commit only refers to the existing files; otherwise Spark writes the rows again.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ForeignCommit:
-    """A commit that changed a table's data but is not ours. See docs/decisions/foreign-commits-stop-a-table.md."""
+    """A commit of another program than Waterclock that changed data: docs/decisions/foreign-commits-stop-a-table.md."""
 
     version: int
     operation: str

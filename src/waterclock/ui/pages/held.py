@@ -13,7 +13,7 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.formatting import count_words, local_label
 from waterclock.operations.opening import OpenedProject, labels_known
-from waterclock.operations.revision_rows import MOST_COMPARED, ComparedRow, RevisionRows, revision_rows, revisions_of
+from waterclock.operations.revision_rows import MOST_COMPARED, RevisionRows, RowDifference, revision_rows, revisions_of
 from waterclock.planner.label_states import LabelState
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
@@ -135,7 +135,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _row(row: ComparedRow) -> Content:
+def _row(row: RowDifference) -> Content:
     was = row.was or (None,) * len(row.values)
     return {
         "kind": row.kind,

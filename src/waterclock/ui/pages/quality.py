@@ -19,7 +19,7 @@ NEWEST = 60
 def quality(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the rules of the selected tables, broken ones first, and suggestions for tables that declare none.
 
-    Cost: two queries of the ledger per table with rules, one for each of up to twenty without, and one.
+    Cost: one ledger query, two more for each table with rules, and one for each of up to 20 tables without rules.
     """
     tables, _ = asked.tables(at)
     found = rules_kept(at, tables, NEWEST)
