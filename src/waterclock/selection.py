@@ -22,7 +22,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.graph import closure, parents_of
 from waterclock.flow.open_windows import tables_by_view
 from waterclock.timelabel.cadence import Cadence
-from waterclock.timelabel.instant import beyond
+from waterclock.timelabel.instant import out_of_range_error
 from waterclock.timelabel.label import instant_of, label_of
 from waterclock.timelabel.zone import local_text, parse_instant
 
@@ -54,7 +54,7 @@ class LabelPoint:
         try:
             return self._span(zone)
         except OverflowError:
-            raise beyond(self.text) from None
+            raise out_of_range_error(self.text) from None
 
     def _span(self, zone: str) -> tuple[datetime, datetime]:
         if self.kind == "label":

@@ -15,7 +15,7 @@ from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import AlertsNow, StoredAlerts, TroubleKind
 from waterclock.errors import WaterclockError
 from waterclock.operations.deadlines import deadlines_of, with_deadlines
-from waterclock.operations.retained_logs import held_logs
+from waterclock.operations.retained_logs import retained_logs
 from waterclock.operations.silence import silences
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -79,7 +79,7 @@ def _record_check(
     )
     empty = silences(project.flow, ledger.past, project.flow.tables)
     gone = [record.name for record in ledger.reads.tables() if record.name not in project.flow.tables]
-    logs = held_logs(project.flow, ledger.past, project.flow.tables, gone)
+    logs = retained_logs(project.flow, ledger.past, project.flow.tables, gone)
     found = build_alert_input(
         CheckInput(
             project.flow,

@@ -33,7 +33,9 @@ def are_few(rows: float, size: float = 0) -> bool:
     return rows <= DIRECT_ROWS and size <= DIRECT_BYTES
 
 
-def few(batches: Generator[pa.RecordBatch, None, None], came: Sequence[int] = (0,)) -> list[pa.RecordBatch] | None:
+def read_if_few(
+    batches: Generator[pa.RecordBatch, None, None], came: Sequence[int] = (0,)
+) -> list[pa.RecordBatch] | None:
     """Read all batches. As soon as they are not few, stop reading and return None.
 
     `came` counts the rows that the source sent, if the batches do not contain all of them.

@@ -11,7 +11,7 @@ from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.batches.records import Slice, TableRecord
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, causes_of
-from waterclock.filesystem import at, each_of, is_folder, is_there
+from waterclock.filesystem import each_of, entry_path, is_folder, is_there
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
 from waterclock.object_stores import refusal_by_spark
@@ -258,7 +258,7 @@ def _mend(work: RunContext, table: Table, piece: Slice, *, is_manifest: bool) ->
 
 
 def _why(work: RunContext, place: FilePlace) -> str:
-    path = at(work.lake.folder(place.table), place.path)
+    path = entry_path(work.lake.folder(place.table), place.path)
     if place.path == place.slice_path:
         return "its manifest is missing" if is_folder(path) else "its folder is gone"
     return "the file was cut off or changed since it was written" if is_there(path) else "the file is gone"

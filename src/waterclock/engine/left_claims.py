@@ -7,7 +7,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner_name import has_ended
 
 
-def left_claims(work: RunContext) -> list[Claim]:
+def expired_claims(work: RunContext) -> list[Claim]:
     """Return the open claims whose lease has expired by the ledger's real clock, or that need no such wait.
 
     The latter are claims of a runner that has ended on this machine, and those that this runner left open itself. Each

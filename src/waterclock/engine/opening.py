@@ -22,7 +22,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
 from waterclock.engine.storage_access import reach_storage
-from waterclock.filesystem import at, make_folder
+from waterclock.filesystem import entry_path, make_folder
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.object_stores import is_remote
@@ -54,7 +54,7 @@ def open_workplace(
     reach_storage(project)
     ledger = ledger or open_ledger(project) or (Ledger.open("sqlite://") if is_question else make_ledger(project))
     if not is_question:
-        for folder in (at(project.storage), project.work_folder):
+        for folder in (entry_path(project.storage), project.work_folder):
             make_folder(folder)
     if listener is not None:
         ledger.tell(listener.on_message)

@@ -14,7 +14,7 @@ from waterclock.batches.records import ClaimRequest
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.damage import older_logs
 from waterclock.engine.heartbeat import Heartbeat
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.links import problems
 from waterclock.engine.newer_flow import UNDER_NEWER_FLOW, has_newer_flow
 from waterclock.engine.offline_measures import measure_due
@@ -26,7 +26,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
 from waterclock.flow.shared import readers_of_shared
 from waterclock.ledger.refusals import REOPENED_SINCE
-from waterclock.planner.open_windows import states_asked
+from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.plan import Batch, Group, Plan, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -124,7 +124,7 @@ class Runner:
 
     def snapshot(self) -> LedgerSnapshot:
         """Return the past to plan from: the ledger's, with the facts of linked projects."""
-        asking = states_asked(self._work.flow, self._force)
+        asking = requested_open_labels(self._work.flow, self._force)
         return self._work.links.marked_snapshot(self._work.ledger, self._work.settings.who, asking)
 
     def run_once(self, now: datetime) -> RunOutcome:
@@ -196,7 +196,7 @@ class Runner:
     def _take_over(self) -> bool:
         """Settle claims whose runner is gone. Return whether one was. Imports delta-rs only if there are any."""
         self._unsettled = ()
-        if left := left_claims(self._work):
+        if left := expired_claims(self._work):
             from waterclock.engine.batch.takeover import take_over
 
             found = take_over(self._work, left)
@@ -266,7 +266,7 @@ class Runner:
     def _at_work_elsewhere(self) -> list[ClaimRequest]:
         """Return the claims of live runners on batches that are due here; all of them if a batch was refused here."""
         own = self._work.settings.runner
-        left = {claim.number for claim in left_claims(self._work)}
+        left = {claim.number for claim in expired_claims(self._work)}
         others = [claim for claim in self._work.ledger.claims.open() if claim.request.runner != own]
         return [
             claim.request

@@ -405,7 +405,7 @@ def taken_twice(table: str, label: datetime, item: str, other: datetime) -> Wate
     )
 
 
-def ledger_there(place: str, *, may_force: bool = True) -> WaterclockError:
+def existing_ledger_error(place: str, *, may_force: bool = True) -> WaterclockError:
     """Build the error for creating a ledger where one exists."""
     return WaterclockError(
         "E417",

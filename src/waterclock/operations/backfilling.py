@@ -12,7 +12,7 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.restating import refuse_more_than
-from waterclock.planner.open_windows import states_asked
+from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select
 
@@ -40,7 +40,7 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
 
 def snapshot_for(at: OpenedProject, asked: Found) -> LedgerSnapshot:
     """Return the snapshot for planning requested batches. States of open windows also need older closings."""
-    asking = states_asked(at.flow, asked)
+    asking = requested_open_labels(at.flow, asked)
     if not asking or at.ledger is None:
         return at.snapshot
     known = at.ledger.reads.snapshot(at.flow, asking=asking)

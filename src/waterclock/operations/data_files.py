@@ -12,14 +12,14 @@ from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.reads.as_of import commit_records, resolve_as_of
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, files_below, is_there
+from waterclock.filesystem import entry_path, files_below, is_there
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import zone_of
 from waterclock.storage.folds.older_states import find_cached_state
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.content_as_of import Resolved
 from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, version_if_kept
+from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, open_kept_version
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.symlinks import absolute, require_plain
@@ -144,7 +144,7 @@ def _list_slice_files(work: RunContext, found: Resolved) -> tuple[ListedFile, ..
         except WaterclockError as error:
             raise _files_gone_error(found, f"the slice of {label_of(step.label)} is gone") from error
         for file in manifest.files:
-            if not is_there(at(folder, file.path)):
+            if not is_there(entry_path(folder, file.path)):
                 raise _files_gone_error(found, f"a file of the slice of {label_of(step.label)} is gone")
             label = label_of(step.label)
             files.append(ListedFile(absolute(folder, file.path), step.slice_path, file.size, label))
@@ -156,7 +156,7 @@ def _of_state(work: RunContext, table: Table, found: Resolved) -> tuple[ListedFi
     folder = work.folder(table)
     if not found.steps:
         return ()
-    kept = version_if_kept(folder, found.version)
+    kept = open_kept_version(folder, found.version)
     if kept is not None and is_plain(kept):
         return _list_files(folder, live_files(kept))
     made = find_cached_state(work.lake, table, found.steps)
@@ -173,7 +173,7 @@ def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFi
     """
     folders = {file.folder for file in files}
     if len(folders) == 1 and (only := folders.pop()):
-        there = {file.path for file in files_below(at(folder, only)) if file.path.endswith(".parquet")}
+        there = {file.path for file in files_below(entry_path(folder, only)) if file.path.endswith(".parquet")}
         if there == {file.path.rpartition("/")[2] for file in files}:
             return absolute(folder, only)
     raise WaterclockError(

@@ -13,7 +13,7 @@ from waterclock.ledger.ledger import Ledger
 Left = Mapping[int, str]
 
 
-def left_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
+def describe_left_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
     """Return by claim a description of each whose runner is gone. Cost: nothing if no claim is open."""
     claims = [claim for facts in snapshot.tables.values() for claim in facts.open_claims]
     if not claims:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, folders_in, is_folder
+from waterclock.filesystem import entry_path, folders_in, is_folder
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Secret, Table
 from waterclock.flow.links import linked_tables
@@ -120,7 +120,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        tables = at(self.storage, "tables")
+        tables = entry_path(self.storage, "tables")
         for schema in sorted(folders_in(tables)):
             for name in sorted(folders_in(tables / schema)):
                 if self._has(f"{schema}.{name}"):
@@ -131,7 +131,9 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
 
     def _has(self, name: str) -> bool:
         place = self.folders().get(name)
-        return is_folder(at(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log"))
+        return is_folder(
+            entry_path(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log")
+        )
 
 
 def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> RecordedColumns | None:
@@ -181,7 +183,7 @@ def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[O
     from waterclock.engine.earlier_starts import as_applied
     from waterclock.engine.ledger_opening import open_ledger
     from waterclock.engine.links import links_of
-    from waterclock.operations.left_claims import left_claims, with_left_claims
+    from waterclock.operations.left_claims import describe_left_claims, with_left_claims
 
     project = open_project(folder, env)
     ledger = open_ledger(project)
@@ -190,7 +192,7 @@ def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[O
         snapshot = LedgerSnapshot() if ledger is None else as_applied(ledger, project.flow, at)
         if linked_tables(project.flow):
             snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
-        snapshot = snapshot if ledger is None else with_left_claims(snapshot, left_claims(ledger, snapshot))
+        snapshot = snapshot if ledger is None else with_left_claims(snapshot, describe_left_claims(ledger, snapshot))
         yield OpenedProject(project, ledger, Planner(project.flow), snapshot, at)
     finally:
         if ledger is not None:
@@ -252,7 +254,7 @@ def _means_tables(flow: Flow, text: str) -> bool:
         return False
 
 
-def labels_known(at: OpenedProject, table: Table, labels: Labels) -> tuple[datetime, datetime]:
+def known_label_bounds(at: OpenedProject, table: Table, labels: Labels) -> tuple[datetime, datetime]:
     """Return the bounds of selected labels among all that a table has now or had before its START was moved.
 
     Raises  E513 where none is selected, with the nearest

@@ -78,7 +78,7 @@ class TableLog:
         return f"check why {self.table} is not collected (`waterclock plan {self.table}`), or raise its log_limit"
 
 
-def held_logs(flow: Flow, past: PastSection, names: Collection[str], gone: Collection[str] = ()) -> list[TableLog]:
+def retained_logs(flow: Flow, past: PastSection, names: Collection[str], gone: Collection[str] = ()) -> list[TableLog]:
     """Return the logs that sources keep for some tables, and for tables that are `gone`. No source is contacted.
 
     Cost: two queries of the ledger if a log may be kept, otherwise none.
@@ -110,7 +110,7 @@ def list_held_logs(at: OpenedProject, names: Collection[str]) -> list[TableLog]:
     gone: list[str] = []
     if len(names) == len(at.flow.tables):
         gone = [record.name for record in at.ledger.reads.tables() if record.name not in at.flow.tables]
-    return held_logs(at.flow, at.ledger.past, names, gone)
+    return retained_logs(at.flow, at.ledger.past, names, gone)
 
 
 def log_words(log: TableLog) -> str:

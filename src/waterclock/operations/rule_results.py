@@ -77,7 +77,7 @@ class RuleResults:
         return tuple(answer for answer in self.answers if answer.state is not State.DUE)
 
 
-def rules_kept(at: OpenedProject, tables: Sequence[Table], newest: int) -> tuple[RuleResults, ...]:
+def rule_results(at: OpenedProject, tables: Sequence[Table], newest: int) -> tuple[RuleResults, ...]:
     """Return the rules of some tables with their results in the newest batches of each, broken ones first.
 
     Cost: two queries of the ledger for each table that has rules, and one.

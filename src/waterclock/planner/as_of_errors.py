@@ -19,7 +19,7 @@ from waterclock.timelabel.zone import local_text
 Missing = Mapping[str, IntervalSet]
 
 
-def may_lack(node: Node) -> bool:
+def can_be_partial(node: Node) -> bool:
     """Return whether the table can be shown without some labels. False for REPLACE: one batch makes all its content."""
     return node.table.mode is not Mode.REPLACE
 
@@ -27,7 +27,7 @@ def may_lack(node: Node) -> bool:
 def unmade_windows_error(ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool) -> WaterclockError:
     """Build the error for windows up to a tick that are not made, not due yet, or dropped (E522, E518)."""
     name = next(
-        (each for each in missing if not is_partial or not may_lack(ticks.graph.nodes[each])), next(iter(missing))
+        (each for each in missing if not is_partial or not can_be_partial(ticks.graph.nodes[each])), next(iter(missing))
     )
     node = ticks.graph.nodes[name]
     low, high = next(iter(missing[name]))
@@ -122,4 +122,4 @@ def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tup
 
 
 def _or_partial(node: Node, *, is_partial: bool) -> str:
-    return "" if is_partial or not may_lack(node) else "; --partial answers without it"
+    return "" if is_partial or not can_be_partial(node) else "; --partial answers without it"

@@ -92,7 +92,7 @@ class _Question:
     ripe: dict[str, datetime] = field(default_factory=dict)
 
 
-def to_do_by_table(
+def work_by_table(
     flow: Flow,
     graph: FlowGraph,
     snapshot: LedgerSnapshot,

@@ -12,7 +12,7 @@ from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot, TableFac
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.closings import Books, closed_windows
-from waterclock.planner.due_batches import TableWork, to_do_by_table
+from waterclock.planner.due_batches import TableWork, work_by_table
 from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.links import within_link
 from waterclock.planner.oldest_read import oldest_needed
@@ -214,7 +214,7 @@ class Planner:
             request.clock,
         )
         settlement = settle(self.graph, snapshot, force)
-        to_do = to_do_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
+        to_do = work_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
         selected = frozenset(self.graph.nodes if only is None else only)
         facts = Facts(
             self.flow, self.graph, snapshot, now, clock or now, starts, settlement, to_do, selected, request.absent

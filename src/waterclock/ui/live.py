@@ -17,7 +17,7 @@ from waterclock.flow.links import linked_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
 from waterclock.ledger.store.locations import redact_url_text
-from waterclock.operations.left_claims import Left, left_claims, with_left_claims
+from waterclock.operations.left_claims import Left, describe_left_claims, with_left_claims
 from waterclock.operations.opening import OpenedProject, now_of, open_project
 from waterclock.planner.links import with_links
 from waterclock.planner.planning import Planner
@@ -114,7 +114,7 @@ class LiveProject:
     def _as_it_stands(self, ledger: Ledger, project: Project) -> LedgerSnapshot:
         if self._snapshot is None or self._snapshot.sequence != ledger.sequence():
             self._snapshot, self._left = ledger.reads.snapshot(project.flow), {}
-        left = left_claims(ledger, self._snapshot)
+        left = describe_left_claims(ledger, self._snapshot)
         if left != self._left:  # an expired lease or an ended process writes nothing to the ledger
             self._snapshot, self._left = with_left_claims(self._snapshot, left), left
         return self._snapshot

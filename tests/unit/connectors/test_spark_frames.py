@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from waterclock.connectors import spark_frames
-from waterclock.connectors.spark_frames import Fetching, are_few, few
+from waterclock.connectors.spark_frames import Fetching, are_few, read_if_few
 
 
 class Source:
@@ -33,16 +33,16 @@ def ten_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_few_rows_are_read_whole() -> None:
     source = Source(4, 6)
-    read = few(source.read())
+    read = read_if_few(source.read())
     assert read is not None
     assert [batch.num_rows for batch in read] == [4, 6]
     assert source.is_ended
-    assert few(Source().read()) == []
+    assert read_if_few(Source().read()) == []
 
 
 def test_of_many_rows_no_more_is_read_than_tells_that_they_are_many() -> None:
     source = Source(6, 6, 6)
-    assert few(source.read()) is None
+    assert read_if_few(source.read()) is None
     assert source.given == 2
     assert source.is_ended
 
@@ -50,7 +50,7 @@ def test_of_many_rows_no_more_is_read_than_tells_that_they_are_many() -> None:
 def test_rows_of_many_bytes_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_frames, "DIRECT_BYTES", 50)
     source = Source(4, 4, 4)
-    assert few(source.read()) is None
+    assert read_if_few(source.read()) is None
     assert source.given == 2
     assert are_few(10, 50)
     assert not are_few(10, 51)
@@ -64,8 +64,8 @@ def test_rows_that_came_and_are_not_wanted_count_too() -> None:
         came[0] = total
         yield from Source(1).read()
 
-    assert few(read(11), came) is None
-    assert few(read(10), came) is not None
+    assert read_if_few(read(11), came) is None
+    assert read_if_few(read(10), came) is not None
 
 
 def test_rows_that_came_behind_the_last_that_is_wanted_count_too() -> None:
@@ -75,7 +75,7 @@ def test_rows_that_came_behind_the_last_that_is_wanted_count_too() -> None:
         yield from Source(1).read()
         came[0] = 11
 
-    assert few(read(), came) is None
+    assert read_if_few(read(), came) is None
 
 
 @pytest.mark.parametrize(("width", "most"), [(8, 10_000), (2_000, 4_194), (1 << 20, 8), (1 << 30, 1), (0, 10_000)])

@@ -19,7 +19,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.formatting import count_words, label_range, local_range
 from waterclock.operations.held_batches import find_held_labels
 from waterclock.operations.opening import OpenedProject, open_read_only
-from waterclock.operations.pauses import kept_lines
+from waterclock.operations.pauses import waiting_request_lines
 from waterclock.operations.restating import Found, build_requests, hidden_lines, taken_late
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple
@@ -76,7 +76,7 @@ def restate_batches(
         ripple = at.planner.ripple(snapshot, at.now, found)
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
         print_ripple(to, at, wish.word, ripple, cost)
-        kept = kept_lines(at.snapshot, ripple.all, at.zone)
+        kept = waiting_request_lines(at.snapshot, ripple.all, at.zone)
         for line in (*hidden_lines(at, found), *kept):
             to.print(Text(line), soft_wrap=True)
         count = count_words(sum(map(len, found.values())), "batch", "batches")

@@ -10,7 +10,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_read_only
-from waterclock.operations.pauses import kept_lines
+from waterclock.operations.pauses import waiting_request_lines
 from waterclock.operations.proposals import Verb, decide, propose
 from waterclock.selection import Labels
 
@@ -32,7 +32,7 @@ def retry_batches(
         proposal = propose(at, Verb.RETRY, selection or "", labels)
         if proposal.count:
             decide(at, proposal, who=RunSettings().who, why=why)
-        project, kept = at.project, kept_lines(at.snapshot, proposal.all, at.zone)
+        project, kept = at.project, waiting_request_lines(at.snapshot, proposal.all, at.zone)
     labels_of = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
     if not proposal.count or not is_run:
         if is_json:

@@ -156,9 +156,9 @@ def _carry_on(work: RunContext, progress: Progress) -> None:
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done:
         return
-    from waterclock.engine.upkeep.rebuild_all import carry_on_left
+    from waterclock.engine.upkeep.rebuild_all import finish_killed_rebuild
 
-    if tables := carry_on_left(work):
+    if tables := finish_killed_rebuild(work):
         progress.on_message(f"{len(tables)} tables were moved in that a killed `rebuild --all` had made")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.cli.views.plan import next_due_words
 from waterclock.cli.views.run import held_words
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.runner import Runner
 from waterclock.operations.pauses import pause_lines
@@ -70,7 +70,7 @@ def _is_stopped(stop: threading.Event, work: RunContext, seconds: float) -> bool
 
 def _find_left_claims(work: RunContext) -> set[int]:
     """Return the claims that can be taken over, including those that could not be settled."""
-    return {claim.number for claim in left_claims(work)}
+    return {claim.number for claim in expired_claims(work)}
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from waterclock.operations.held_batches import ways_on
 from waterclock.operations.lookback_report import looks_lines
 from waterclock.operations.pauses import pause_lines
 from waterclock.operations.source_waits import SourceWait, count_waiting, with_waits
-from waterclock.operations.states import State, look_of
+from waterclock.operations.states import State, display_state_of
 from waterclock.operations.waiting_files import received_lines
 from waterclock.planner.label_states import IdleCounts
 from waterclock.planner.plan import Batch, Plan, Status
@@ -49,7 +49,7 @@ class Stretch:
     @property
     def state(self) -> State:
         """The display state of all batches."""
-        return look_of(self.batches[0])
+        return display_state_of(self.batches[0])
 
     @property
     def reason(self) -> str:

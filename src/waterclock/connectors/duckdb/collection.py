@@ -16,7 +16,7 @@ from waterclock.connectors.duckdb.dialect import quote_identifier
 from waterclock.connectors.duckdb.types import DuckdbColumn
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.local_times import instants_in
-from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, few
+from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, read_if_few
 from waterclock.connectors.sql.columns import (
     SqlExtract,
     SqlRequestedColumn,
@@ -75,7 +75,7 @@ def collect_rows(
     import pyarrow as pa
 
     counts = set_aside(connection, extract)
-    read = None if _are_many(connection, extract) else few(batches(connection, extract))
+    read = None if _are_many(connection, extract) else read_if_few(batches(connection, extract))
     source: dict[str, Any] = {"path": extract.database.path}
     if read is not None:
         close()

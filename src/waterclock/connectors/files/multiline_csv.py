@@ -13,7 +13,7 @@ from waterclock.connectors.files.encodings import text_of
 from waterclock.connectors.files.lines import SAME_LINES
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.windowing import file_uri_of
-from waterclock.filesystem import each_of, look
+from waterclock.filesystem import each_of, stat_file
 from waterclock.spark_sql import literal_path
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def read_by_record(spark: SparkSession, reading: ReadOptions, paths: Sequence[st
     if not reading.quote:
         return frozenset()
     try:
-        is_small = sum(each_of(paths, lambda path: look(path).size, at=paths[0])) <= _LOOKED_THROUGH
+        is_small = sum(each_of(paths, lambda path: stat_file(path).size, at=paths[0])) <= _LOOKED_THROUGH
     except FileNotFoundError:
         return frozenset()
     if not is_small:

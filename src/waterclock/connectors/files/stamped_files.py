@@ -26,7 +26,7 @@ from waterclock.connectors.files.landed_names import (
     parse_file_name,
 )
 from waterclock.connectors.interface import Report
-from waterclock.filesystem import FileInfo, at, files_below, text_of
+from waterclock.filesystem import FileInfo, entry_path, files_below, text_of
 from waterclock.object_stores import is_remote
 from waterclock.timelabel.zone import nominal_zone
 
@@ -88,7 +88,7 @@ class ByStamp:
 
     def _list_stored(self, source: str) -> None:
         by_folder: dict[str, list[str]] = {}
-        for found in files_below(at(source)):
+        for found in files_below(entry_path(source)):
             *inner, name = found.path.split("/")
             if name.startswith(self._prefix) and all(map(is_date_folder, inner)):
                 folder = "/".join((source, *inner))

@@ -47,7 +47,7 @@ def batches(
     """
     from pymysql.cursors import SSCursor
 
-    from waterclock.connectors.mysql.client import parsing
+    from waterclock.connectors.mysql.client import wrap_parser_errors
 
     schema = arrow_schema_of(extract)
     with closing(SSCursor(connection)) as cursor:
@@ -55,7 +55,7 @@ def batches(
             cursor.execute(query_of(extract))
         fetching = Fetching(BATCH_ROWS)
         while True:
-            with parsing():
+            with wrap_parser_errors():
                 rows = cursor.fetchmany(fetching.rows)
             if not rows:
                 break

@@ -33,7 +33,7 @@ from waterclock.connectors.rest.journal import KILLED, SENDING, Accepted, Journa
 from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
@@ -132,7 +132,9 @@ class RestDeliverer:
         return None
 
     def _journal(self, project: str, publish: str) -> Journal:
-        return Journal(at(self.setting.archive) / self.setting.name / "_waterclock" / "deliveries" / project / publish)
+        return Journal(
+            entry_path(self.setting.archive) / self.setting.name / "_waterclock" / "deliveries" / project / publish
+        )
 
     def _load_delivered(self, journal: Journal, claim: int) -> tuple[Delivered, ...]:
         done = journal.read_completion(claim)
@@ -257,7 +259,7 @@ class _Sender:
         placed = [name for name in names if f"{{{name}}}" in self.sending.path]
         try:
             yield from rows_of(
-                [at(path) for path in each["files"]],
+                [entry_path(path) for path in each["files"]],
                 [(name, kind) for name, kind in each["columns"]],
                 timelabel=each["label"] if self.sending.has_timelabel else None,
                 order_by=each["order_by"],

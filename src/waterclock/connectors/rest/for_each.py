@@ -36,7 +36,7 @@ from waterclock.connectors.rest.response_store import (
     answer_of,
 )
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.declarations import Columns
 from waterclock.spark_sql import literal_path, quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
@@ -71,7 +71,7 @@ def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, co
             damaged stored pages; and E840 to E845
     """
     resource = reading.resource
-    folder = page_store.unit_folder(at(reading.setting.archive), reading.setting.name, reading.unit.path)
+    folder = page_store.unit_folder(entry_path(reading.setting.archive), reading.setting.name, reading.unit.path)
     spans = [resource.asked.since, resource.asked.until, resource.asked.format, resource.asked.zone]
     asked = [resource.method, resource.path, resource.params, resource.is_in_body, resource.rows, request.parameters]
     asked += [repr(resource.paging), spans if resource.asked.since else []]
@@ -384,7 +384,7 @@ def _collect_records(
     """Return the records of all current keys, each with its label and the values that were requested."""
     all_pages = [(series, page) for series, of_one in kept for page in of_one]
     paths = [series.path_of(page) for series, page in all_pages if page.rows]
-    archive = str(at(asking.reading.setting.archive))
+    archive = str(entry_path(asking.reading.setting.archive))
     source = {
         "path": asking.reading.resource.path,
         "asked": count,
@@ -394,8 +394,8 @@ def _collect_records(
     own = {name.lower(): name for name in asking.request.parameters}
     seen = list(dict.fromkeys(name for _, page in all_pages for name in page.columns if name.lower() not in own))
     if seen:
-        page_store.note_columns(asking.answers.folder, seen)
-    beyond = [name for name in page_store.columns_seen(asking.answers.folder) if name.lower() not in own]
+        page_store.add_seen_columns(asking.answers.folder, seen)
+    beyond = [name for name in page_store.read_seen_columns(asking.answers.folder) if name.lower() not in own]
     known = [SourceColumn(name, types[lower]) for lower, name in own.items()]
     known += [SourceColumn(name) for name in dict.fromkeys((*seen, *beyond))]
     if not paths:

@@ -169,7 +169,7 @@ def unit_folder(archive: Path, connection: str, unit: str) -> Path:
     return archive / connection / (re.sub(r"[^A-Za-z0-9_.-]+", "_", unit).strip(".") or "all")
 
 
-def columns_seen(folder: Path) -> tuple[str, ...]:
+def read_seen_columns(folder: Path) -> tuple[str, ...]:
     """Return the columns that earlier collects of a unit saw; none before the first."""
     try:
         return tuple(json.loads(read_text(folder / _COLUMNS)))
@@ -177,9 +177,9 @@ def columns_seen(folder: Path) -> tuple[str, ...]:
         return ()
 
 
-def note_columns(folder: Path, columns: Sequence[str]) -> None:
+def add_seen_columns(folder: Path, columns: Sequence[str]) -> None:
     """Add columns to the stored list of seen columns."""
-    known = columns_seen(folder)
+    known = read_seen_columns(folder)
     if set(columns) - set(known):
         make_folder(folder)
         replace_text(folder / _COLUMNS, json.dumps(list(dict.fromkeys((*known, *columns)))))

@@ -41,7 +41,7 @@ def server_away(name: str, where: str, text: str) -> WaterclockError:
     )
 
 
-def locked(where: str, why: str, *, by: str) -> WaterclockError:
+def lock_timeout_error(where: str, why: str, *, by: str) -> WaterclockError:
     """Build the error for a lock that was not released in time; `by` is what holds it: a process, a transaction."""
     return WaterclockError(
         "E811",

@@ -11,7 +11,7 @@ from waterclock.connectors.interface import EachCollector, EachRequest
 from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.checks import columns_as_asked
+from waterclock.flow.checks import columns_to_request
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import RECOLLECT, Group
 
@@ -44,7 +44,7 @@ def gather_each(
         done=frozenset(batch.label for batch in group.batches if batch.is_revision),
         is_anew=group.verb == RECOLLECT,
     )
-    collected = collector.read_each(spark, unit, request, columns_as_asked(table), table.cadence.zone)
+    collected = collector.read_each(spark, unit, request, columns_to_request(table), table.cadence.zone)
     return CollectResult(collected, {batch.label: dict(collected.source) for batch in group.batches})
 
 

@@ -12,13 +12,13 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
-from waterclock.engine.batch.expectations import RuleVerdict, held_back, refusal
+from waterclock.engine.batch.expectations import RuleVerdict, held_batch_error, refusal
 from waterclock.engine.batch.multi_window_query import WINDOW, are_alike, label_shares, read_by_all
-from waterclock.engine.batch.row_filters import FATES, find_actions, measures_of, sieve_of
+from waterclock.engine.batch.row_filters import FATES, find_actions, measures_of, row_filter_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.checks import input_checks, inputs_asked
+from waterclock.flow.checks import input_checks, input_rules_of
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Read, Rule, Table
 from waterclock.spark_sql import quote_name, sql_text
@@ -28,8 +28,8 @@ from waterclock.storage.slices.input_filter import (
     InputFilter,
     SetAside,
     counted_in_input,
+    quarantine_input_rows,
     scratch_of,
-    set_aside_of_input,
 )
 from waterclock.storage.slices.row_filter import RowFilter, RowRule, count_broken_rules
 from waterclock.timelabel.label import label_of
@@ -75,12 +75,12 @@ class InputRuleResult:
             self.aside.clear(folder)
 
 
-def input_sieves_of(table: Table) -> dict[str, InputFilter]:
+def input_filters_of(table: Table) -> dict[str, InputFilter]:
     """Return by input table the row filter of its rules. Their bits follow those of the batch's own checks."""
-    own = sieve_of(table)
+    own = row_filter_of(table)
     bit = 0 if own is None else len(own.meshes)
     found = {}
-    for name, rules in inputs_asked(table).items():
+    for name, rules in input_rules_of(table).items():
         meshes = tuple(RowRule(check.name, check.text, FATES[check.row_action]) for check in input_checks(rules))
         found[name] = InputFilter(name, RowFilter(meshes), bit)
         bit += len(meshes)
@@ -89,13 +89,13 @@ def input_sieves_of(table: Table) -> dict[str, InputFilter]:
 
 def seen_by_query(table: Table, frames: Mapping[Any, DataFrame]) -> dict[Any, DataFrame]:
     """Return the inputs of a batch without the rows that rules remove. FLATs and read functions are unchanged."""
-    sieves = input_sieves_of(table)
+    sieves = input_filters_of(table)
     return {read: _through(sieves.get(_plain(read)), frame) for read, frame in frames.items()}
 
 
 def seen_by_queries(table: Table, read: Read, frame: DataFrame) -> DataFrame:
     """Return the input that many batches read from one table, without the rows that rules remove."""
-    return _through(input_sieves_of(table).get(_plain(read)), frame)
+    return _through(input_filters_of(table).get(_plain(read)), frame)
 
 
 def _plain(read: object) -> str:
@@ -122,7 +122,7 @@ def ask_input_rules(
     Raises  E740 where a rule fails its batch, E755 where a rule holds some of several batches
     """
     set_shuffle_partitions(spark, bytes_read(work.lake, work.flow, map(tuple, pins.values())))
-    sieves = input_sieves_of(table)
+    sieves = input_filters_of(table)
     asked: dict[datetime, dict[str, InputCounts]] = {label: {} for label in pins}
     scratch = scratch_of(claim)
     for name, of_input in sieves.items():
@@ -130,7 +130,7 @@ def ask_input_rules(
         read = {label: own for label, own in read.items() if own}
         if not read:
             continue  # another query of the table reads it
-        rules = inputs_asked(table)[name]
+        rules = input_rules_of(table)[name]
         for label, counts in _counts(work, spark, table, of_input, rules, read, scratch).items():
             asked[label][name] = counts
     aside = [of_input for of_input in sieves.values() if of_input.sets_aside]
@@ -147,7 +147,7 @@ def ask_input_rules(
     held = [label for label in pins if found.of(label).of(Action.HOLD)]
     if held and len(pins) > 1:  # the group is split before any of it is made
         found.clear(work.folder(table))
-        raise held_back(table, where[held[0]], RuleVerdict(holds=found.of(held[0]).of(Action.HOLD)), held)
+        raise held_batch_error(table, where[held[0]], RuleVerdict(holds=found.of(held[0]).of(Action.HOLD)), held)
     return found
 
 
@@ -164,7 +164,7 @@ def _counts(
     asked = [each for rule in rules if rule.scope is Scope.BATCH for each in _list_aggregates(rule)]
     if not of_input.sets_aside:
         return dict(_count_input_rows(work, spark, of_input, read, asked))
-    masks = set_aside_of_input(_read_by(work, spark, read), of_input, work.folder(table), scratch, labels)
+    masks = quarantine_input_rows(_read_by(work, spark, read), of_input, work.folder(table), scratch, labels)
     totals = None if asked else _rows_of_slices(work, read)
     answers: Mapping[datetime, InputCounts] = {}
     if totals is None:
@@ -249,7 +249,7 @@ def _rows_of_slices(work: RunContext, read: Mapping[datetime, Sequence[PinnedRea
 
 
 def _findings(table: Table, counts: Mapping[str, InputCounts]) -> Iterator[tuple[Action, str]]:
-    for name, rules in inputs_asked(table).items():
+    for name, rules in input_rules_of(table).items():
         if name not in counts:
             continue
         yield from find_actions(input_checks(rules), counts[name].sifted, of=f" of {name}")

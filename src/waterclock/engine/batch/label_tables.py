@@ -11,13 +11,13 @@ from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 
 
-def labels_behind(work: RunContext, table: Table) -> tuple[str, ...]:
+def find_label_tables(work: RunContext, table: Table) -> tuple[str, ...]:
     """Return the labels that have a table behind the view of a publish; none for other tables or without delivery."""
     keeper = _keeper(work, table)
     return keeper.labels(unit_of(work, table), work.flow.project, table.name) if keeper else ()
 
 
-def drop_behind(work: RunContext, table: Table, labels: Sequence[str]) -> None:
+def drop_label_tables(work: RunContext, table: Table, labels: Sequence[str]) -> None:
     """Drop the tables of labels behind the view of a publish, in one transaction."""
     keeper = _keeper(work, table)
     if keeper is not None:

@@ -15,13 +15,13 @@ from waterclock.connectors.interface import ArrivalCollector
 from waterclock.connectors.sql.replace_where import note_of
 from waterclock.connectors.sql.versioned_views import BEHIND, is_behind
 from waterclock.engine.batch.destinations import unit_of
-from waterclock.engine.batch.expectations import never_null, surely_there, unproven_keys
+from waterclock.engine.batch.expectations import not_null_columns, surely_there, unproven_keys
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
 from waterclock.engine.batch.returning_rows import ROW_LABEL, may_restore, with_restored
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.checks import asks_rows
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
@@ -100,7 +100,7 @@ def _whole_slice(work: RunContext, table: Table, pinned: PinnedRead) -> Slice | 
     is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
     held = {name.lower() for name in surely_there(source)}  # these columns were checked when the slice was sealed
     is_measured = asks_rows(table) or bool(table.measures or table.is_profiled)
-    has_measures = is_measured or any(name.lower() not in held for name in never_null(table))
+    has_measures = is_measured or any(name.lower() not in held for name in not_null_columns(table))
     are_all = table.columns.is_open and not table.columns.left_out
     if not is_by_slice or not are_all or has_measures or unproven_keys(table, source) or len(pinned.slices) != 1:
         return None
@@ -163,7 +163,7 @@ def find_delivery(work: RunContext, table: Table, claim: int) -> bool:
 
 
 def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
-    folder = at(work.folder(table))
+    folder = entry_path(work.folder(table))
     source = work.flow.tables[table.reads[0].table]
     columns = _columns_of(manifest)
     return Delivery(

@@ -10,11 +10,11 @@ from waterclock.batches.records import Input, Slice
 from waterclock.engine.batch.destinations import last_standing
 from waterclock.engine.batch.expectations import unproven_keys
 from waterclock.engine.reads.as_of import frame_as_of
-from waterclock.engine.reads.hidden import without
+from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.reads.pin import PinnedRead, set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, is_there
+from waterclock.filesystem import entry_path, is_there
 from waterclock.flow.checks import asks_rows
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
@@ -89,7 +89,7 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
     computed columns.
     """
     if table.columns.is_open:
-        return without(rows, table.columns.left_out)
+        return drop_columns(rows, table.columns.left_out)
     named = table.columns.named
     if all(column.made_as is None for column in named):
         names = [column.name for column in named]
@@ -163,7 +163,7 @@ def _find_changed_slices(work: RunContext, table: Table, pinned: PinnedRead, rea
     folder = work.lake.folder(source.name)
     try:
         manifests = tuple(read_manifest(folder, each.slice_path) for each in found if each.slice_path)
-        lost = any(not is_there(at(folder, file.path)) for each in manifests for file in each.files)
+        lost = any(not is_there(entry_path(folder, file.path)) for each in manifests for file in each.files)
     except WaterclockError:
         return None  # cleaned up: the stage keeps current slices, not all that ever existed
     may_be_gone = merge.delete_when is not None or len({each.label for each in found}) < len(found)

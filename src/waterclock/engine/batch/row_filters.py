@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 
 
-def sieve_of(table: Table) -> RowFilter | None:
+def row_filter_of(table: Table) -> RowFilter | None:
     """Return the table's row filter, or None if no check removes single rows, or counts them by key, type or parent."""
     if not marks_rows(table) and key_ladder(table)[0].most is None:
         return None
@@ -45,7 +45,7 @@ def sieve_of(table: Table) -> RowFilter | None:
     stays = key_stays(table)
     # the last row in this order comes first; a row with NULL in it stays only if all have NULL
     order = tuple(f"{quote_name(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
-    meshes = tuple(_mesh(table, check) for check in checks)
+    meshes = tuple(_row_rule(table, check) for check in checks)
     is_unique = not table.is_fold or table.is_snapshot
     if by_key is None:
         return RowFilter(meshes)
@@ -54,7 +54,7 @@ def sieve_of(table: Table) -> RowFilter | None:
 
 def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:
     """Return the filter for rows in their table's columns as they are written. `past`: rows of earlier labels."""
-    sieve = sieve_of(table)
+    sieve = row_filter_of(table)
     return None if sieve is None or shaped.raw is None else Through(sieve, shaped.raw, shaped.came, past=past)
 
 
@@ -87,7 +87,7 @@ def _by_name(left: DataFrame, right: DataFrame) -> DataFrame:
 
 def loose_of(table: Table) -> dict[str, str] | None:
     """Return the columns for type mismatches, as `conform` needs them, or None if the table has no row filter."""
-    return None if sieve_of(table) is None else loose_columns(table)
+    return None if row_filter_of(table) is None else loose_columns(table)
 
 
 def loose_columns(table: Table) -> dict[str, str]:
@@ -133,7 +133,7 @@ def _beyond(check: Check, action: Action) -> str:
     return f", beyond {before[-1]}" if before else ""
 
 
-def _mesh(table: Table, check: Check) -> RowRule:
+def _row_rule(table: Table, check: Check) -> RowRule:
     is_alone = check.demand is Demand.PARSED and check.row_action is not None
     return RowRule(check.name, _condition_sql(table, check), FATES[check.row_action], is_alone)
 

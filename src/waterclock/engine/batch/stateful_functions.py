@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.engine.reads.hidden import without
+from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import load_function
 from waterclock.errors import WaterclockError, did_you_mean
@@ -37,7 +37,9 @@ def step_rows(
     if step is None:
         raise AssertionError(f"{function.name} keeps no state")
     reads = {
-        argument.name: without(frames[argument.read], [name for name in argument.left_out if name not in step.keys])
+        argument.name: drop_columns(
+            frames[argument.read], [name for name in argument.left_out if name not in step.keys]
+        )
         for argument in function.arguments
         if argument.read is not None
     }

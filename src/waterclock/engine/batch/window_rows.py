@@ -10,7 +10,7 @@ from waterclock.dpl.query.splice import list_reads, splice
 from waterclock.engine.batch.stateful_functions import step_rows
 from waterclock.engine.batch.watermark_columns import require_time
 from waterclock.engine.reads.flat_join import flat_frame
-from waterclock.engine.reads.hidden import without
+from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error, user_code_error
 from waterclock.engine.spark.queries import build_query_frame
@@ -128,9 +128,9 @@ def _python_rows(
         elif argument.flat is not None:
             known = argument.flat in frames
             rows = frames[argument.flat] if known else flat_frame(work.flow, argument.flat, frames)
-            arguments[argument.name] = without(rows, argument.left_out)
+            arguments[argument.name] = drop_columns(rows, argument.left_out)
         elif argument.read is not None:
-            arguments[argument.name] = without(frames[argument.read], argument.left_out)
+            arguments[argument.name] = drop_columns(frames[argument.read], argument.left_out)
     try:
         made = call(**arguments)
     except Exception as raised:

@@ -22,7 +22,7 @@ from waterclock.engine.collect.collect_result import COPIED, CollectResult
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, IN_ROWS, LSN, MISSING, OP, SEQ
-from waterclock.flow.checks import columns_as_asked
+from waterclock.flow.checks import columns_to_request
 from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Table, Unit
 from waterclock.flow.folds import RECORD
@@ -50,7 +50,7 @@ def gather_changes(
         raise AssertionError(f"{table.name} takes changes one label at a time, key by key, which check sees to")
     batch = group.batches[0]
     request = ChangeRequest(table.fold.keys, newest_noted(work, table), batch.window.end, partial(_draw, work, table))
-    read = collector.read_changes(spark, unit, request, columns_as_asked(table), table.cadence.zone)
+    read = collector.read_changes(spark, unit, request, columns_to_request(table), table.cadence.zone)
     read = replace(read, noted={**read.noted, READ_AT: work.real_now().isoformat()})
     try:
         for said in read.said:

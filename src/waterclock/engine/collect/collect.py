@@ -31,7 +31,7 @@ from waterclock.engine.collect.positions import Owned, range_to_dict
 from waterclock.engine.collect.reread import gather_again
 from waterclock.engine.collect.source_clocks import filter_arrived
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.checks import columns_as_asked, loose_types
+from waterclock.flow.checks import columns_to_request, loose_types
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import RECOLLECT, Group
@@ -113,7 +113,7 @@ def explain(work: RunContext, table: Table, error: BaseException) -> BaseExcepti
         return error
     unit = work.connections.resolve_unit(table.source.unit)
     collector: Collector = work.connections.collector(unit.connection)
-    return collector.explain(unit, columns_as_asked(table), error) or error
+    return collector.explain(unit, columns_to_request(table), error) or error
 
 
 def _windows(
@@ -128,7 +128,7 @@ def _windows(
     own = (batch.label for batch in group.batches if group.verb in {RECOLLECT, LOOK_AGAIN})
     done = frozenset((*own, *(piece.label for piece in again)))
     request = WindowRequest(time or "", windows, slack=slack_of(table, windows[-1].end), done=done)
-    collected = collector.read_windows(spark, unit, request, columns_as_asked(table), table.cadence.zone)
+    collected = collector.read_windows(spark, unit, request, columns_to_request(table), table.cadence.zone)
     noted = {window.start: _read(collected.source) for window in windows}
     return CollectResult(collected, noted)
 
@@ -136,7 +136,7 @@ def _windows(
 def _snapshot(
     spark: SparkSession, table: Table, group: Group, now: datetime, unit: Unit, collector: SnapshotCollector
 ) -> CollectResult:
-    collected = collector.read_snapshot(spark, unit, columns_as_asked(table), table.cadence.zone, now=now)
+    collected = collector.read_snapshot(spark, unit, columns_to_request(table), table.cadence.zone, now=now)
     stands = group.batches[-1].stands_from
     noted = {**_read(collected.source), "looked_at": now.isoformat()}
     if stands is not None:
@@ -165,7 +165,7 @@ def _arrivals(
     free = [item for item in present if item.name not in taken]
     windows = [batch.window for batch in group.batches]
     by_label = assign(free, windows, sealed, others_open=_older_open(work, table, windows))
-    collected = collector.read_items(spark, unit, by_label, columns_as_asked(table), table.cadence.zone)
+    collected = collector.read_items(spark, unit, by_label, columns_to_request(table), table.cadence.zone)
     source = {
         label: {**collected.source, "items": [_item_to_dict(item) for item in items]}
         for label, items in by_label.items()
@@ -180,7 +180,7 @@ def _ranges(
     spark: SparkSession, table: Table, group: Group, owned: Owned, unit: Unit, collector: PositionCollector
 ) -> CollectResult:
     by_label = {batch.label: owned.get(batch.label, ()) for batch in group.batches}
-    collected = collector.read_items(spark, unit, by_label, columns_as_asked(table), table.cadence.zone)
+    collected = collector.read_items(spark, unit, by_label, columns_to_request(table), table.cadence.zone)
     source = {
         label: {**collected.source, "items": [range_to_dict(item) for item in items]}
         for label, items in by_label.items()

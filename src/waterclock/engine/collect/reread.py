@@ -15,7 +15,7 @@ from waterclock.engine.collect.collect_result import RECOMPUTED, CollectResult
 from waterclock.engine.collect.positions import items_of
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import columns_as_asked, keeps_unread
+from waterclock.flow.checks import columns_to_request, keeps_unread
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import Group
@@ -52,7 +52,7 @@ def gather_again(
         items = items_of(sources)
         if isinstance(collector, ArrivalCollector):
             items = _find_items(table, unit, collector, sources)
-        collected = collector.read_items(spark, unit, items, columns_as_asked(table), table.cadence.zone)
+        collected = collector.read_items(spark, unit, items, columns_to_request(table), table.cadence.zone)
     else:
         kept = {label: read_manifest(folder, piece.slice_path) for label, piece in pieces.items()}
         sources = {label: manifest.source for label, manifest in kept.items()}

@@ -19,7 +19,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.spark_sql import sql_text
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.quarantined_rows import aside_frame
+from waterclock.storage.slices.quarantined_rows import quarantined_frame
 from waterclock.storage.slices.row_filter import FILE, FILE_ROW, INPUT, MASK, ROW
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -96,5 +96,5 @@ def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> Da
     broken = f"filter(array({names}), (it, at) -> ({MASK} & shiftleft(1L, at)) != 0)"
     of_claims = [(label_of(it.label), it.claim, it.code) for it in manifests]
     claims = spark.createDataFrame(of_claims, f"{TIMELABEL} STRING, claim BIGINT, code STRING")
-    rows = aside_frame(spark, folder, manifests).join(broadcast(claims), TIMELABEL)
+    rows = quarantined_frame(spark, folder, manifests).join(broadcast(claims), TIMELABEL)
     return rows.selectExpr(TIMELABEL, f"`{ROW}`", f"{broken} AS broken", "claim", "code", FILE, FILE_ROW, INPUT)

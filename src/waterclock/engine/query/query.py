@@ -16,7 +16,7 @@ from waterclock.engine.query.quarantine import quarantine_frame, quarantines
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.query.views import find_viewed_table
-from waterclock.engine.reads.hidden import with_hidden, without
+from waterclock.engine.reads.hidden import drop_columns, with_hidden
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.queries import build_query_frame
@@ -129,7 +129,7 @@ def _tables(flow: Flow, asked: Query) -> list[str]:
 def preview(work: RunContext, table: str, *, limit: int) -> AnsweredQuery:
     """Return some rows of a table's newest label, without HIDDEN columns."""
     require_table(work.flow, table)
-    frame = without(frame_of_table(work, work.sessions.own(), table), work.flow.tables[table].hidden_columns)
+    frame = drop_columns(frame_of_table(work, work.sessions.own(), table), work.flow.tables[table].hidden_columns)
     newest = work.ledger.reads.newest(table)
     if newest is not None and work.flow.tables[table].is_partitioned:
         frame = frame.where(f"timelabel = '{label_of(newest.label)}'")

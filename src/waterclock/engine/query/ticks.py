@@ -10,7 +10,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.query.views import with_views
 from waterclock.engine.run_context import RunContext
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.as_of_errors import may_lack, never_agreed, unknown_windows_error, unmade_windows_error
+from waterclock.planner.as_of_errors import can_be_partial, never_agreed, unknown_windows_error, unmade_windows_error
 from waterclock.planner.known_states import Conflict, Worlds, past_now
 from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
@@ -184,7 +184,7 @@ class _Search:
                 raise unknown_windows_error(node, gaps, tick, self.asked.known_at, first)
 
     def _may_lack(self, name: str) -> bool:
-        return self.asked.is_partial and may_lack(self.ticks.graph.nodes[name])
+        return self.asked.is_partial and can_be_partial(self.ticks.graph.nodes[name])
 
     def _further(self, at: datetime) -> datetime:
         """Return the start of the history to query, so that it includes an instant."""

@@ -21,7 +21,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_settings import RunSettings
 from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import ledger_elsewhere, ledger_there
+from waterclock.ledger.refusals import existing_ledger_error, ledger_elsewhere
 from waterclock.ledger.store.locations import place_of
 from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.storage.commit.pointers import kill
@@ -64,7 +64,7 @@ def rebuild_ledger(
     """
     place = place_of(ledger_url(project))
     if place.is_taken() and not force:
-        raise ledger_there(place.name)
+        raise existing_ledger_error(place.name)
     if not force and (others := place.others(project.name)):
         raise ledger_elsewhere(place.name, project.name, others)
     made = Ledger.open(place.empty_draft())

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
-from waterclock.engine.batch.label_tables import drop_behind, labels_behind
+from waterclock.engine.batch.label_tables import drop_label_tables, find_label_tables
 from waterclock.engine.damage import older_log, older_logs
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
@@ -28,7 +28,7 @@ from waterclock.engine.upkeep.unneeded_slices import (
     may_go,
 )
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, is_folder, remove_folder
+from waterclock.filesystem import entry_path, is_folder, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner
@@ -138,7 +138,7 @@ def do(work: RunContext, found: Upkeep, now: datetime) -> None:
         if found.unneeded.count:
             _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
     if found.labels:
-        _try(found, "dropping labels behind the view", lambda: drop_behind(work, table, found.labels))
+        _try(found, "dropping labels behind the view", lambda: drop_label_tables(work, table, found.labels))
     still_open = work.ledger.claims.open()
     numbers, read = {claim.number for claim in still_open}, inputs_of(still_open, table.name)
     held = frozenset(
@@ -161,7 +161,7 @@ def _is_rebuilding(work: RunContext) -> bool:
 
 def _look(work: RunContext, table: Table, now: datetime, needed: datetime, *, is_busy: bool) -> Upkeep:
     found, folder = Upkeep(table.name, is_busy=is_busy), work.folder(table)
-    if is_busy or not is_folder(at(folder)):
+    if is_busy or not is_folder(entry_path(folder)):
         return found
     if table.kind is Kind.PUBLISH:
         _try(found, "checking the destination", lambda: _look_behind(work, table, found))
@@ -292,7 +292,7 @@ def _look_behind(work: RunContext, table: Table, found: Upkeep) -> None:
     """Find the labels behind a destination's view that its table has dropped."""
     before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
     if before is not None:
-        found.labels = tuple(label for label in labels_behind(work, table) if label < label_of(before))
+        found.labels = tuple(label for label in find_label_tables(work, table) if label < label_of(before))
 
 
 def _hours_kept(work: RunContext, table: Table, now: datetime) -> int:

@@ -13,14 +13,14 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
-from waterclock.engine.batch.claim_record import put_claim_record, read_claim_record
+from waterclock.engine.batch.claim_record import read_claim_record, write_claim_record
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.second_set import PLACE, Cut
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, is_there, make_folder, put_if_absent, read_text, remove_folder
+from waterclock.filesystem import entry_path, is_there, make_folder, put_if_absent, read_text, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import signature_of
@@ -88,7 +88,7 @@ def unlink(live: RunContext, linked: Iterable[tuple[str, int]]) -> None:
         remove_brought(folder, claim)
         for leaf in leaves(folder):
             if leaf.claim == claim:
-                remove_folder(at(folder, leaf.path))
+                remove_folder(entry_path(folder, leaf.path))
 
 
 def _prepare_move(
@@ -123,7 +123,7 @@ def _prepare_move(
         },
     )
     results = [_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
-    put_claim_record(folder, Claim(claim, request, request.now), results)
+    write_claim_record(folder, Claim(claim, request, request.now), results)
     newest = max(each.result.label for each in everything)
     identity = Identity(
         project=live.flow.project,
@@ -208,7 +208,7 @@ def _is_of_other_windows(live: RunContext, table: Table) -> bool:
 
 def write_down(live: RunContext, token: str, moves: Sequence[Move], asked_again: Sequence[str]) -> None:
     """Write the moves to a file, so that any runner can finish them."""
-    place = at(live.lake.root, PLACE)
+    place = entry_path(live.lake.root, PLACE)
     make_folder(place)
     tables = [asdict(move) for move in moves]
     said = {"token": token, "flow": live.flow.fingerprint, "asked_again": list(asked_again), "tables": tables}
@@ -220,7 +220,7 @@ def carry_on(live: RunContext) -> tuple[str, ...]:
 
     Raises  E645 where the recorded moves are missing
     """
-    place = at(live.lake.root, PLACE)
+    place = entry_path(live.lake.root, PLACE)
     known = live.ledger.keeping.current_rebuilding()
     if known is None or not known.is_moving:
         return ()
@@ -240,7 +240,7 @@ def carry_on(live: RunContext) -> tuple[str, ...]:
 
 
 def _written_down(live: RunContext, token: str) -> Mapping[str, Any]:
-    path = at(live.lake.root, PLACE) / MOVING
+    path = entry_path(live.lake.root, PLACE) / MOVING
     said: Mapping[str, Any] = json.loads(read_text(path)) if is_there(path) else {}
     if said.get("token") != token:
         raise WaterclockError(

@@ -14,10 +14,10 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
-from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import telling_damage
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
@@ -114,7 +114,7 @@ def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) 
     if _means_other_rows(table, changed):
         manifests = seal_linked_slices(spark, table, manifests, claim, folder, work.lake)
         found = _as_claim(work, table, slices, manifests, claim)
-        put_claim_record(folder, Claim(claim, found.request, found.at), found.results)
+        write_claim_record(folder, Claim(claim, found.request, found.at), found.results)
     identity = _identity(work, table, claim, manifests if found else ())
     if table.is_fold and manifests:
         version = commit_whole_state(folder, identity, state_from(spark, folder, manifests, table))
@@ -139,7 +139,7 @@ def _may_be_settled_after(work: RunContext, table: Table) -> bool:
     """Return whether only abandoned claims are open, which cannot be settled before the table has a log."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return False
-    left = {claim.number for claim in left_claims(work)}
+    left = {claim.number for claim in expired_claims(work)}
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 

@@ -35,7 +35,7 @@ from waterclock.engine.upkeep.second_set import (
 from waterclock.engine.upkeep.seeded_tables import bring
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, is_folder, remove_folder
+from waterclock.filesystem import entry_path, is_folder, remove_folder
 from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.whole_set import Current
@@ -86,7 +86,7 @@ def prospect(work: RunContext, now: datetime) -> Prospect:
     return Prospect(cut, plan, estimate(plan, snapshot), weight)
 
 
-def carry_on_left(work: RunContext) -> tuple[str, ...]:
+def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
     """Finish the move of a killed rebuild, or release the lock of one that had not started its move.
 
     Returns the tables that were moved in. Cost: a ledger query if there is no such rebuild.
@@ -119,7 +119,7 @@ def rebuild_all(work: RunContext, now: datetime) -> RemadeAll:
             E644 where another rebuild is running, E645 where the disk is full; the old set stays in these cases
     """
     refuse_at_work(work)
-    if tables := carry_on_left(work):
+    if tables := finish_killed_rebuild(work):
         return RemadeAll(tables, carried_on=True)
     token = uuid.uuid4().hex
     settings = work.settings
@@ -201,7 +201,7 @@ def _bring_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
 
 def remove_leftovers(work: RunContext) -> None:
     """Remove the leftovers of failed and of finished rebuilds."""
-    for place in (at(work.lake.root, PLACE), work.project.work_folder / PLACE):
+    for place in (entry_path(work.lake.root, PLACE), work.project.work_folder / PLACE):
         if is_folder(place):
             remove_folder(place)
 

@@ -7,7 +7,7 @@ from typing import Self
 
 from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.batches.rebuilding import Rebuilding
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner_name import has_ended
 from waterclock.errors import WaterclockError
@@ -56,7 +56,7 @@ def await_quiet(work: RunContext) -> None:
 
     differing = work.ledger.keeping.differences(work.flow)
     while True:
-        left = left_claims(work)
+        left = expired_claims(work)
         for claim in left:
             if claim.request.table in differing:
                 raise already_claimed_error(

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from pyspark.sql.types import StructType
 
 from waterclock.batches.records import QUARANTINED, BatchResult, Input
-from waterclock.connectors.windowing import label_by, literal
+from waterclock.connectors.windowing import label_sql, literal
 from waterclock.engine.collect.changes import NOTED
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.seeded_tables import elsewhere_of, put_first, raw_schema_of
@@ -179,7 +179,7 @@ def _write_slices(
             windows = [piece.window for piece in pieces]
             timed = rows.selectExpr(*names, f"{_time_sql(live, table, manifests)} AS {_TIME}")
             within = timed.where(f"{_TIME} >= {literal(windows[0].start)} AND {_TIME} < {literal(windows[-1].end)}")
-            by_window = f"{label_by(_TIME, windows, has_gaps=True)} AS {TIMELABEL}"
+            by_window = f"{label_sql(_TIME, windows, has_gaps=True)} AS {TIMELABEL}"
             labelled = within.selectExpr(*names, by_window).where(f"{TIMELABEL} IS NOT NULL")
         return write_slices(
             labelled,

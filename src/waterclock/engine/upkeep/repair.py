@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from waterclock.batches.records import BatchResult, Slice
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.damage import damaged_file, slice_error, verb_of
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -133,7 +133,7 @@ def renew_log(work: RunContext, spark: SparkSession, table: Table, manifests: Se
             set_log_aside(folder, f"damaged-{work.real_now():%Y%m%dT%H%M%S%f}")
         schema = _schema_of(work, spark, table, manifests)
         recreate(folder, schema, is_partitioned=table.is_partitioned, project=project, above=above)
-    take_over(work, left_claims(work))
+    take_over(work, expired_claims(work))
 
 
 def _is_readable(folder: str) -> bool:

@@ -14,11 +14,11 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.faults import fault
-from waterclock.filesystem import at, is_folder
+from waterclock.filesystem import entry_path, is_folder
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import Difference
@@ -57,7 +57,7 @@ def prepare_reset(work: RunContext, name: str) -> Resettable | None:
     table, ledger = work.flow.tables[name], work.ledger
     if not ledger.keeping.is_resettable(name):
         return None
-    left = [claim for claim in left_claims(work) if claim.request.table == name]
+    left = [claim for claim in expired_claims(work) if claim.request.table == name]
     for error in take_over(work, left).unsettled:
         raise error
     ledger.keeping.refuse_busy(name)
@@ -88,7 +88,7 @@ def reset(work: RunContext, found: Resettable, *, why: str) -> None:
     claim, before = keeping.begin_reset(table.name, who=who)
     fault("reset.paused")
     version = record.head_version
-    if table.kind is not Kind.PUBLISH and (version >= 0 or is_folder(at(work.folder(table), "_delta_log"))):
+    if table.kind is not Kind.PUBLISH and (version >= 0 or is_folder(entry_path(work.folder(table), "_delta_log"))):
         identity = Identity(work.flow.project, table.name, RESET, (), "", claim, table.fingerprint)
         stamp = f"{work.real_now():%Y%m%dT%H%M%S%f}"
         version = start_over(work.folder(table), identity, above=version, stamp=stamp)

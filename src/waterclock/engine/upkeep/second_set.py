@@ -16,14 +16,14 @@ from waterclock.batches.ledger_snapshot import Closing, LedgerSnapshot
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
 from waterclock.engine.upkeep.seeded_tables import bring, build_commit_record
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.read.whole_set import Current
 from waterclock.planner.closings import until_reads
-from waterclock.planner.open_windows import states_asked
+from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.plan import Plan, Status
 from waterclock.storage.lake import Lake
 
@@ -97,7 +97,7 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
 def beside(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
     """Return a run context for the second set. Its ledger has the collected slices, and nothing made from them."""
     lives_on = frozenset(cut.collected) - set(cut.recut_collects)
-    lake = SetLake(str(at(live.lake.root, PLACE)), live.lake, lives_on)
+    lake = SetLake(str(entry_path(live.lake.root, PLACE)), live.lake, lives_on)
     work = RunContext(
         replace(live.project, flow=cut.flow),
         ledger,
@@ -173,7 +173,7 @@ class _SetRunner(Runner):
     ) -> None:
         force = _stored_states(cut)
         super().__init__(work, only=cut.transforms, force=force)
-        self._states = states_asked(work.flow, force)
+        self._states = requested_open_labels(work.flow, force)
         self._beside, self._picked = work, picked
 
     def snapshot(self) -> LedgerSnapshot:

@@ -14,7 +14,7 @@ from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import claims, events, ledger, tables, versions
-from waterclock.ledger.write.claims import put_claim
+from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.emptying import RECUT, empty_table
@@ -169,5 +169,5 @@ def _claim(write: Write, found: CommittedClaim) -> None:
         raise refusals.unknown_table(found.request.table, names)
     # a claim's number is the clock's milliseconds, or just above where many were given at once
     write.at = min(found.at, datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=found.number))
-    put_claim(write, found.request, found.number, found.at)
+    restore_claim(write, found.request, found.number, found.at)
     write.execute(_RAISE_CLAIM, {"number_": found.number})

@@ -132,7 +132,7 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
         return Claim(number, request, lease_until)
 
 
-def put_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
+def restore_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
     """Record a claim that a lost ledger had granted. Its inputs are compared when it is recorded."""
     known, before = _at_hand(write, request)
     _put(write, request, number, lease_until, before, dict.fromkeys(known, -1))

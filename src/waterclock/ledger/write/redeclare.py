@@ -13,7 +13,7 @@ from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
 from waterclock.ledger.store.sums import SET_SUMS
 from waterclock.ledger.write.adopt import CommittedClaim
-from waterclock.ledger.write.claims import put_claim
+from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
@@ -116,7 +116,7 @@ def redeclare(
 def _record(write: Write, found: CommittedClaim) -> None:
     """Record the new revisions, keeping the requests that users made before."""
     asked = write.execute(_ASKED, {"of": found.request.table}).all()
-    put_claim(write, found.request, found.number, found.at)
+    restore_claim(write, found.request, found.number, found.at)
     # expired lease, so the duration does not count
     record(write, Claim(found.number, found.request, BEGINNING), found.results)
     values = [

@@ -16,7 +16,7 @@ from waterclock.ledger.read.signatures import SIGNATURE
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import batches, ledger, tables, versions
 from waterclock.ledger.write.adopt import CommittedClaim
-from waterclock.ledger.write.claims import put_claim
+from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.coverage import cover
@@ -122,7 +122,7 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str, *, b
         empty_table(write, moved.name, moved.claim)
     if moved.found is not None:
         request = replace(moved.found.request, inputs=_inputs(moved.found, heads))
-        put_claim(write, request, moved.claim, moved.found.at)
+        restore_claim(write, request, moved.claim, moved.found.at)
         # expired lease, so the duration does not count
         record(write, Claim(moved.claim, request, BEGINNING), moved.found.results)
         add_told(write, moved.name, moved.found.results, who=who)
@@ -169,7 +169,7 @@ def seed(
     """Initialize a ledger with slices that exist elsewhere; `states` has the version of each state."""
     with database.write() as write:
         for each in found:
-            put_claim(write, each.request, each.number, each.at)
+            restore_claim(write, each.request, each.number, each.at)
             record(write, Claim(each.number, each.request, BEGINNING), each.results)
         name = found[0].request.table
         write.execute(_SET_HEAD, {"of": name, "version": head_version})

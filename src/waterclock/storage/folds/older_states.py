@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, put_if_absent, read_text, remove_folder
+from waterclock.filesystem import entry_path, put_if_absent, read_text, remove_folder
 from waterclock.flow.choices import Mode
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.storage.folds.fold import Past, fold, slices_with_later_deletes, with_all_columns
@@ -193,7 +193,7 @@ def _names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
 
 
 def _place(lake: Lake, table: str, step: LogStep, name: str) -> Path:
-    return at(lake.history(table), label_of(step.label), name)
+    return entry_path(lake.history(table), label_of(step.label), name)
 
 
 def _keep(state: DataFrame, place: Path) -> Path:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.filesystem import at, is_folder, make_folder, move_folder, remove_folder
+from waterclock.filesystem import entry_path, is_folder, make_folder, move_folder, remove_folder
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import DataFile
@@ -121,7 +121,7 @@ def scratch_of(claim: int) -> str:
     return f"{STAGE}/{INPUTS_ASIDE}/c={claim}"
 
 
-def set_aside_of_input(
+def quarantine_input_rows(
     rows: DataFrame, of_input: InputFilter, folder: str, scratch: str, labels: Sequence[datetime]
 ) -> dict[datetime, Counter[int]]:
     """Write the input rows to quarantine, and count by label which sets of rules rows broke.
@@ -130,7 +130,7 @@ def set_aside_of_input(
     twice. Cost: one job over the inputs
     """
     place = f"{scratch}/{of_input.input}"
-    remove_folder(at(folder, place))
+    remove_folder(entry_path(folder, place))
     shown = {name: name for name in rows.columns if name != READ_BY}
     row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {row_json(shown)} END AS {ROW_TEXT}"
     broken = f"shiftleft({BROKEN}, {of_input.first_bit})"
@@ -142,13 +142,13 @@ def set_aside_of_input(
     fated = marked.selectExpr("*", f"{fate_text(of_input.sieve)} AS {FATE}")
     unfit = fated.selectExpr(quote_name(READ_BY), BROKEN, FATE, row)
     unfit = unfit.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
-    unfit.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(at(folder, place)))
+    unfit.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(entry_path(folder, place)))
     found = {}
     for label in labels:
         own = f"{place}/{_FOLDER_COLUMN}={label_of(label)}"
         masks: Counter[int] = Counter()
         for fate in (STAYS, SET_ASIDE, DROPPED):
-            masks += masks_in(folder, read_files(at(folder), f"{own}/{FATE}={fate}"))
+            masks += masks_in(folder, read_files(entry_path(folder), f"{own}/{FATE}={fate}"))
         found[label] = Counter({mask >> of_input.first_bit: rows for mask, rows in masks.items()})
     return found
 
@@ -168,14 +168,14 @@ class SetAside:
         """Move the files of a label into the quarantine of its slice, which is not sealed yet. Cost: no Spark job."""
         found: tuple[DataFile, ...] = ()
         for number, name in enumerate(self.inputs):
-            own = at(folder, f"{self.scratch}/{name}/{_FOLDER_COLUMN}={label_of(label)}/{FATE}={SET_ASIDE}")
+            own = entry_path(folder, f"{self.scratch}/{name}/{_FOLDER_COLUMN}={label_of(label)}/{FATE}={SET_ASIDE}")
             if is_folder(own):
                 place = f"{slice_path}/{QUARANTINE}/{INPUTS_ASIDE}_{number}"
-                make_folder(at(folder, place).parent)
-                move_folder(own, at(folder, place))
-                found += read_files(at(folder), place)
+                make_folder(entry_path(folder, place).parent)
+                move_folder(own, entry_path(folder, place))
+                found += read_files(entry_path(folder), place)
         return found
 
     def clear(self, folder: str) -> None:
         """Remove the scratch folder and everything in it."""
-        remove_folder(at(folder, self.scratch))
+        remove_folder(entry_path(folder, self.scratch))

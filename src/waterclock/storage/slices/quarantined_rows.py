@@ -25,7 +25,7 @@ _NOTED = StructType([StructField(name, kind) for name, kind in _FIELDS.items()])
 _READ = StructType([StructField(TIMELABEL, StringType()), StructField(ASIDE, _NOTED)])
 
 
-def aside_frame(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+def quarantined_frame(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     """Return the quarantined rows of slices: label, the row as JSON, the bits of the broken rules, and its origin.
 
     The origin is the row's file, or the table that it was read from. Cost: no job here; one scan.
@@ -47,7 +47,7 @@ def rows_as_they_came(spark: SparkSession, folder: str, manifest: Manifest) -> D
     came = StructType.fromJson(json.loads(manifest.aside_schema))
     read = F.from_json(F.col(ROW), came, JSON_OPTIONS)
     beside = [F.col(FILE).alias(IN_ROWS["file"]), F.col(FILE_ROW).alias(IN_ROWS["row"])]
-    rows = aside_frame(spark, folder, [manifest]).select(read.alias(ROW), *beside)
+    rows = quarantined_frame(spark, folder, [manifest]).select(read.alias(ROW), *beside)
     label = F.lit(label_of(manifest.label)).alias(TIMELABEL)
     names = {field.name: UNREAD if UNREAD in field.metadata else field.name for field in came.fields}
     columns = (F.col(f"{ROW}.{quote_name(at)}").alias(name) for at, name in names.items())

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from waterclock.filesystem import at, readable
+from waterclock.filesystem import entry_path, readable
 from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL, row_hash_text
@@ -47,7 +47,7 @@ _HASH_LEAF = f"{ASIDE}.{HASH}"
 _LOW = 0xFFFFFFFF
 
 
-def sift(frame: DataFrame, through: Through) -> DataFrame:
+def add_rule_marks(frame: DataFrame, through: Through) -> DataFrame:
     """Add to each row its fate (`FATE`), and to rows that break rules the details (`ASIDE`).
 
     A quarantined row keeps its original columns as JSON. Cost: one expression per rule, and one exchange for a rule on
@@ -168,7 +168,7 @@ def masks_in(folder: str, files: Sequence[DataFile]) -> Counter[int]:
     """Count the rows of files that broke rules, by the set of rules. Cost: one column of each file, no Spark job."""
     found: Counter[int] = Counter()
     for file in files:
-        with pq.ParquetFile(readable(at(folder, file.path), file.size)) as parquet:
+        with pq.ParquetFile(readable(entry_path(folder, file.path), file.size)) as parquet:
             column = parquet.read(columns=[_MASK_LEAF]).column(ASIDE)
         masks = pc.drop_null(pc.struct_field(column, MASK))
         for each in pc.value_counts(masks).to_pylist():
@@ -176,11 +176,11 @@ def masks_in(folder: str, files: Sequence[DataFile]) -> Counter[int]:
     return found
 
 
-def aside_digest(folder: str, files: Sequence[DataFile]) -> str:
+def quarantine_digest(folder: str, files: Sequence[DataFile]) -> str:
     """Return a digest of quarantined rows like a slice's: their number and the sums of their hashes."""
     rows = high = low = 0
     for file in files:
-        with pq.ParquetFile(readable(at(folder, file.path), file.size)) as parquet:
+        with pq.ParquetFile(readable(entry_path(folder, file.path), file.size)) as parquet:
             column = parquet.read(columns=[_HASH_LEAF]).column(ASIDE)
         hashes = pc.struct_field(column, HASH)
         rows += len(hashes)

@@ -20,9 +20,9 @@ from waterclock.operations.formatting import (
     seconds_words,
     short_label,
 )
-from waterclock.operations.held_results import kept_back
+from waterclock.operations.held_results import held_result
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import OpenedProject, labels_known, one_table
+from waterclock.operations.opening import OpenedProject, known_label_bounds, one_table
 from waterclock.operations.rule_results import rules_broken
 from waterclock.operations.states import state_of
 from waterclock.operations.why import WhyStep, way_to_cause
@@ -56,7 +56,7 @@ def batch(at: OpenedProject, asked: PageQuery) -> Content:
     name, _ = one_table(at.flow, f"`{asked.values['table']}`")
     table, text = at.flow.tables[name], asked.values["labels"]
     labels = parse_labels(text)
-    span = labels_known(at, table, labels)
+    span = known_label_bounds(at, table, labels)
     content: Content = {"table": name, "name": name.rpartition(".")[2], "labels": text}
     if table.cadence.count(*span) == 1:
         found = states_of(at, [table], {name: labels})[name]
@@ -151,7 +151,7 @@ def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content
     current = None if audit is None else audit.current
     made = current.revision if current else None
     usual = at.snapshot.of(table.name).seconds_per_batch
-    held = kept_back(at, table, None if audit is None else audit.cell)
+    held = held_result(at, table, None if audit is None else audit.cell)
     if held is not None:
         aside = rows_aside(held.measures)
         beside = f", and {count_words(aside, 'row')} quarantined" if aside else ""

@@ -46,8 +46,8 @@ def grid(at: OpenedProject, asked: PageQuery) -> Content:
     drawn = ribbons(at, tables, axis, plan.batches)
     said = verdict(at.flow, found, plan)
     return {
-        "title": [part_told(part) for part in said.title],
-        "more": [part_told(part) for part in said.more],
+        "title": [sentence_part(part) for part in said.title],
+        "more": [sentence_part(part) for part in said.more],
         "counts": _counts(drawn),
         "tables": len(tables),
         "by": str(axis.by),
@@ -277,6 +277,6 @@ def _counts(drawn: Iterable[Ribbon]) -> dict[str, int]:
     return {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__) if state not in QUIET}
 
 
-def part_told(part: VerdictPart) -> Content:
+def sentence_part(part: VerdictPart) -> Content:
     """Return a part of a sentence for the page, with its state."""
     return {"text": part.text, "mark": None if part.mark is None else str(part.mark)}

@@ -15,7 +15,7 @@ from waterclock.operations.states import LOUDNESS, State
 from waterclock.operations.verdict import verdict
 from waterclock.ui.layout import Box, Sizes, lay_out
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
-from waterclock.ui.pages.grid import axis_of, fresh_words, part_told
+from waterclock.ui.pages.grid import axis_of, fresh_words, sentence_part
 from waterclock.ui.pages.lineage_scene import Scene
 
 _STRIP = 30  # labels in each box
@@ -43,8 +43,8 @@ def describe_drawing(scene: Scene, asked: PageQuery) -> Content:
     return {
         "kind": "schemas" if is_closed else "tables",
         "table": here or "",
-        "title": [part_told(part) for part in said.title],
-        "more": [part_told(part) for part in said.more],
+        "title": [sentence_part(part) for part in said.title],
+        "more": [sentence_part(part) for part in said.more],
         "note": note if is_closed else "",
         "every": lineage_address(here, asked, all="1") if is_closed else "",
         "view": "list" if asked.values.get("view") == "list" else "picture",

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from waterclock.batches.audit_records import RuleNote
 from waterclock.operations.formatting import page_time, short_label
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.rule_results import RuleHistory, RuleResults, note_rule, rules_kept
+from waterclock.operations.rule_results import RuleHistory, RuleResults, note_rule, rule_results
 from waterclock.operations.states import State
 from waterclock.operations.suggested_rules import has_rules, suggested_rules
 from waterclock.timelabel.label import label_of
@@ -22,7 +22,7 @@ def quality(at: OpenedProject, asked: PageQuery) -> Content:
     Cost: one ledger query, two more for each table with rules, and one for each of up to 20 tables without rules.
     """
     tables, _ = asked.tables(at)
-    found = rules_kept(at, tables, NEWEST)
+    found = rule_results(at, tables, NEWEST)
     broken = [rule for rule in found if rule.is_broken]
     return {
         "tabs": tabs("Rules", asked),

@@ -19,7 +19,7 @@ from waterclock.operations.formatting import (
     short_label,
 )
 from waterclock.operations.freshness import Freshness, freshness
-from waterclock.operations.held_results import kept_back
+from waterclock.operations.held_results import held_result
 from waterclock.operations.opening import OpenedProject, one_table
 from waterclock.operations.states import LOUDNESS, State, state_of
 from waterclock.planner.label_states import LabelState, label_states
@@ -203,7 +203,7 @@ def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> C
     """
     rows = {one.label: one.stored.rows for one in states if one.stored is not None and one.stored.rows is not None}
     held = [one for one in states if one.status is Status.HELD and one.label not in rows]
-    sealed = {one.label: found.rows for one in held if (found := kept_back(at, declared, one.stored)) is not None}
+    sealed = {one.label: found.rows for one in held if (found := held_result(at, declared, one.stored)) is not None}
     most = max((*rows.values(), *sealed.values()), default=0) or 1
     bars = []
     for one in states:

@@ -22,7 +22,7 @@ from waterclock.storage.slices.row_filter import (
     RowRule,
     Through,
 )
-from waterclock.storage.slices.rule_marks import sift
+from waterclock.storage.slices.rule_marks import add_rule_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +51,7 @@ def through(of: RowFilter, past: DataFrame | None = None) -> Through:
 
 def marked(frame: DataFrame, of: Through) -> dict[int, tuple[int, int]]:
     """Return by number what became of each row, and what it broke."""
-    found = sift(frame, of).select("number", FATE, f"{ASIDE}.{MASK}", f"{ASIDE}.row").collect()
+    found = add_rule_marks(frame, of).select("number", FATE, f"{ASIDE}.{MASK}", f"{ASIDE}.row").collect()
     # what is dropped has no values left: its number is found in nothing, so it is counted below zero
     return {
         json.loads(row["row"])["number"]
@@ -135,7 +135,7 @@ def test_what_is_dropped_is_counted_and_what_stays_keeps_its_values(spark: Spark
     rows: list[Row] = [(LABELS[0], 1, 7, 1, 1), (LABELS[0], 2, 7, 2, 1), (LABELS[0], 3, 8, 1, 1)]
     past = spark.createDataFrame([(8,)], "id INT")
     of = through(sieve(DROPPED, ("`at` DESC NULLS LAST",), looks_back=True), past)
-    found = sift(spark.createDataFrame(rows, COLUMNS), of).collect()
+    found = add_rule_marks(spark.createDataFrame(rows, COLUMNS), of).collect()
     assert Counter((row[FATE], row[ASIDE][MASK] if row[ASIDE] else 0) for row in found) == Counter(
         [(STAYS, 0), (DROPPED, PAST), (DROPPED, KEY)]
     )
@@ -160,9 +160,9 @@ def test_rows_and_their_past_meet_in_one_exchange(spark: SparkSession) -> None:
     )  # fmt: skip
     past = spark.range(5).selectExpr("CAST(id AS INT) AS id", "'x' AS more")
     order = ("`at` DESC NULLS LAST",)
-    assert exchanges(sift(frame, through(sieve(DROPPED, order, looks_back=False)))) == 1
-    assert exchanges(sift(frame, through(sieve(DROPPED, order, looks_back=True), past))) == 1
-    assert exchanges(sift(frame, through(sieve(DROPPED, (), looks_back=True), past))) == 1
-    plan = plan_of(sift(frame, through(sieve(DROPPED, order, looks_back=True), past)))
+    assert exchanges(add_rule_marks(frame, through(sieve(DROPPED, order, looks_back=False)))) == 1
+    assert exchanges(add_rule_marks(frame, through(sieve(DROPPED, order, looks_back=True), past))) == 1
+    assert exchanges(add_rule_marks(frame, through(sieve(DROPPED, (), looks_back=True), past))) == 1
+    plan = plan_of(add_rule_marks(frame, through(sieve(DROPPED, order, looks_back=True), past)))
     assert "Join" not in plan
     assert "more" not in plan  # of the past only its keys are brought

@@ -4,7 +4,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from tests.ledgers import SOMEWHERE, table
-from waterclock.engine.batch.row_filters import findings, loose_of, measures_of, merged_schema, sieve_of
+from waterclock.engine.batch.row_filters import findings, loose_of, measures_of, merged_schema, row_filter_of
 from waterclock.flow.choices import Action, Mode, Scope
 from waterclock.flow.declarations import Column, Columns, Rule, Table
 from waterclock.flow.keys import KeyOrder, KeyStays
@@ -24,8 +24,8 @@ def of(*columns: Column, mode: Mode = Mode.APPEND, ladder: Ladder = (), action: 
 
 
 def test_without_rows_to_take_out_there_is_no_sieve() -> None:
-    assert sieve_of(of(ID, action=Action.WARN)) is None
-    assert sieve_of(of(replace(ID, else_of_key=(Rung(Action.HOLD),)), action=Action.HOLD)) is None
+    assert row_filter_of(of(ID, action=Action.WARN)) is None
+    assert row_filter_of(of(replace(ID, else_of_key=(Rung(Action.HOLD),)), action=Action.HOLD)) is None
     assert loose_of(of(ID)) is None
 
 
@@ -34,7 +34,7 @@ def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
         replace(ID, else_of_key=(Rung(Action.WARN),)),
         Column("n", SOMEWHERE, "INT", else_of_type=(Rung(Action.DROP),)),
     )
-    found = sieve_of(of(*columns, action=Action.QUARANTINE))
+    found = row_filter_of(of(*columns, action=Action.QUARANTINE))
     assert found is not None
     assert [(mesh.name, mesh.holds, mesh.fate) for mesh in found.meshes] == [
         ("n INT", "NOT `_waterclock_bad_0`", DROPPED),
@@ -46,7 +46,7 @@ def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
 
 def test_a_key_that_keeps_one_row_sorts_it_first_and_has_two_demands_where_it_looks_back() -> None:
     stays = KeyStays((KeyOrder("at"), KeyOrder("line", is_descending=True)), Duration(2, "HOUR"))
-    found = sieve_of(of(replace(ID, else_of_key=(Rung(Action.DROP),), stays=stays)))
+    found = row_filter_of(of(replace(ID, else_of_key=(Rung(Action.DROP),), stays=stays)))
     assert found is not None
     assert [(mesh.name, mesh.holds, mesh.fate) for mesh in found.meshes[1:]] == [
         ("KEY (id) PAST 2 HOURS", "", DROPPED),
@@ -56,13 +56,13 @@ def test_a_key_that_keeps_one_row_sorts_it_first_and_has_two_demands_where_it_lo
 
 
 def test_doubled_keys_of_a_merge_are_the_folds_own_matter() -> None:
-    found = sieve_of(of(replace(ID, else_of_key=(Rung(Action.QUARANTINE),)), mode=Mode.MERGE))
+    found = row_filter_of(of(replace(ID, else_of_key=(Rung(Action.QUARANTINE),)), mode=Mode.MERGE))
     assert found is not None
     assert not found.is_unique
 
 
 def test_a_key_that_is_counted_goes_through_a_sieve() -> None:
-    found = sieve_of(of(replace(ID, else_of_key=(Rung(Action.WARN, Decimal(3)), Rung(Action.HOLD)))))
+    found = row_filter_of(of(replace(ID, else_of_key=(Rung(Action.WARN, Decimal(3)), Rung(Action.HOLD)))))
     assert found is not None
     assert [mesh.fate for mesh in found.meshes] == [STAYS, STAYS]
 
@@ -97,7 +97,7 @@ def test_columns_that_came_in_two_shapes_are_read_as_they_first_came() -> None:
 def test_lines_and_parents_are_asked_of_hidden_columns() -> None:
     aside = (Rung(Action.QUARANTINE),)
     made = of(Column("n", SOMEWHERE, references=Reference("b.parent", otherwise=(Rung(Action.WARN),))))
-    found = sieve_of(replace(made, columns=replace(made.columns, unread=Unread("parsed()", aside))))
+    found = row_filter_of(replace(made, columns=replace(made.columns, unread=Unread("parsed()", aside))))
     assert found is not None
     assert [(mesh.name, mesh.holds, mesh.fate, mesh.is_alone) for mesh in found.meshes] == [
         ("parsed()", "_waterclock_unread IS NULL", SET_ASIDE, True),  # such a line is asked nothing else

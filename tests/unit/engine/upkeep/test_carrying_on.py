@@ -46,13 +46,13 @@ def test_of_two_that_carry_a_move_on_the_later_one_finds_it_done(
         raise WaterclockError("E645", "the move of the new tables cannot be finished")
 
     monkeypatch.setattr(rebuild_all, "carry_on", overtaken)
-    assert rebuild_all.carry_on_left(work) == ()
+    assert rebuild_all.finish_killed_rebuild(work) == ()
 
 
 def test_a_move_that_cannot_be_carried_on_is_told(work: RunContext) -> None:
     work.ledger.keeping.begin_moving("t")
     with pytest.raises(WaterclockError, match="cannot be finished") as told:
-        rebuild_all.carry_on_left(work)
+        rebuild_all.finish_killed_rebuild(work)
     assert told.value.code == "E645"
 
 

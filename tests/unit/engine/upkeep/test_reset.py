@@ -15,7 +15,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE, Ta
 from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.ledger_export import heads
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.reads.as_of import resolve_as_of
@@ -100,7 +100,7 @@ def make(work: RunContext, name: str, number: int, rows: Sequence[int] = ()) -> 
         result = BatchResult(
             label, day(number + 1), -1, len(rows), 10, f"{len(rows)}:{sum(rows)}:3", manifest.slice_path
         )
-        put_claim_record(folder, claim, [result])
+        write_claim_record(folder, claim, [result])
         text = label_of(label)
         by = Identity("shop", name, "collect", (text,), text, claim.number, "c", slices=(manifest.slice_path,))
         version = commit_slices(folder, by, [manifest], mode="append")
