@@ -81,7 +81,7 @@ class Labels:
     high: LabelPoint | None = None
 
     @classmethod
-    def between(cls, first: datetime, last: datetime) -> Labels:
+    def from_range(cls, first: datetime, last: datetime) -> Labels:
         """Return the range of labels from `first` to `last`."""
         return cls(LabelPoint(label_of(first), "label"), LabelPoint(label_of(last), "label"))
 
@@ -100,7 +100,7 @@ class Labels:
         low, high = self.bounds(cadence)
         return (low is None or low <= label) and (high is None or label < high)
 
-    def within(self, table: Table, start: datetime, end: datetime) -> tuple[datetime, datetime]:
+    def limit_to(self, table: Table, start: datetime, end: datetime) -> tuple[datetime, datetime]:
         """Return the boundaries of the selected labels, limited to a table's windows in `[start, end)`.
 
         Raises  E513 where no label remains, with the nearest labels

@@ -216,7 +216,7 @@ class Driver:
         self.commits.clear()
         for name, labels in needed.follow.items():
             self.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who="test")
-        spans = {name: Labels.between(*span) for name, span in needed.spans.items()}
+        spans = {name: Labels.from_range(*span) for name, span in needed.spans.items()}
         while True:
             self.books.look(self.now)
             snapshot = self.snapshot()

@@ -158,7 +158,7 @@ class Life:
         facts = snapshot.of(name)
         others = {other: it for other, it in facts.troubles.items() if other != label}
         free = replace(snapshot, tables={**snapshot.tables, name: replace(facts, troubles=others)})
-        asked = PlanRequest(only=(name,), labels=Labels.between(label, label), force={name: frozenset({label})})
+        asked = PlanRequest(only=(name,), labels=Labels.from_range(label, label), force={name: frozenset({label})})
         plan = self.planner.plan(free, self.now, asked)
         found = [it for it in plan.batches if (it.table, it.label, it.status) == (name, label, Status.READY)]
         return Group(name, (replace(found[0], verb=RELEASE, reason="fine"),)) if found else None

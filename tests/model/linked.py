@@ -107,7 +107,7 @@ class LinkedDriver(Driver):
         return self.up.lake.tables[table.source.unit.path]
 
     def _bound(self, table: Table, window: Window) -> BoundRead:
-        link = self.links.look(self.ledger)[table.name]
+        link = self.links.read_progress(self.ledger)[table.name]
         span = linked_span(table, link, window)
         assert span is not None
         scope = ReadScope.SLICES if is_by_label(table) else ReadScope.STATE

@@ -248,7 +248,7 @@ def _empty(looked: CheckInput) -> Iterable[RootCause]:
 
 def _held_logs(logs: Iterable[TableLog]) -> Iterable[RootCause]:
     """Yield the logs beyond their limits, or lost, the largest first: one cause for each source."""
-    for log in sorted(logs, key=lambda each: -each.held_bytes):
+    for log in sorted(logs, key=lambda each: -each.retained_bytes):
         if log.is_troubled:
             kind = TroubleKind.HOLDING if log.condition is Stands.SAFE else TroubleKind.LOSING
             yield RootCause(

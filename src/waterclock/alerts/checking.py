@@ -136,10 +136,10 @@ def _tell(work: RunContext, now: datetime, said: RunSaid) -> None:
         lost = tell(work.project, work.ledger, look, now, said).sent.lost
     except Exception as raised:  # noqa: BLE001 - a failed alert does not fail the run's batches
         what = raised.what if isinstance(raised, WaterclockError) else type(raised).__name__
-        work.note_once(f"no alert could be sent: {what}")
+        work.report_once(f"no alert could be sent: {what}")
         return
     for each in lost:
-        work.note_once(lost_words(each))
+        work.report_once(lost_words(each))
 
 
 def lost_words(lost: Lost) -> str:

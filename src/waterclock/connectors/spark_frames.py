@@ -64,7 +64,7 @@ class Fetching:
     def __post_init__(self) -> None:
         self.rows = min(self.rows, self.most)
 
-    def came(self, rows: int, size: int) -> None:
+    def update(self, rows: int, size: int) -> None:
         """Update the number from the last fetch: its rows, and their bytes in Arrow."""
         fitting = _BATCH_BYTES * rows // size if size else self.most
         self.rows = max(1, min(self.most, 2 * self.rows, fitting))

@@ -16,7 +16,7 @@ def has_newer_flow(work: RunContext, *, is_told: bool = True) -> bool:
     if applied is None or applied.fingerprint == work.flow.fingerprint:
         return False
     if is_told:
-        work.note_once(
+        work.report_once(
             f"another flow was applied at {applied.at:%Y-%m-%d %H:%MZ}: this runner has an older flow and "
             "claims nothing; update its files and restart it"
         )
@@ -29,7 +29,7 @@ def refused_for_newer_flow(work: RunContext, report: GroupReport) -> GroupReport
     The table may have another name in that flow and not be found, so nothing has failed. Any other report is returned
     unchanged.
     """
-    if report.error is None or report.is_anothers or report.claim is not None:
+    if report.error is None or report.is_of_other_runner or report.claim is not None:
         return report
     if not has_newer_flow(work, is_told=False):
         return report

@@ -39,7 +39,7 @@ class GroupReport:
         return self.error is not None and self.error.code == HELD_BACK
 
     @property
-    def is_anothers(self) -> bool:
+    def is_of_other_runner(self) -> bool:
         """Whether another runner makes the batch, or has made it: nothing has failed then."""
         error = self.error
         return isinstance(error, ClaimRefused | ClaimClosed) or (error is not None and error.code == _TAKEN_OVER)

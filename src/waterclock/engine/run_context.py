@@ -108,7 +108,7 @@ class RunContext:
                 self._times[what] = now
         return is_time
 
-    def tell_of_spark(self) -> None:
+    def record_spark_page(self) -> None:
         """Record the address of Spark's web UI in the ledger, once per run."""
         page = self.sessions.page()
         with self._lock:
@@ -136,7 +136,7 @@ class RunContext:
         """Return the ledger's real clock, which only leases and timings use."""
         return self.ledger.now()
 
-    def note_once(self, message: str) -> None:
+    def report_once(self, message: str) -> None:
         """Send the listener a message that would otherwise be repeated for every batch."""
         with self._lock:
             is_new = message not in self._noted

@@ -148,12 +148,12 @@ def send_after(work: RunContext) -> None:
         sent = send(work.project, work.ledger, seconds=SECONDS_OF_A_RUN)
     except Exception as raised:  # noqa: BLE001 - failed events do not fail the run's batches
         what = raised.what if isinstance(raised, WaterclockError) else type(raised).__name__
-        work.note_once(f"events of lineage were not sent: {what}")
+        work.report_once(f"events of lineage were not sent: {what}")
         return
     if sent.lost:
-        work.note_once(lost_words(sent.lost))
+        work.report_once(lost_words(sent.lost))
     if sent.left_out:
-        work.note_once(left_out_words(sent.left_out, work.ledger.openlineage.state().refusal))
+        work.report_once(left_out_words(sent.left_out, work.ledger.openlineage.state().refusal))
 
 
 def lost_words(why: str) -> str:

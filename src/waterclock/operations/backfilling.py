@@ -64,7 +64,7 @@ def find_prerequisite_batches(at: OpenedProject, asked: Found) -> Found:
 
 def _find_missing_labels(at: OpenedProject, table: Table, labels: Labels | None, start: datetime) -> Iterator[datetime]:
     end, facts = table.cadence.last_due(at.now), at.snapshot.of(table.name)
-    low, high = (start, max(start, end)) if labels is None else labels.within(table, start, end)
+    low, high = (start, max(start, end)) if labels is None else labels.limit_to(table, start, end)
     if table.is_snapshot:
         low = max(low, table.cadence.previous(end))
     begun = {label for claim in facts.open_claims for label in claim.labels} | facts.troubles.keys()

@@ -33,7 +33,7 @@ class OpenBooks:
         return self.table.partial_after is None and self.now - window.end >= window.end - window.start
 
     @property
-    def closing(self) -> Closing:
+    def closing_of_oldest(self) -> Closing:
         """How far the oldest window was checked."""
         return self.first.closing or Closing()
 

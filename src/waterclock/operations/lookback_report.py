@@ -24,7 +24,7 @@ def last_looks(at: OpenedProject, names: Collection[str]) -> dict[str, Mapping[s
         newest = None if source is None or source.changed is None or at.ledger is None else at.ledger.reads.newest(name)
         if newest is None or source is None or source.lookback is None or at.ledger is None:
             continue
-        low = source.lookback.before(newest.label, at.flow.tables[name].cadence.zone)
+        low = source.lookback.subtract_from(newest.label, at.flow.tables[name].cadence.zone)
         noted = at.ledger.reads.source_notes(name, low, newest.end, most=_NEWEST)
         look = next((of["looked"] for _, of in noted if "past" in of.get("looked", {})), None)
         if look is not None:

@@ -191,7 +191,7 @@ def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[O
         at = now_of(now, project.flow, ledger)
         snapshot = LedgerSnapshot() if ledger is None else as_applied(ledger, project.flow, at)
         if linked_tables(project.flow):
-            snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
+            snapshot = with_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
         snapshot = snapshot if ledger is None else with_left_claims(snapshot, describe_left_claims(ledger, snapshot))
         yield OpenedProject(project, ledger, Planner(project.flow), snapshot, at)
     finally:
@@ -262,7 +262,7 @@ def known_label_bounds(at: OpenedProject, table: Table, labels: Labels) -> tuple
     start = at.planner.starts(at.snapshot, at.now)[table.name]
     oldest = None if at.ledger is None else at.ledger.past.oldest_label(table.name)
     begin = start if oldest is None else min(start, oldest)
-    return labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
+    return labels.limit_to(table, begin, max(table.cadence.last_due(at.now), begin))
 
 
 def one_table(flow: Flow, text: str) -> tuple[str, Labels | None]:

@@ -254,7 +254,7 @@ def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | Non
     meant = behind or parse_labels(labels or "")
     table = at.flow.tables[name]
     start = at.planner.starts(at.snapshot, at.now)[name]
-    low, high = meant.within(table, start, table.cadence.last_due(at.now))
+    low, high = meant.limit_to(table, start, table.cadence.last_due(at.now))
     refuse_more_than(most, table.cadence.count(low, high))
     windows = tuple(table.cadence.windows(low, high))
     done = [] if at.ledger is None else [cell for cell in at.ledger.past.grid([name], low, high) if cell.current_claim]

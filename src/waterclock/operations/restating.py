@@ -38,7 +38,7 @@ def hidden_lines(at: OpenedProject, found: Found) -> list[str]:
         newest = at.ledger.reads.newest(name) if at.ledger is not None else None
         if table.retain is None or table.mode is not Mode.APPEND or newest is None:
             continue
-        shown = table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
+        shown = table.cadence.ceil(table.retain.subtract_from(newest.end, table.cadence.zone))
         if hidden := sum(label < shown for label in labels):
             count = count_words(hidden, "label")
             said = f"RETAIN {table.retain} of {name} hides labels before {label_of(shown)}"
@@ -142,7 +142,7 @@ def _span(at: OpenedProject, table: Table, labels: Labels | None, start: datetim
     end, dropped = table.cadence.last_due(at.now), at.snapshot.of(table.name).dropped_before
     if labels is None:
         return (max(start, dropped or start), end) if start < end else None
-    low, high = labels.within(table, start, end)
+    low, high = labels.limit_to(table, start, end)
     if dropped is not None and low < dropped:
         raise WaterclockError(
             "E518",

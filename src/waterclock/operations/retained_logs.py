@@ -34,7 +34,7 @@ class TableLog:
     is_needed: bool = True
 
     @property
-    def held_bytes(self) -> int:
+    def retained_bytes(self) -> int:
         """The size in bytes of the log at the source."""
         return self.kept.held
 
@@ -51,7 +51,7 @@ class TableLog:
     @property
     def is_troubled(self) -> bool:
         """Whether the log needs attention: it is too large, lost, or at risk. An unneeded log may be lost."""
-        is_too_much = self.held_bytes > self.limit
+        is_too_much = self.retained_bytes > self.limit
         return is_too_much or (self.is_needed and self.condition is not Stands.SAFE)
 
     def words(self) -> str:
@@ -61,11 +61,11 @@ class TableLog:
             return f"{whose} is gone"
         if self.condition is Stands.LOST:
             return f"{whose} has lost its log"
-        said = f"{whose} holds back {bytes_words(self.held_bytes)} of the log"
+        said = f"{whose} holds back {bytes_words(self.retained_bytes)} of the log"
         said += f", {bytes_words(self.kept.behind)} not collected" if self.is_needed else ", and no table needs it"
         if self.condition is Stands.LOSING:
             said += ", and the server may remove it at any time"
-        elif self.held_bytes > self.limit:
+        elif self.retained_bytes > self.limit:
             said += f", more than {bytes_words(self.limit)}"
         return said
 
@@ -123,7 +123,7 @@ def calm_words(logs: Sequence[TableLog]) -> str:
     calm = [log for log in logs if log.is_needed and not log.is_troubled and log.at is not None]
     if not calm:
         return ""
-    most, oldest = max(log.held_bytes for log in calm), min(calm, key=lambda log: instant_text(log.at) or "")
+    most, oldest = max(log.retained_bytes for log in calm), min(calm, key=lambda log: instant_text(log.at) or "")
     count = count_words(len(calm), "log is", "logs are")
     return f"{count} followed, of which {bytes_words(most)} at most are held back{_when(oldest)}"
 

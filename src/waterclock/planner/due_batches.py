@@ -50,7 +50,7 @@ class TableWork:
         """Return the same work with its missing windows limited to `reached`."""
         return replace(self, missing=self.missing & reached)
 
-    def between(self, low: datetime | None, high: datetime | None) -> TableWork:
+    def limit_to_labels(self, low: datetime | None, high: datetime | None) -> TableWork:
         """Return the part with labels in `[low, high)`; a bound of None does not limit it."""
         if low is None and high is None:
             return self
@@ -221,7 +221,7 @@ def _find_newest_due_end(question: _Question, node: Node, reads: Iterable[Read],
 
 def _newest_until(table: Table, span: Duration, ripe: datetime) -> datetime:
     """Return the end of the newest window for which UNTIL reads no further than `ripe`."""
-    end = table.cadence.ceil(span.before(ripe, table.cadence.zone))
+    end = table.cadence.ceil(span.subtract_from(ripe, table.cadence.zone))
     while until_ends(table, span, end) > ripe:
         end = table.cadence.previous(end)
     return end

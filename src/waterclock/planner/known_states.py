@@ -139,7 +139,7 @@ class Worlds:
                         to_do.append(span)
         return found
 
-    def before(self, conflicts: Collection[Conflict], at: datetime | None) -> datetime:
+    def instant_before(self, conflicts: Collection[Conflict], at: datetime | None) -> datetime:
         """Return an instant before `at` when none of these conflicts existed, but right after which one of them did.
 
         If it is older than `history.since`, it is just the newest instant that this history does not cover. Cost: for

@@ -165,7 +165,7 @@ def _collect_state_facts(
     reported: Mapping[str, Collection[datetime]] = {}
     behind: Mapping[str, Collection[datetime]] = {}
     if span[0] < span[1]:
-        plan = planner.plan(snapshot, now, PlanRequest(listed=only, labels=Labels.between(*span), cap=_NO_CAP))
+        plan = planner.plan(snapshot, now, PlanRequest(listed=only, labels=Labels.from_range(*span), cap=_NO_CAP))
         reported, behind = plan.reported, plan.behind
         for batch in plan.batches:
             planned.setdefault(batch.table, {})[batch.label] = batch

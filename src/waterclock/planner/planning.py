@@ -228,7 +228,7 @@ class Planner:
             is_listed = name in judge.facts.selected and (request.listed is None or name in request.listed)
             if is_listed and (to_do.missing or to_do.revisions):
                 chosen = request.labels_of(name)
-                yield node, to_do if chosen is None else to_do.between(*chosen.bounds(node.table.cadence))
+                yield node, to_do if chosen is None else to_do.limit_to_labels(*chosen.bounds(node.table.cadence))
 
     def _in_turn(self, groups: list[Group]) -> tuple[Group, ...]:
         """Sort groups into the order of claiming: oldest first, upstream before downstream."""
@@ -249,10 +249,10 @@ class Planner:
     def _patience_ends(self, table: Table, after: Duration, now: datetime) -> datetime:
         """Return the first instant after `now` at which the PARTIAL AFTER time of a window has passed."""
         cadence = table.cadence
-        end = cadence.floor(after.before(now, cadence.zone))
-        while after.after(end, cadence.zone) <= now:
+        end = cadence.floor(after.subtract_from(now, cadence.zone))
+        while after.add_to(end, cadence.zone) <= now:
             end = cadence.next(end)
-        return after.after(end, cadence.zone)
+        return after.add_to(end, cadence.zone)
 
     def _behind(self, to_do_of: Mapping[str, TableWork]) -> dict[str, tuple[datetime, ...]]:
         """Return by table the labels of the windows that are behind, oldest first."""

@@ -36,7 +36,7 @@ class Settlement:
         for low, high in reversed(spans):
             kept = start
             if table.retain is not None and table.mode is Mode.APPEND:
-                kept = max(start, table.cadence.ceil(table.retain.before(high, table.cadence.zone)))
+                kept = max(start, table.cadence.ceil(table.retain.subtract_from(high, table.cadence.zone)))
             if low <= kept < high:
                 return table.cadence.floor(high)
         return None

@@ -179,5 +179,5 @@ def _first_slices(table: Table, read: Read, start: datetime) -> datetime:
     if read.kind is not ReadKind.PAST or read.span is None:
         return first
     earlier = cadence.floor(start)  # a span shorter than the window may start after START even if the window does not
-    begins = read.span.before(cadence.next(earlier), cadence.zone)
+    begins = read.span.subtract_from(cadence.next(earlier), cadence.zone)
     return earlier if begins >= start else first

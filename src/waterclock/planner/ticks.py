@@ -210,7 +210,7 @@ class Ticks:
             return min(max(table.cadence.previous(high), self.starts[table.name]), high), high
         low = self.starts[table.name]
         if table.retain is not None and table.mode is Mode.APPEND:
-            low = max(low, table.cadence.ceil(table.retain.before(high, table.cadence.zone)))
+            low = max(low, table.cadence.ceil(table.retain.subtract_from(high, table.cadence.zone)))
         if self._is_open_ended(table.name):
             high = max(self.opened[table.name].first_at(tick), low)
         return low, high

@@ -123,7 +123,7 @@ class Bench:
             self._seed(made, window)
             asked = self._asked.setdefault(name, set())
             asked.add(window.start)
-            bounds = Labels.between(min(asked), window.start)
+            bounds = Labels.from_range(min(asked), window.start)
             if self.derived.flow.tables[name].in_label_order:
                 bounds = Labels(None, bounds.high)
             outcome = self._carry_out(
@@ -144,7 +144,7 @@ class Bench:
             if name not in made or not (todo or self.given.find_changed_labels(hidden)):
                 continue
             end = self.derived.flow.tables[name].cadence.next(labels[-1])
-            bounds = {name: Labels.between(labels[0], labels[-1])}
+            bounds = {name: Labels.from_range(labels[0], labels[-1])}
             outcome = self._carry_out(
                 self.derived.seeding, frozenset({name, hidden}), min(end, window.end), bounds, {name: frozenset(labels)}
             )

@@ -35,7 +35,7 @@ class Duration:
         """Return the canonical form, `1 HOUR` or `7 DAYS`, which `parse_duration` can parse."""
         return f"{self.amount} {self.unit}{'' if self.amount == 1 else 'S'}"
 
-    def before(self, instant: datetime, zone: str) -> datetime:
+    def subtract_from(self, instant: datetime, zone: str) -> datetime:
         """Return the instant this long before another.
 
         Seconds, minutes and hours are elapsed time. Days and longer units are counted on the calendar of `zone` and
@@ -44,8 +44,8 @@ class Duration:
         """
         return self._shift_instant(instant, zone, -1)
 
-    def after(self, instant: datetime, zone: str) -> datetime:
-        """Return the instant this long after another, by the rules of `before`."""
+    def add_to(self, instant: datetime, zone: str) -> datetime:
+        """Return the instant this long after another, by the rules of `subtract_from`."""
         return self._shift_instant(instant, zone, 1)
 
     def to_timedelta(self) -> timedelta:

@@ -48,7 +48,7 @@ class LiveProject:
     _snapshot: LedgerSnapshot | None = None
     _left: Left = field(default_factory=dict)
 
-    def look(self) -> OpenedProject:
+    def load(self) -> OpenedProject:
         """Return the project as it is now. Cost: the times of its files, and one query of an unchanged ledger.
 
         Raises  ProjectErrors with all errors in its files; E421 where its ledger is gone, E422 where it is damaged,
@@ -59,7 +59,7 @@ class LiveProject:
             ledger = self._open_ledger(project)
             snapshot = LedgerSnapshot() if ledger is None else self._as_it_stands(ledger, project)
             if linked_tables(project.flow):
-                snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
+                snapshot = with_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
             return OpenedProject(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
 
     def close(self) -> None:

@@ -132,7 +132,7 @@ def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(
     hook.answer = 503
     notes: list[str] = []
     with open_workplace(project) as work:
-        monkeypatch.setattr(RunContext, "note_once", lambda _, text: notes.append(text))
+        monkeypatch.setattr(RunContext, "report_once", lambda _, text: notes.append(text))
         send_after(work)
     assert notes == ["events of lineage did not arrive (it answered 503); they wait in the ledger, and are sent later"]
     assert hook.bodies == []
@@ -295,7 +295,7 @@ def test_without_the_library_check_says_how_to_get_it_and_a_run_goes_on(
     assert "E379" in busy_shop.ask("openlineage", "send").stderr
     notes: list[str] = []
     with open_workplace(project) as work:
-        monkeypatch.setattr(RunContext, "note_once", lambda _, text: notes.append(text))
+        monkeypatch.setattr(RunContext, "report_once", lambda _, text: notes.append(text))
         send_after(work)
     assert notes == [
         "events of lineage were not sent: events of lineage are made by openlineage-python, which is not installed"

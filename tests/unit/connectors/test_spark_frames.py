@@ -83,7 +83,7 @@ def test_more_rows_are_fetched_at_a_time_as_long_as_they_fit(width: int, most: i
     fetching, asked = Fetching(10_000), []
     for _ in range(8):
         asked.append(fetching.rows)
-        fetching.came(fetching.rows, fetching.rows * width)
+        fetching.update(fetching.rows, fetching.rows * width)
     assert asked[:2] == [256, min(512, most)]
     assert asked[-1] == most
     assert asked[1:] == sorted(asked[1:])
@@ -92,9 +92,9 @@ def test_more_rows_are_fetched_at_a_time_as_long_as_they_fit(width: int, most: i
 def test_rows_that_become_wide_are_fetched_by_fewer() -> None:
     fetching = Fetching(100)
     assert fetching.rows == 100
-    fetching.came(100, 800)
+    fetching.update(100, 800)
     assert fetching.rows == 100
-    fetching.came(100, 100 << 20)
+    fetching.update(100, 100 << 20)
     assert fetching.rows == 8
-    fetching.came(0, 0)  # none of them was wanted
+    fetching.update(0, 0)  # none of them was wanted
     assert fetching.rows == 16

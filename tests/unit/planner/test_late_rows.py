@@ -110,7 +110,7 @@ def test_windows_open_again_where_a_row_would_be_late_within_the_time(random: Ra
         if within is not None
         and window.end <= slice_
         and fate(books, window.start, slice_) == "late"
-        and within.after(window.end, books.table.cadence.zone) > slice_
+        and within.add_to(window.end, books.table.cadence.zone) > slice_
     ]
     assert list(may_open(books.table, books.late_rows, since, slice_)) == right
 

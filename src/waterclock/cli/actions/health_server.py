@@ -186,7 +186,7 @@ def _metrics(work: RunContext) -> _Answer:
     if not work.ledger.answers():
         return HTTPStatus.SERVICE_UNAVAILABLE, "the ledger does not answer\n", _TEXT
     flow, now = work.flow, work.real_now()
-    snapshot = with_links(work.ledger.reads.snapshot(flow), work.links.look(work.ledger))
+    snapshot = with_links(work.ledger.reads.snapshot(flow), work.links.read_progress(work.ledger))
     plan = Planner(flow).plan(snapshot, now, PlanRequest(cap=work.settings.catch_up))
 
     class Told:

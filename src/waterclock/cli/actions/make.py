@@ -45,7 +45,7 @@ def _confirm_run(at: OpenedProject, tables: Collection[str], tick: str, *, yes: 
     if at.ledger is None or not tables:
         return None
     needed = _find_needed_batches(at, tables, tick)
-    labels = {name: Labels.between(*span) for name, span in needed.spans.items()}
+    labels = {name: Labels.from_range(*span) for name, span in needed.spans.items()}
     asking = {(FOLLOW, name): of_table for name, of_table in needed.follow.items()}
     snapshot = at.ledger.reads.snapshot(at.flow, asking=asking | requested_open_labels(at.flow, needed.force))
     plan = at.planner.plan(snapshot, at.now, PlanRequest(only=labels, labels=labels, force=needed.force))

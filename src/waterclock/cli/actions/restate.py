@@ -94,7 +94,7 @@ def restate_batches(
         else:
             to.print("requested" if kept else f"requested; the next run makes {count} again")
         return 0
-    spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in may_run.items()}
+    spans = {name: Labels.from_range(windows[0].start, windows[-1].start) for name, windows in may_run.items()}
     return carry_out(
         project, RunOptions(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )
@@ -143,7 +143,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
         else:
             to.print("requested; the next run makes them again")
         return 0
-    spans = {name: Labels.between(labels[0], labels[-1]) for name, labels in held.items()}
+    spans = {name: Labels.from_range(labels[0], labels[-1]) for name, labels in held.items()}
     return carry_out(
         at.project, RunOptions(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )

@@ -47,7 +47,7 @@ def retry_batches(
         to.print(f"due again: {name}@{', '.join(texts[:5])}{', …' if len(texts) > 5 else ''}", style="quiet")
     for line in kept:
         to.print(line, soft_wrap=True)
-    spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in proposal.all.items()}
+    spans = {name: Labels.from_range(windows[0].start, windows[-1].start) for name, windows in proposal.all.items()}
     return carry_out(
         project, RunOptions(command="retry", only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )

@@ -168,7 +168,7 @@ def _carry_on_again(work: RunContext, progress: Progress) -> None:
         _carry_on(work, progress)
     except (WaterclockError, OSError) as raised:
         said = raised.what if isinstance(raised, WaterclockError) else str(raised)
-        work.note_once(f"a killed `rebuild --all` cannot be finished: {said}")
+        work.report_once(f"a killed `rebuild --all` cannot be finished: {said}")
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def skip_batches(
         at = now_of(now, project.flow, work.ledger)
         apply_flow(work, at)
         start = Planner(project.flow).starts(work.ledger.reads.snapshot(project.flow), at)[name]
-        low, high = (behind or parse_labels(which[1])).within(table, start, table.cadence.last_due(at))
+        low, high = (behind or parse_labels(which[1])).limit_to(table, start, table.cadence.last_due(at))
         windows = list(table.cadence.windows(low, high))
         words = local_range(windows[0].start, windows[-1].start, table.cadence)
         lost = damaged_labels(work, table, [window.start for window in windows])

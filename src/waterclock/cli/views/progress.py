@@ -183,7 +183,7 @@ class Progress:
     def _finished_line(self, report: GroupReport) -> Text:
         name = Text(f"{report.group.table:<{self._width}} ", style="name")
         labels = f"{self._labels(report.group):<{self._labels_width}} "
-        if report.error is not None and report.is_anothers:
+        if report.error is not None and report.is_of_other_runner:
             line = Text.assemble("  ", name, labels, report.error.what)
             line.stylize("quiet")
             return line

@@ -88,7 +88,7 @@ class Candidate:
     stamp: datetime
     found: FileInfo | None = None
 
-    def look(self) -> FileInfo:
+    def stat(self) -> FileInfo:
         """Return the file's size and last modification. Raises  FileNotFoundError if it is known to be gone."""
         return self.found or stat_file(self.path)
 

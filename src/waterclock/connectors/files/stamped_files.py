@@ -55,7 +55,7 @@ class ByStamp:
             if not stat.S_ISLNK(mode_of(supplier)):
                 self._list(f"{supplier}{os.sep}{names.source}")
 
-    def between(self, low: datetime, high: datetime) -> list[Candidate]:
+    def files_between(self, low: datetime, high: datetime) -> list[Candidate]:
         """Return the files stamped in `[low, high)`, oldest first."""
         return list(takewhile(lambda one: one.stamp < high, self.oldest_first(low)))
 

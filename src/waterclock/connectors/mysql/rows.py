@@ -62,7 +62,7 @@ def batches(
             if came is not None:
                 came[0] += len(rows)
             batch = _build_batch(rows, extract, schema)
-            fetching.came(batch.num_rows, batch.nbytes)
+            fetching.update(batch.num_rows, batch.nbytes)
             if batch.num_rows:
                 yield batch
 

@@ -140,7 +140,7 @@ class Api:
                 fix="request smaller pages with page_size, or use shorter windows",
             ) from None
 
-    def look(self, path: str) -> Response | None:
+    def send_head(self, path: str) -> Response | None:
         """Send one HEAD request for a path and return the response, whatever its status; None without a response."""
         try:
             return self._send(ApiRequest("HEAD", path, {}), self._authorization())

@@ -88,7 +88,7 @@ class RestCollector:
         """
         if self.setting.options.get("clock", "server") == "machine":
             return None
-        answer = self.api.look(self._build_source(unit).resource.path)
+        answer = self.api.send_head(self._build_source(unit).resource.path)
         return answer.date if answer else None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:

@@ -287,12 +287,12 @@ class _Sender:
         if chunk.rows and not rows:
             return
         if lacking := _find_null_column(self.sending.path, rows):
-            self._note_refused(_no_path(self.sending.path, lacking, where), rows, each)
+            self._record_refused(_no_path(self.sending.path, lacking, where), rows, each)
             return
         try:
             path = _path(self.sending.path, label, rows)
         except OutsideApi as error:
-            self._note_refused(_leads_elsewhere(str(error), where), rows, each)
+            self._record_refused(_leads_elsewhere(str(error), where), rows, each)
             return
         if len(rows) < len(chunk.rows):
             key = key_of((key,), rows, 0)
@@ -313,7 +313,7 @@ class _Sender:
             self.api.ask(request, where=where)
         except WaterclockError as error:
             if error.code in _REFUSED:
-                self._note_refused(error, rows, each)
+                self._record_refused(error, rows, each)
                 return
             raise self._half_way(error) from None
         self.journal.accept(self.claim, Accepted(label, chunk.number, tuple(row.digest for row in rows)))
@@ -321,7 +321,7 @@ class _Sender:
             self._accepted += 1
         fault("deliver.chunk")
 
-    def _note_refused(self, error: WaterclockError, rows: Sequence[ChunkRow], each: dict[str, Any]) -> None:
+    def _record_refused(self, error: WaterclockError, rows: Sequence[ChunkRow], each: dict[str, Any]) -> None:
         with self._lock:
             self.refusals.first = self.refusals.first or error
             self.refusals.requests += 1

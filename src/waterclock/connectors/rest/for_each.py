@@ -168,8 +168,8 @@ def _open_keys(
         stored = _lines_in(spark, [series.path_of(page) for page in known], KEY)
         keys = keys.join(stored.select(KEY).distinct(), KEY, "left_anti")
     cache = None if asking.request.is_anew else asking.details.cache
-    earliest = None if cache is None else cache.before(now, "UTC")
-    files = [] if earliest is None else asking.answers.since(earliest, now, series)
+    earliest = None if cache is None else cache.subtract_from(now, "UTC")
+    files = [] if earliest is None else asking.answers.files_since(earliest, now, series)
     if not files or earliest is None:
         for (key,) in keys.select(KEY).toLocalIterator():
             yield key, None

@@ -66,7 +66,7 @@ class ResponseStore:
             goes_on = is_done or is_young(newest, resume, now)
         return newest if goes_on else Series(folder / f"{numbers[-1] + 1:06d}")
 
-    def since(self, earliest: datetime, now: datetime, own: Series) -> list[str]:
+    def files_since(self, earliest: datetime, now: datetime, own: Series) -> list[str]:
         """Return the files of all other series that may contain a response from `earliest` or later."""
         found: list[str] = []
         day = earliest.date()

@@ -144,7 +144,7 @@ def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator
             labels = [found.filter(kept)]
         arrays = [_array([row[at] for row in rows], one.taken, extract) for at, one in enumerate(extract.wanted)]
         batch = pa.RecordBatch.from_arrays([*arrays, *labels], schema=schema)
-        fetching.came(batch.num_rows, batch.nbytes)
+        fetching.update(batch.num_rows, batch.nbytes)
         yield batch
 
 

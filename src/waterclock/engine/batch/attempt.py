@@ -61,7 +61,7 @@ class GroupAttempt:
     def spark(self) -> SparkSession:
         """The batch's own session, with the functions that the table's rules call registered."""
         session = self.work.sessions.own()
-        self.work.tell_of_spark()
+        self.work.record_spark_page()
         register_functions(session, self.work.root, self.work.flow, self.table.expressions)
         return session
 

@@ -51,7 +51,7 @@ def refuse_lost(work: RunContext, table: Table, group: Group) -> None:
     if lost is None:
         return
     if not table.is_delivered_by_label:
-        work.note_once(f"{table.name}: {lost}; the whole table is delivered again")
+        work.report_once(f"{table.name}: {lost}; the whole table is delivered again")
         return
     raise WaterclockError(
         "E824",

@@ -90,7 +90,7 @@ def _value(
 def _is_read(work: RunContext, table: Table, column: Column, ends: Ending) -> bool:
     readers = readers_of(work.flow, table.name, column.name)
     if readers:
-        work.note_once(
+        work.report_once(
             f"{table.name}.{column.name} does not retire on {ends.day}: it is still read by "
             f"{', '.join(map(str, readers))}"
         )

@@ -73,7 +73,7 @@ def _measure_labels(
     """Measure labels, by a job for some hundred of their files, and return the spans that contain them."""
     spark = work.sessions.own()
     try:
-        work.tell_of_spark()
+        work.record_spark_page()
         register_functions(spark, work.root, work.flow, table.expressions)
         counts: list[Count] = []
         for manifests, gone in _shares(work.folder(table), pieces):

@@ -125,7 +125,7 @@ def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Ma
         WaterclockError: E750 where the claim was killed there before its delivery.
     """
     if not work.project.publish:
-        work.note_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
+        work.report_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
         return
     unit = unit_of(work, table)
     deliveries = [_delivery(work, table, claim, manifest) for manifest in manifests]
@@ -133,7 +133,7 @@ def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Ma
     if stands[-1].outcome is DeliveryOutcome.OLDER:
         newest = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
         label = newest.label_text if newest else "a newer label"
-        work.note_once(f"{table.name}@{deliveries[-1].label_text}: skipped, {label} is delivered already")
+        work.report_once(f"{table.name}@{deliveries[-1].label_text}: skipped, {label} is delivered already")
     if stands[-1].outcome is DeliveryOutcome.KILLED:
         raise WaterclockError(
             "E750",

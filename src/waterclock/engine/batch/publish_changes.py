@@ -78,7 +78,7 @@ def _changes_since(
     except WaterclockError as error:
         if error.code not in _NOT_KEPT:
             raise
-        work.note_once(f"{table.name}: the last delivered state is no longer kept; the whole table is delivered")
+        work.report_once(f"{table.name}: the last delivered state is no longer kept; the whole table is delivered")
         return None
 
 

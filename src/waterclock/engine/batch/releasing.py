@@ -37,7 +37,7 @@ def group_to_release(work: RunContext, table: Table, label: datetime, now: datet
     others = {other: found for other, found in facts.troubles.items() if other != label}
     free = replace(snapshot, tables={**snapshot.tables, table.name: replace(facts, troubles=others)})
     request = PlanRequest(
-        only=(table.name,), labels=Labels.between(label, label), force={table.name: frozenset({label})}
+        only=(table.name,), labels=Labels.from_range(label, label), force={table.name: frozenset({label})}
     )
     plan = Planner(work.flow).plan(free, now, request)
     found = next((batch for batch in plan.batches if batch.table == table.name and batch.label == label), None)
@@ -122,7 +122,7 @@ def collect_past_again(work: RunContext, table: Table, held: HeldBatch) -> None:
     if source is None or source.lookback is None or not past:
         return
     following = table.cadence.window_of(label).end
-    reach = table.cadence.ceil(source.lookback.before(following, table.cadence.zone))
+    reach = table.cadence.ceil(source.lookback.subtract_from(following, table.cadence.zone))
     made = work.ledger.reads.slices(table.name, following, following + timedelta(microseconds=1))
     is_looked_before = bool(made) and made[0].claim < held.manifest.claim
     done = {piece.label for piece in work.ledger.reads.slices(table.name, min(past), label)}

@@ -77,7 +77,7 @@ def _try(work: RunContext, group: Group, now: datetime) -> GroupReport:
 
 def _is_final(report: GroupReport) -> bool:
     """Return whether another attempt now is of no use: another runner has the batch, or Spark is gone."""
-    return report.is_anothers or lost_spark(report.error)
+    return report.is_of_other_runner or lost_spark(report.error)
 
 
 def _may_pass(report: GroupReport) -> bool:

@@ -63,7 +63,9 @@ def with_rows_seen_before(
     other = [label for label, it in found.items() if it.rows and fields_of(it.schema).keys() | {TIMELABEL} != names]
     if other:
         labels = ", ".join(map(label_of, other))
-        work.note_once(f"{table.name}: late rows of {labels} are not collected: the columns of the source have changed")
+        work.report_once(
+            f"{table.name}: late rows of {labels} are not collected: the columns of the source have changed"
+        )
     read = [] if asked and other else [rows]
     if read and other:
         read = [replace(rows, frame=rows.frame.where(~F.col(TIMELABEL).isin([label_of(label) for label in other])))]

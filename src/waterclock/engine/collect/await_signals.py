@@ -32,7 +32,7 @@ def has_sign(work: RunContext, table: Table, window: Window) -> bool:
 def is_given_up(table: Table, window: Window, now: datetime) -> bool:
     """Return whether the maximum wait for a window's sign has passed since it became due."""
     within = None if table.source is None or table.source.awaits is None else table.source.awaits.within
-    return within is not None and within.after(table.cadence.due_at(window), table.cadence.zone) <= now
+    return within is not None and within.add_to(table.cadence.due_at(window), table.cadence.zone) <= now
 
 
 def require_signs(work: RunContext, table: Table, windows: Iterable[Window]) -> None:

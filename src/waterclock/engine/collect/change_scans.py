@@ -109,7 +109,7 @@ def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str
         return {}
     low, last = windows[0].start, windows[-1].end
     # a scan covers its own window, and those that end at most a LOOKBACK before it
-    high = table.source.lookback.after(last, table.cadence.zone) + (last - windows[-1].start)
+    high = table.source.lookback.add_to(last, table.cadence.zone) + (last - windows[-1].start)
     noted: list[Noted] = []
     while True:
         page = ledger.reads.source_notes(table.name, low, high, most=_PAGE, past=len(noted))

@@ -54,7 +54,7 @@ def gather_changes(
     read = replace(read, noted={**read.noted, READ_AT: work.real_now().isoformat()})
     try:
         for said in read.said:
-            work.note_once(said)
+            work.report_once(said)
         rows = _complete_rows(table, read, _own_rows(work, spark, table))
     except BaseException:
         read.collected.close()

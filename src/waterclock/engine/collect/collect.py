@@ -57,7 +57,7 @@ def gather(
     """
     gathered = _gather_rows(work, spark, table, group, again, now, owned)
     for note in gathered.collected.notes:
-        work.note_once(f"{table.name}: {note}")
+        work.report_once(f"{table.name}: {note}")
     return replace(gathered, collected=replace(gathered.collected, values=_values(work, table)))
 
 
@@ -156,7 +156,7 @@ def _arrivals(
     # an archive only grows, so only items that this table has not taken are considered
     listing = collector.arrivals(unit, work.ledger.reads.taken_items(table.name))
     for report in listing.reports:
-        work.note_once(f"{table.name}: {report.path} is skipped: {report.problem}; {report.detail}")
+        work.report_once(f"{table.name}: {report.path} is skipped: {report.problem}; {report.detail}")
     present = filter_arrived(listing, now).items
     # Before the query of taken items: all items of a sealed window are recorded by then. So no two runners take one
     # late item (its rows would be duplicated before E414 could refuse it).

@@ -171,5 +171,5 @@ def _tell(work: RunContext, table: Table, label: datetime, change: SchemaChange,
                 "the source"
             ),
         )
-    work.note_once(f"{table.name}@{label_of(label)}: the columns of its source changed: {'; '.join(change.words())}")
+    work.report_once(f"{table.name}@{label_of(label)}: the columns of its source changed: {'; '.join(change.words())}")
     return refused

@@ -50,7 +50,7 @@ class SourceClocks:
         self._stopped: set[str] = set()  # ordered tables with a window whose sign is missing
 
     @property
-    def held_back(self) -> tuple[HeldBack, ...]:
+    def waiting_windows(self) -> tuple[HeldBack, ...]:
         """The oldest window of each table that waits for its source."""
         return tuple(self._held.values())
 

@@ -70,7 +70,7 @@ def _filter_retained(work: RunContext, table: Table, pieces: list[Slice]) -> lis
     newest = work.ledger.reads.newest(table.name) if table.retain is not None else None
     if table.retain is None or table.mode is not Mode.APPEND or newest is None:
         return pieces
-    since = table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
+    since = table.cadence.ceil(table.retain.subtract_from(newest.end, table.cadence.zone))
     return [piece for piece in pieces if piece.label >= since]
 
 

@@ -64,7 +64,7 @@ def _find_retained_start(work: RunContext, table: Table) -> datetime | None:
     newest = work.ledger.reads.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
     if newest is None or table.retain is None:
         return None
-    return table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
+    return table.cadence.ceil(table.retain.subtract_from(newest.end, table.cadence.zone))
 
 
 def status_frame(work: RunContext, spark: SparkSession, name: str, asked: AskedOf) -> DataFrame:

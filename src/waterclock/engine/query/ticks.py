@@ -149,7 +149,7 @@ class _Search:
         self._refuse_unknown(left_out, tick, worlds)
         conflicts = first = worlds.conflicts(needs, at)
         while conflicts:
-            at = worlds.before(conflicts, at)
+            at = worlds.instant_before(conflicts, at)
             if at < worlds.history.since:
                 worlds = self.worlds(tick, self._further(at))
             lacks = worlds.find_missing_windows(needs, at)

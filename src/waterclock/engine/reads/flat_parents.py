@@ -55,7 +55,7 @@ def flat_frames(
         near = _narrow_parents(work, flat, frames) if flat.read in few else {}
         numbers = dict(
             _count_versions(
-                work, spark, [each for each in reads if each.read in flat.reads[1:] and each.read not in near]
+                work, spark, [each for each in reads if each.read in flat.included_reads[1:] and each.read not in near]
             )
         )
         alone: dict[str, str] | None = {} if counted else None

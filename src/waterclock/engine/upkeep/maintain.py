@@ -220,7 +220,7 @@ def _drop_before(work: RunContext, table: Table, now: datetime, needed: datetime
         return None
     zone = table.cadence.zone
     tick = min(table.cadence.next(record.head_label), find_retention_start(table, now))
-    before = table.cadence.floor(min(table.retain.before(tick, zone), needed))
+    before = table.cadence.floor(min(table.retain.subtract_from(tick, zone), needed))
     known = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
     return before if known is None or before > known else None
 
@@ -246,7 +246,7 @@ def _identity(work: RunContext, table: Table, kind: str, newest: str = "") -> Id
 def _keep_versions(work: RunContext, table: Table) -> None:
     if table.keep_versions is not None:
         some_day = work.real_now()
-        days = math.ceil((some_day - table.keep_versions.before(some_day, "UTC")) / timedelta(days=1))
+        days = math.ceil((some_day - table.keep_versions.subtract_from(some_day, "UTC")) / timedelta(days=1))
         keep_versions(work.folder(table), days, _identity(work, table, KEPT))
 
 

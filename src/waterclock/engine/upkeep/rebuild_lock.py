@@ -72,7 +72,7 @@ def await_quiet(work: RunContext) -> None:
         if not running:
             return
         claim = running[0]
-        work.note_once(f"waiting for {claim.request.runner}, which makes {claim.request.table}")
+        work.report_once(f"waiting for {claim.request.runner}, which makes {claim.request.table}")
         threading.Event().wait(_LOOK_SECONDS)
 
 

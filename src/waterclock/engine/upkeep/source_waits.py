@@ -25,7 +25,7 @@ def note_source_waits(work: RunContext, outcome: RunOutcome, only: Collection[st
     try:
         _note(work, names, {held.table: held.window.label for held in outcome.held_back})
     except WaterclockError as error:  # the ledger is locked, or unavailable
-        work.note_once(f"tables that wait for their source were not recorded: {error.what}")
+        work.report_once(f"tables that wait for their source were not recorded: {error.what}")
 
 
 def _note(work: RunContext, names: Sequence[str], waits: Mapping[str, str]) -> None:

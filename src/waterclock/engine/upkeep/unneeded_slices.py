@@ -50,7 +50,7 @@ class RetentionFacts:
 def find_retention_start(table: Table, now: datetime) -> datetime:
     """Return the instant since which all versions of a table are kept."""
     kept: Duration = table.keep_versions or USUALLY_KEPT
-    return kept.before(now, "UTC")
+    return kept.subtract_from(now, "UTC")
 
 
 def find_replacement_times(revisions: Sequence[tuple[datetime, int, datetime]]) -> dict[tuple[datetime, int], datetime]:

@@ -32,7 +32,7 @@ def watch_logs(work: RunContext) -> None:
     try:
         _watch(work, followed)
     except WaterclockError as error:  # the ledger is locked, or unavailable
-        work.note_once(f"the size of the logs that sources keep was not recorded: {error.what}")
+        work.report_once(f"the size of the logs that sources keep was not recorded: {error.what}")
 
 
 def _watch(work: RunContext, followed: Sequence[Table]) -> None:

@@ -138,7 +138,7 @@ class LedgerDatabase:
         self._raise_claim = _RAISE_CLAIM.where(_IS_HERE).returning(*returned)
         self._raise_moved = _RAISE.returning(*returned)
 
-    def say_names(self, names: Mapping[str, str], since: datetime | None = None) -> None:
+    def use_names(self, names: Mapping[str, str], since: datetime | None = None) -> None:
         """Translate stored names in all later reads and writes (`names.say`), or end that if `names` is empty.
 
         `since` is when tables were renamed last, as known to the caller that chose the names. After further renames by
@@ -149,7 +149,7 @@ class LedgerDatabase:
 
     def _look_for_renames(self, connection: sa.Connection) -> None:
         if self.said and connection.execute(RENAMED_AT).scalar() != self.said_since:
-            self.say_names({})
+            self.use_names({})
 
     @property
     def clock_place(self) -> str:
@@ -266,7 +266,7 @@ class LedgerDatabase:
                 write.later(_ADD_EVENTS, write.events)
 
     @contextmanager
-    def beside(self) -> Iterator[tuple[sa.Connection, datetime]]:
+    def write_unordered(self) -> Iterator[tuple[sa.Connection, datetime]]:
         """Change data that does not concern batches, without a turn among writers. The sequence stays unchanged."""
         with self._turn, self._transaction(writes=True) as transaction:
             self._look_for_renames(transaction.connection)

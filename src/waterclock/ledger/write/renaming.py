@@ -111,7 +111,7 @@ def say_pending(database: LedgerDatabase, flow: Flow) -> None:
     Free for a flow without WAS. Cost: three queries if all renames are done, otherwise five; none of them scans
     batches.
     """
-    database.say_names({})
+    database.use_names({})
     if not any(table.was for table in flow.tables.values()):
         return
     with database.read() as connection:
@@ -125,7 +125,7 @@ def say_pending(database: LedgerDatabase, flow: Flow) -> None:
             return
         held = _group_codes_by_table(connection.execute(_HELD).all())
     recoded = {was: now for _, was, now in _codes(flow, found.codes, held, by_name)}
-    database.say_names({was: now for now, was in by_name.items()} | recoded, since)
+    database.use_names({was: now for now, was in by_name.items()} | recoded, since)
 
 
 def pending_renames(

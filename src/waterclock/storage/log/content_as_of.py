@@ -143,7 +143,7 @@ def _since_anew(known: list[DataCommit]) -> list[DataCommit]:
 def _low(table: Table, boundary: datetime) -> datetime | None:
     if table.retain is None or table.mode is not Mode.APPEND:
         return None
-    return table.cadence.ceil(table.retain.before(boundary, table.cadence.zone))
+    return table.cadence.ceil(table.retain.subtract_from(boundary, table.cadence.zone))
 
 
 def _of_mode(

@@ -61,7 +61,7 @@ def batch(at: OpenedProject, asked: PageQuery) -> Content:
     if table.cadence.count(*span) == 1:
         found = states_of(at, [table], {name: labels})[name]
         if not found:  # older than START, and not stored
-            labels.within(table, at.planner.starts(at.snapshot, at.now)[name], table.cadence.last_due(at.now))
+            labels.limit_to(table, at.planner.starts(at.snapshot, at.now)[name], table.cadence.last_due(at.now))
         return content | _one(at, table, found[0])
     return several(at, [table], {name: labels}, text) | content
 

@@ -228,7 +228,7 @@ class Keeping(Heard):
             with suppress(WaterclockError):  # what is read still is not dropped
                 drop(
                     work,
-                    droppable(work, work.flow.tables["shop.orders"], Labels.between(day(1), day(2)), day(10)),
+                    droppable(work, work.flow.tables["shop.orders"], Labels.from_range(day(1), day(2)), day(10)),
                     why="old",
                 )
         self.is_at_work = False

@@ -333,6 +333,6 @@ class TestWhichSeries:
         writer.add('["1"]', answer_of('["1"]', ["_n"], ["{}"], [], DAY))
         writer.flush()
         other = Series(tmp_path / "w=2" / "asked" / "000001")
-        assert len(answers.since(now - timedelta(days=1), datetime.now(UTC), other)) == 1
-        assert answers.since(datetime.now(UTC), datetime.now(UTC), other) == []
-        assert answers.since(now - timedelta(days=1), datetime.now(UTC), series) == [], "its own are no others"
+        assert len(answers.files_since(now - timedelta(days=1), datetime.now(UTC), other)) == 1
+        assert answers.files_since(datetime.now(UTC), datetime.now(UTC), other) == []
+        assert answers.files_since(now - timedelta(days=1), datetime.now(UTC), series) == [], "its own are no others"

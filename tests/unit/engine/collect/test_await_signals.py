@@ -61,7 +61,7 @@ def test_windows_without_a_sign_wait_and_the_oldest_is_told() -> None:
     asked = Signed(day(2), signs=frozenset({1, 3}))
     labels, clocks = passed(awaiting(MARKER), asked, group("shop.orders", 1, 2, 3, 4), now=day(10))
     assert labels == [[1, 3]]  # a marker says more than the clock of its source
-    [held] = clocks.held_back
+    [held] = clocks.waiting_windows
     assert (held.window.start, held.clock, held.awaits) == (day(2), None, MARKER)
 
 
