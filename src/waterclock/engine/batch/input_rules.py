@@ -78,19 +78,19 @@ class InputRuleResult:
 def input_filters_of(table: Table) -> dict[str, InputFilter]:
     """Return by input table the row filter of its rules. Their bits follow those of the batch's own checks."""
     own = row_filter_of(table)
-    bit = 0 if own is None else len(own.meshes)
+    bit = 0 if own is None else len(own.row_rules)
     found = {}
     for name, rules in input_rules_of(table).items():
-        meshes = tuple(RowRule(check.name, check.text, FATES[check.row_action]) for check in input_checks(rules))
-        found[name] = InputFilter(name, RowFilter(meshes), bit)
-        bit += len(meshes)
+        row_rules = tuple(RowRule(check.name, check.text, FATES[check.row_action]) for check in input_checks(rules))
+        found[name] = InputFilter(name, RowFilter(row_rules), bit)
+        bit += len(row_rules)
     return found
 
 
 def seen_by_query(table: Table, frames: Mapping[Any, DataFrame]) -> dict[Any, DataFrame]:
     """Return the inputs of a batch without the rows that rules remove. FLATs and read functions are unchanged."""
-    sieves = input_filters_of(table)
-    return {read: _through(sieves.get(_plain(read)), frame) for read, frame in frames.items()}
+    input_filters = input_filters_of(table)
+    return {read: _through(input_filters.get(_plain(read)), frame) for read, frame in frames.items()}
 
 
 def seen_by_queries(table: Table, read: Read, frame: DataFrame) -> DataFrame:
@@ -122,10 +122,10 @@ def ask_input_rules(
     Raises  E740 where a rule fails its batch, E755 where a rule holds some of several batches
     """
     set_shuffle_partitions(spark, bytes_read(work.lake, work.flow, map(tuple, pins.values())))
-    sieves = input_filters_of(table)
+    input_filters = input_filters_of(table)
     asked: dict[datetime, dict[str, InputCounts]] = {label: {} for label in pins}
     scratch = scratch_of(claim)
-    for name, of_input in sieves.items():
+    for name, of_input in input_filters.items():
         read = {label: [each for each in own if _plain(each.read) == name] for label, own in pins.items()}
         read = {label: own for label, own in read.items() if own}
         if not read:
@@ -133,8 +133,10 @@ def ask_input_rules(
         rules = input_rules_of(table)[name]
         for label, counts in _counts(work, spark, table, of_input, rules, read, scratch).items():
             asked[label][name] = counts
-    aside = [of_input for of_input in sieves.values() if of_input.sets_aside]
-    rules_of_bits = tuple(mesh.name for of_input in sieves.values() for mesh in of_input.sieve.meshes)
+    aside = [of_input for of_input in input_filters.values() if of_input.sets_aside]
+    rules_of_bits = tuple(
+        row_rule.name for of_input in input_filters.values() for row_rule in of_input.row_filter.row_rules
+    )
     found = InputRuleResult(
         {label: InputFindings(counts, tuple(_findings(table, counts))) for label, counts in asked.items()},
         SetAside(scratch, tuple(of_input.input for of_input in aside), rules_of_bits) if aside else None,
@@ -172,8 +174,8 @@ def _counts(
         totals = {label: counts.sifted.rows for label, counts in answers.items()}
     found = {}
     for label in labels:
-        gone = count_broken_rules(of_input.sieve, masks[label], 0)
-        sifted = count_broken_rules(of_input.sieve, masks[label], totals[label] - gone.aside - gone.dropped)
+        gone = count_broken_rules(of_input.row_filter, masks[label], 0)
+        sifted = count_broken_rules(of_input.row_filter, masks[label], totals[label] - gone.aside - gone.dropped)
         found[label] = InputCounts(sifted, answers[label].answers if answers else {})
     return found
 

@@ -45,17 +45,17 @@ def row_filter_of(table: Table) -> RowFilter | None:
     stays = key_stays(table)
     # the last row in this order comes first; a row with NULL in it stays only if all have NULL
     order = tuple(f"{quote_name(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
-    meshes = tuple(_row_rule(table, check) for check in checks)
+    row_rules = tuple(_row_rule(table, check) for check in checks)
     is_unique = not table.is_fold or table.is_snapshot
     if by_key is None:
-        return RowFilter(meshes)
-    return RowFilter(meshes, by_key.columns, is_unique, order, stays.past is not None)
+        return RowFilter(row_rules)
+    return RowFilter(row_rules, by_key.columns, is_unique, order, stays.past is not None)
 
 
 def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:
     """Return the filter for rows in their table's columns as they are written. `past`: rows of earlier labels."""
-    sieve = row_filter_of(table)
-    return None if sieve is None or shaped.raw is None else Through(sieve, shaped.raw, shaped.came, past=past)
+    row_filter = row_filter_of(table)
+    return None if row_filter is None or shaped.raw is None else Through(row_filter, shaped.raw, shaped.came, past=past)
 
 
 def put_together(through: Through | None, shapes: Sequence[Conformed]) -> tuple[DataFrame, Through | None]:
@@ -72,7 +72,7 @@ def put_together(through: Through | None, shapes: Sequence[Conformed]) -> tuple[
         row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
         frames.append(shaped.frame.selectExpr(*map(quote_name, shown), row))
     schema = merged_schema([shaped.came for shaped in shapes])
-    return reduce(_by_name, frames), Through(through.sieve, {}, schema, ROW_TEXT)
+    return reduce(_by_name, frames), Through(through.row_filter, {}, schema, ROW_TEXT)
 
 
 def merged_schema(schemas: Iterable[str]) -> str:

@@ -49,24 +49,24 @@ _ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class InputFilter:
-    """The rules on the rows of one table that batches read. `sieve` has no rule on a key.
+    """The rules on the rows of one table that batches read. `row_filter` has no rule on a key.
 
     `first_bit`: the bit of its first rule among those of all input rules of the batch.
     """
 
     input: str
-    sieve: RowFilter
+    row_filter: RowFilter
     first_bit: int
 
     @property
     def sets_aside(self) -> bool:
         """Whether rows may be quarantined, so that they have to be written."""
-        return bool(self.sieve.bits(SET_ASIDE))
+        return bool(self.row_filter.bits(SET_ASIDE))
 
     @property
     def lets_through(self) -> str:
         """SQL that is TRUE for rows that the query reads; empty if it reads all."""
-        return " AND ".join(f"({mesh.holds})" for mesh in self.sieve.meshes if mesh.fate != STAYS)
+        return " AND ".join(f"({row_rule.holds})" for row_rule in self.row_filter.row_rules if row_rule.fate != STAYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +86,16 @@ def counted_in_input(
     """
     from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-    meshes = of_input.sieve.meshes
+    row_rules = of_input.row_filter.row_rules
     columns = [
         F.count(F.lit(1)).alias(_ROWS),
         *(column.alias(f"a{number}") for number, (_, column) in enumerate(asked)),
     ]
-    for number, mesh in enumerate(meshes):
+    for number, row_rule in enumerate(row_rules):
         columns.append(F.expr(f"count_if({BROKEN} & {1 << number}L != 0)").alias(f"b{number}"))
-        if mesh.fate != STAYS:
-            columns.append(F.expr(f"count_if({first_text(of_input.sieve)} = {1 << number}L)").alias(f"f{number}"))
-    marked = rows.selectExpr("*", f"{marks_text(of_input.sieve)} AS {BROKEN}")
+        if row_rule.fate != STAYS:
+            columns.append(F.expr(f"count_if({first_text(of_input.row_filter)} = {1 << number}L)").alias(f"f{number}"))
+    marked = rows.selectExpr("*", f"{marks_text(of_input.row_filter)} AS {BROKEN}")
     found = {row[READ_BY]: row.asDict() for row in marked.groupBy(READ_BY).agg(*columns).collect()}
     nothing: Mapping[str, Any] = {}
     if len(found) < len(labels):
@@ -105,10 +105,13 @@ def counted_in_input(
 
 
 def _counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> InputCounts:
-    meshes = of_input.sieve.meshes
-    first = {mesh.name: found[f"f{number}"] for number, mesh in enumerate(meshes) if mesh.fate != STAYS}
-    gone = {fate: sum(first[mesh.name] for mesh in meshes if mesh.fate == fate) for fate in (SET_ASIDE, DROPPED)}
-    broken = {mesh.name: found[f"b{number}"] for number, mesh in enumerate(meshes)}
+    row_rules = of_input.row_filter.row_rules
+    first = {row_rule.name: found[f"f{number}"] for number, row_rule in enumerate(row_rules) if row_rule.fate != STAYS}
+    gone = {
+        fate: sum(first[row_rule.name] for row_rule in row_rules if row_rule.fate == fate)
+        for fate in (SET_ASIDE, DROPPED)
+    }
+    broken = {row_rule.name: found[f"b{number}"] for number, row_rule in enumerate(row_rules)}
     sifted = Sifted(found[_ROWS], gone[SET_ASIDE], gone[DROPPED], broken, first)
     return InputCounts(sifted, {name: found[f"a{number}"] for number, (name, _) in enumerate(asked)})
 
@@ -138,8 +141,8 @@ def quarantine_input_rows(
         f"named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {broken}, '{HASH}', CASE WHEN {FATE} = {SET_ASIDE} "
         f"THEN xxhash64({ROW_TEXT}, {broken}) END, '{INPUT}', {sql_text(of_input.input)}) AS {ASIDE}"
     )
-    marked = rows.selectExpr("*", f"{marks_text(of_input.sieve)} AS {BROKEN}").where(f"{BROKEN} != 0")
-    fated = marked.selectExpr("*", f"{fate_text(of_input.sieve)} AS {FATE}")
+    marked = rows.selectExpr("*", f"{marks_text(of_input.row_filter)} AS {BROKEN}").where(f"{BROKEN} != 0")
+    fated = marked.selectExpr("*", f"{fate_text(of_input.row_filter)} AS {FATE}")
     unfit = fated.selectExpr(quote_name(READ_BY), BROKEN, FATE, row)
     unfit = unfit.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
     unfit.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(entry_path(folder, place)))

@@ -58,7 +58,7 @@ class RowFilter:
     table's own past.
     """
 
-    meshes: tuple[RowRule, ...]
+    row_rules: tuple[RowRule, ...]
     keys: tuple[str, ...] = ()
     is_unique: bool = True
     order: tuple[str, ...] = ()
@@ -67,11 +67,11 @@ class RowFilter:
     @property
     def drops(self) -> bool:
         """Whether rows may be dropped."""
-        return any(mesh.fate == DROPPED for mesh in self.meshes)
+        return any(row_rule.fate == DROPPED for row_rule in self.row_rules)
 
     def bits(self, *fates: int) -> int:
         """Return the bits of all rules with one of these fates."""
-        return sum(1 << at for at, mesh in enumerate(self.meshes) if mesh.fate in fates)
+        return sum(1 << at for at, row_rule in enumerate(self.row_rules) if row_rule.fate in fates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Through:
     rows of the table's own earlier labels in which a key is searched, or None. If it is given, there is only one label.
     """
 
-    sieve: RowFilter
+    row_filter: RowFilter
     raw: Mapping[str, str]
     came: str
     row: str = ""
@@ -104,17 +104,17 @@ class Sifted:
     first: Mapping[str, int]
 
 
-def count_broken_rules(sieve: RowFilter, masks: Mapping[int, int], stayed: int) -> Sifted:
+def count_broken_rules(row_filter: RowFilter, masks: Mapping[int, int], stayed: int) -> Sifted:
     """Count broken rules, given the number of rows by set of broken rules (`masks`) and of rows that stay."""
-    out = sieve.bits(SET_ASIDE, DROPPED)
-    broken = {mesh.name: 0 for mesh in sieve.meshes}
-    first = {mesh.name: 0 for mesh in sieve.meshes if mesh.fate != STAYS}
+    out = row_filter.bits(SET_ASIDE, DROPPED)
+    broken = {row_rule.name: 0 for row_rule in row_filter.row_rules}
+    first = {row_rule.name: 0 for row_rule in row_filter.row_rules if row_rule.fate != STAYS}
     gone = {SET_ASIDE: 0, DROPPED: 0}
     for mask, rows in masks.items():
-        for at, mesh in enumerate(sieve.meshes):
-            broken[mesh.name] += rows if mask & 1 << at else 0
+        for at, row_rule in enumerate(row_filter.row_rules):
+            broken[row_rule.name] += rows if mask & 1 << at else 0
         if mask & out:
             at = ((mask & out) & -(mask & out)).bit_length() - 1
-            first[sieve.meshes[at].name] += rows
-            gone[sieve.meshes[at].fate] += rows
+            first[row_filter.row_rules[at].name] += rows
+            gone[row_filter.row_rules[at].fate] += rows
     return Sifted(stayed + sum(gone.values()), gone[SET_ASIDE], gone[DROPPED], broken, first)

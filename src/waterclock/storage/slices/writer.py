@@ -307,13 +307,15 @@ def _collect_quarantine(draft: _SliceDraft, path: str, files: Sequence[DataFile]
     """Return the quarantined files and the counts of one label's rows."""
     if draft.through is None:
         raise AssertionError("rows that were not filtered")
-    sieve, folder = draft.through.sieve, draft.folder
+    row_filter, folder = draft.through.row_filter, draft.folder
     aside = read_files(entry_path(folder), f"{path}/{QUARANTINE}")
     masks = masks_in(folder, aside) + Counter(gone.masks)
-    if sieve.bits(STAYS):
+    if row_filter.bits(STAYS):
         masks += masks_in(folder, files)
-    sifted = count_broken_rules(sieve, masks, sum(file.rows for file in files))
-    return Aside(aside, quarantine_digest(folder, aside), sifted, rules=tuple(mesh.name for mesh in sieve.meshes))
+    sifted = count_broken_rules(row_filter, masks, sum(file.rows for file in files))
+    return Aside(
+        aside, quarantine_digest(folder, aside), sifted, rules=tuple(row_rule.name for row_rule in row_filter.row_rules)
+    )
 
 
 def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_aside: SetAside) -> Aside:

@@ -1,4 +1,4 @@
-"""One row of each key stays: the sieve against brute force, over random rows and pasts; and its cost in the plan."""
+"""One row of each key stays: the row filter against brute force, over random rows and pasts; its cost in the plan."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOW, PAST, KEY = 1, 2, 4
 LABELS = ("20200101000000", "20200102000000")
 
 
-def sieve(fate: int, order: tuple[str, ...], *, looks_back: bool) -> RowFilter:
+def row_filter(fate: int, order: tuple[str, ...], *, looks_back: bool) -> RowFilter:
     past = (RowRule("KEY (id) PAST 7 DAYS", "", fate),) if looks_back else ()
     return RowFilter(
         (RowRule("low", "amount > 0", SET_ASIDE), *past, RowRule("KEY (id)", "", fate)),
@@ -111,7 +111,7 @@ def test_one_row_of_each_key_stays_and_none_whose_key_was_there(seed: int, spark
         rows = rows_of(random, LABELS[:1] if has_past else LABELS, random.randint(0, 25))
         past: set[int | None] | None = {random.choice([1, 2, 3, 4, 5]) for _ in range(2)} if has_past else None
         order = ("`at` DESC NULLS LAST",) if ordering > 0 else ("`at` ASC NULLS LAST",) if ordering else ()
-        of = sieve(SET_ASIDE, order, looks_back=has_past)
+        of = row_filter(SET_ASIDE, order, looks_back=has_past)
         keys = spark.createDataFrame([(key, 9) for key in past or ()], "id INT, at INT") if past else None
         frame = spark.createDataFrame(rows, COLUMNS)
         found = marked(frame, through(of, keys))
@@ -134,7 +134,7 @@ def test_one_row_of_each_key_stays_and_none_whose_key_was_there(seed: int, spark
 def test_what_is_dropped_is_counted_and_what_stays_keeps_its_values(spark: SparkSession) -> None:
     rows: list[Row] = [(LABELS[0], 1, 7, 1, 1), (LABELS[0], 2, 7, 2, 1), (LABELS[0], 3, 8, 1, 1)]
     past = spark.createDataFrame([(8,)], "id INT")
-    of = through(sieve(DROPPED, ("`at` DESC NULLS LAST",), looks_back=True), past)
+    of = through(row_filter(DROPPED, ("`at` DESC NULLS LAST",), looks_back=True), past)
     found = add_rule_marks(spark.createDataFrame(rows, COLUMNS), of).collect()
     assert Counter((row[FATE], row[ASIDE][MASK] if row[ASIDE] else 0) for row in found) == Counter(
         [(STAYS, 0), (DROPPED, PAST), (DROPPED, KEY)]
@@ -160,9 +160,9 @@ def test_rows_and_their_past_meet_in_one_exchange(spark: SparkSession) -> None:
     )  # fmt: skip
     past = spark.range(5).selectExpr("CAST(id AS INT) AS id", "'x' AS more")
     order = ("`at` DESC NULLS LAST",)
-    assert exchanges(add_rule_marks(frame, through(sieve(DROPPED, order, looks_back=False)))) == 1
-    assert exchanges(add_rule_marks(frame, through(sieve(DROPPED, order, looks_back=True), past))) == 1
-    assert exchanges(add_rule_marks(frame, through(sieve(DROPPED, (), looks_back=True), past))) == 1
-    plan = plan_of(add_rule_marks(frame, through(sieve(DROPPED, order, looks_back=True), past)))
+    assert exchanges(add_rule_marks(frame, through(row_filter(DROPPED, order, looks_back=False)))) == 1
+    assert exchanges(add_rule_marks(frame, through(row_filter(DROPPED, order, looks_back=True), past))) == 1
+    assert exchanges(add_rule_marks(frame, through(row_filter(DROPPED, (), looks_back=True), past))) == 1
+    plan = plan_of(add_rule_marks(frame, through(row_filter(DROPPED, order, looks_back=True), past)))
     assert "Join" not in plan
     assert "more" not in plan  # of the past only its keys are brought

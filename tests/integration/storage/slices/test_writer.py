@@ -104,8 +104,8 @@ def test_one_label_costs_one_spark_job(spark: SparkSession, lake: Lake) -> None:
 
 
 def through_rules(frame: DataFrame, *rules: str) -> Through:
-    meshes = tuple(RowRule(f"r{at}", rule, SET_ASIDE) for at, rule in enumerate(rules))
-    return Through(RowFilter(meshes), {name: name for name in frame.columns}, frame.schema.json())
+    row_rules = tuple(RowRule(f"r{at}", rule, SET_ASIDE) for at, rule in enumerate(rules))
+    return Through(RowFilter(row_rules), {name: name for name in frame.columns}, frame.schema.json())
 
 
 def last_description(spark: SparkSession) -> str:

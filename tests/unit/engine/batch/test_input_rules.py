@@ -36,14 +36,16 @@ SOME = rule("count(*) > 0", "some", Action.HOLD, of="a.read")
 
 def test_bits_of_what_is_read_come_behind_those_of_what_is_made() -> None:
     made = asking(GOOD, TOLD, SOME, rules=(rule("m > 0", "most", Action.DROP),))
-    sieves = input_filters_of(made)
-    assert {name: (of_input.first_bit, of_input.sets_aside) for name, of_input in sieves.items()} == {
+    input_filters = input_filters_of(made)
+    assert {name: (of_input.first_bit, of_input.sets_aside) for name, of_input in input_filters.items()} == {
         "a.read": (1, True),
         "a.other": (2, False),
     }
-    assert [(mesh.name, mesh.fate) for mesh in sieves["a.read"].sieve.meshes] == [("good", SET_ASIDE)]
-    assert [mesh.fate for mesh in sieves["a.other"].sieve.meshes] == [STAYS]
-    assert (sieves["a.read"].lets_through, sieves["a.other"].lets_through) == ("(n > 0)", "")
+    assert [(row_rule.name, row_rule.fate) for row_rule in input_filters["a.read"].row_filter.row_rules] == [
+        ("good", SET_ASIDE)
+    ]
+    assert [row_rule.fate for row_rule in input_filters["a.other"].row_filter.row_rules] == [STAYS]
+    assert (input_filters["a.read"].lets_through, input_filters["a.other"].lets_through) == ("(n > 0)", "")
     assert [each.name for each in every_rule(made)] == ["good", "small", "some", "most"]
     assert can_quarantine_rows(made)
     assert not can_quarantine_rows(asking(TOLD, rules=(rule("m > 0", "most", Action.DROP),)))

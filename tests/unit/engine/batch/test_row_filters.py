@@ -36,7 +36,7 @@ def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
     )
     found = row_filter_of(of(*columns, action=Action.QUARANTINE))
     assert found is not None
-    assert [(mesh.name, mesh.holds, mesh.fate) for mesh in found.meshes] == [
+    assert [(row_rule.name, row_rule.holds, row_rule.fate) for row_rule in found.row_rules] == [
         ("n INT", "NOT `_waterclock_bad_0`", DROPPED),
         ("positive", "n > 0", SET_ASIDE),
         ("KEY (id)", "", STAYS),
@@ -48,7 +48,7 @@ def test_a_key_that_keeps_one_row_sorts_it_first_and_has_two_demands_where_it_lo
     stays = KeyStays((KeyOrder("at"), KeyOrder("line", is_descending=True)), Duration(2, "HOUR"))
     found = row_filter_of(of(replace(ID, else_of_key=(Rung(Action.DROP),), stays=stays)))
     assert found is not None
-    assert [(mesh.name, mesh.holds, mesh.fate) for mesh in found.meshes[1:]] == [
+    assert [(row_rule.name, row_rule.holds, row_rule.fate) for row_rule in found.row_rules[1:]] == [
         ("KEY (id) PAST 2 HOURS", "", DROPPED),
         ("KEY (id)", "", DROPPED),
     ]
@@ -64,7 +64,7 @@ def test_doubled_keys_of_a_merge_are_the_folds_own_matter() -> None:
 def test_a_key_that_is_counted_goes_through_a_sieve() -> None:
     found = row_filter_of(of(replace(ID, else_of_key=(Rung(Action.WARN, Decimal(3)), Rung(Action.HOLD)))))
     assert found is not None
-    assert [mesh.fate for mesh in found.meshes] == [STAYS, STAYS]
+    assert [row_rule.fate for row_rule in found.row_rules] == [STAYS, STAYS]
 
 
 def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not() -> None:
@@ -99,7 +99,7 @@ def test_lines_and_parents_are_asked_of_hidden_columns() -> None:
     made = of(Column("n", SOMEWHERE, references=Reference("b.parent", otherwise=(Rung(Action.WARN),))))
     found = row_filter_of(replace(made, columns=replace(made.columns, unread=Unread("parsed()", aside))))
     assert found is not None
-    assert [(mesh.name, mesh.holds, mesh.fate, mesh.is_alone) for mesh in found.meshes] == [
+    assert [(row_rule.name, row_rule.holds, row_rule.fate, row_rule.is_alone) for row_rule in found.row_rules] == [
         ("parsed()", "_waterclock_unread IS NULL", SET_ASIDE, True),  # such a line is asked nothing else
         ("n REFERENCES b.parent", "NOT _waterclock_orphan_0", STAYS, False),
         ("positive", "n > 0", STAYS, False),
