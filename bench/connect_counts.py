@@ -131,7 +131,7 @@ def prepare(kind: str, folder: Path, days: int, told: dict[str, str], stack: Exi
                 copy_in(connection, f"{told['schema']}.events", table_of(ROWS, day))
         asked.statements(Postgres)
     elif kind == "rest":
-        from waterclock.connectors.rest.asking import Api
+        from waterclock.connectors.rest.client import Api
 
         told["api"] = stack.enter_context(api())[0]
         for day in range(days):

@@ -33,7 +33,7 @@ from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.merge import merge_slice, restate_slices
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.content_as_of import CommitRecord, resolve
+from waterclock.storage.log.content_as_of import DataCommit, resolve
 from waterclock.storage.log.delta_log import head
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.manifest import read_manifest
@@ -59,7 +59,7 @@ class Big:
     lake: Lake
     rows: int
     table: Table = field(init=False)
-    records: list[CommitRecord] = field(default_factory=list)
+    records: list[DataCommit] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.table = Table(
@@ -117,7 +117,7 @@ class Big:
             version = merge_slice(self.spark, self.folder, manifest, MERGE, told, paths)
         else:
             version = restate_slices(self.spark, self.lake, [manifest], MERGE, told, steps)
-        self.records.append(CommitRecord(version, datetime.now(UTC), {label: manifest.slice_path}))
+        self.records.append(DataCommit(version, datetime.now(UTC), {label: manifest.slice_path}))
         return version
 
     def rebuild(self) -> None:

@@ -29,7 +29,7 @@ from waterclock.storage.commit.creation import create_table
 from waterclock.storage.folds.place_versions import place_slices
 from waterclock.storage.folds.versions import table_schema_of, versions_of
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.content_as_of import CommitRecord, resolve
+from waterclock.storage.log.content_as_of import DataCommit, resolve
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.writer import write_slices
@@ -54,7 +54,7 @@ class Accounts:
     lake: Lake
     keys: int
     table: Table = field(init=False)
-    records: list[CommitRecord] = field(default_factory=list)
+    records: list[DataCommit] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.table = Table(
@@ -109,7 +109,7 @@ class Accounts:
         told = Identity("bench", self.table.name, "collect", (text,), text, number + 1, "c", (), (manifest.slice_path,))
         steps = resolve(self.table, label, self.records).steps
         version = place_slices(self.spark, self.lake, self.table, [manifest], told, steps)
-        self.records.append(CommitRecord(version, datetime.now(UTC), {label: manifest.slice_path}))
+        self.records.append(DataCommit(version, datetime.now(UTC), {label: manifest.slice_path}))
 
     def whole(self) -> DataFrame:
         """Return all versions, from all raw rows."""

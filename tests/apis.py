@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 
 from tests.systems import HERE, setting_of, unit_of
 from waterclock.connectors.interface import Connector, Setting
-from waterclock.connectors.rest.asking import Api
+from waterclock.connectors.rest.client import Api
 from waterclock.connectors.rest.collection import RestSource
 from waterclock.connectors.rest.connector import CONNECTOR as REST
 from waterclock.connectors.rest.connector import RestCollector

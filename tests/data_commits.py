@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from waterclock.storage.log import delta_log
-from waterclock.storage.log.content_as_of import CommitRecord
+from waterclock.storage.log.content_as_of import DataCommit
 from waterclock.storage.log.identity import identity_in
 from waterclock.timelabel.label import instant_of
 
 
-def records_in_log(folder: str, *, project: str) -> list[CommitRecord]:
+def records_in_log(folder: str, *, project: str) -> list[DataCommit]:
     """List this project's data commits, oldest first.
 
     Raises  E621 where the log's first commits have been cleaned up: only the ledger knows them then
@@ -24,5 +24,5 @@ def records_in_log(folder: str, *, project: str) -> list[CommitRecord]:
         slices = {instant_of(label): str(path) for label, path in zip(identity.labels, identity.slices, strict=True)}
         at = datetime.fromtimestamp(info.get("timestamp", 0) / 1000, tz=UTC)
         stands = None if identity.stands_from is None else datetime.fromisoformat(identity.stands_from)
-        found.append(CommitRecord(version, at, slices, stands))
+        found.append(DataCommit(version, at, slices, stands))
     return found

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import stocks
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import QUARANTINED, BatchResult, Claim
 from waterclock.batches.schemas import SCHEMA
 from waterclock.flow.measures import MEASURED

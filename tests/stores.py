@@ -16,7 +16,7 @@ from tests.systems import (
     PublishedFolder,
     TimedFolder,
 )
-from waterclock.filesystem import at, remove_folder
+from waterclock.filesystem import entry_path, remove_folder
 from waterclock.object_stores import reach_by
 
 
@@ -31,11 +31,11 @@ def placed(system: LandingFolder, landing: str, archive: str) -> None:
     """Have a landing folder, its archive, or both lie in a bucket: `s3`, or else `local`."""
     url = fresh_bucket()
     if landing == "s3":
-        system.source = at(url, "in coming", "shop", "orders")
+        system.source = entry_path(url, "in coming", "shop", "orders")
         said = {"path": f"{url}/in coming", **server().options()}
         system.setting = replace(system.setting, options=said)
     if archive == "s3":
-        system.setting = replace(system.setting, archive=at(url, "storage", "archive"))
+        system.setting = replace(system.setting, archive=entry_path(url, "storage", "archive"))
 
 
 PLACES = [("s3", "s3"), ("s3", "local"), ("local", "s3")]
@@ -100,5 +100,5 @@ class PublishedBucket(PublishedFolder):
     def __init__(self, folder: Path, **options: Any) -> None:
         super().__init__(folder, **options)
         url = fresh_bucket()
-        self.folder = at(url, "out put")
+        self.folder = entry_path(url, "out put")
         self.setting = replace(self.setting, options={"path": str(self.folder), **server().options()})

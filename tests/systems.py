@@ -30,7 +30,7 @@ from waterclock.connectors.receiver.events import events_of
 from waterclock.connectors.receiver.sealing import seal
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import Sign
 from waterclock.flow.declarations import Place, Unit, Value
@@ -66,7 +66,7 @@ def newest_cut(system: System, *, to: float = 0.5) -> Iterator[None]:
     """Have the newest item of a system end in its middle, or be empty; afterwards it is whole."""
     collector = system.connector.collector(system.setting)
     assert isinstance(collector, ArrivalCollector)
-    path = at(collector.arrivals(system.unit).items[-1].path)
+    path = entry_path(collector.arrivals(system.unit).items[-1].path)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * to)])
     try:

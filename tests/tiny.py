@@ -19,11 +19,11 @@ from waterclock.dpl.project import Project, load_project
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.query.query import query
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
 from waterclock.engine.spark.session import Sessions
-from waterclock.engine.workplace import Workplace
 from waterclock.ledger.ledger import Ledger
 from waterclock.timelabel.label import label_of
 
@@ -136,7 +136,7 @@ class Tiny:
         return load_project(self.root, capabilities=capabilities())
 
     @contextmanager
-    def opened(self) -> Iterator[Workplace]:
+    def opened(self) -> Iterator[RunContext]:
         """Open it for work, with the session that is there."""
         sessions = Sessions.of(self.spark)
         with open_workplace(self.load(), settings=self.settings, listener=self.heard, sessions=sessions) as work:
@@ -186,7 +186,7 @@ class Tiny:
                 (r["table"], r["timelabel"]): r["digest"] for r in ledger.past.rows("batches") if r["status"] == "done"
             }
 
-    def claim(self, work: Workplace, table: str, number: int, *, runner: str = "another") -> Claim:
+    def claim(self, work: RunContext, table: str, number: int, *, runner: str = "another") -> Claim:
         """Take the claim of a day, as another runner that is at work does."""
         request = ClaimRequest(
             table=table,

@@ -1,4 +1,4 @@
-"""Ends the wait for a server at a fixed time, even if single bytes arrive meanwhile, by which each read begins anew."""
+"""Ends the wait for a server at a fixed time, even if single bytes arrive that restart the timeout of each read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def cut_off_after(seconds: float, fileno: int) -> Iterator[None]:
-    """Shut down the connection of a socket if the block is not over in time. What waits for the server then fails.
+    """Shut down the connection of a socket if the block is not over in time. A pending read then fails.
 
     Raises  TimeoutError if it was shut down, in place of the block's own error
     """

@@ -42,7 +42,7 @@ class FileInfo:
     changed: datetime
 
 
-def at(folder: str | Path, *parts: str) -> Path:
+def entry_path(folder: str | Path, *parts: str) -> Path:
     """Return the path of an entry below a folder; one in an object store is not a Path, but is used like one.
 
     Raises  E607 for a URL of an unknown store
@@ -102,7 +102,7 @@ def open_for_writing(path: Path) -> Iterator[IO[bytes]]:
         os.fsync(file.fileno())
 
 
-def look(path: str | Path) -> FileInfo:
+def stat_file(path: str | Path) -> FileInfo:
     """Return a file's name, size and last change. Raises  FileNotFoundError where it does not exist."""
     store = store_of(path)
     if store is None:
@@ -115,7 +115,7 @@ def look(path: str | Path) -> FileInfo:
 def is_there(path: str | Path) -> bool:
     """Return whether a file exists."""
     try:
-        look(path)
+        stat_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
@@ -275,7 +275,7 @@ def put_file_if_absent(path: str | Path, target: Path, size: int | None = None) 
     if store is None and target_store is None:
         return _link(Path(path), target)
     if store is not None and store is target_store:
-        size = look(path).size if size is None else size
+        size = stat_file(path).size if size is None else size
         return objects.copy_if_absent(store, _key(store, path), _key(store, target), size)
     for _ in range(_TRIES - 1):
         try:
@@ -331,7 +331,7 @@ def put_copy_if_absent(source: IO[bytes], target: Path) -> bool:
 
 
 def _copy(path: str | Path, target: Path) -> bool:
-    found = look(path)
+    found = stat_file(path)
     aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         with open_for_reading(path) as source, open_for_writing(aside) as sink:
@@ -350,7 +350,7 @@ def is_same_content(one: str | Path, other: str | Path) -> bool:
     """Return whether two files have the same content. Raises  FileNotFoundError where one does not exist."""
     if not is_remote(one) and not is_remote(other):
         return Path(one).samefile(other) or filecmp.cmp(one, other, shallow=False)
-    if look(one).size != look(other).size:
+    if stat_file(one).size != stat_file(other).size:
         return False
     with open_for_reading(one) as first, open_for_reading(other) as second:
         while chunk := first.read(_CHUNK):

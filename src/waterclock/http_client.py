@@ -34,7 +34,7 @@ _until: ContextVar[float] = ContextVar("_until", default=math.inf)
 """When the time is over for the response that this thread reads, on the monotonic clock."""
 
 
-class Failure(Enum):
+class HttpFailure(Enum):
     """Why there is no complete response."""
 
     NO_CONNECTION = auto()
@@ -54,7 +54,7 @@ class HttpResponse:
 class NoResponse(Exception):
     """No complete response: its kind and reason, and the reason why the server's certificate is refused, if it is."""
 
-    def __init__(self, kind: Failure, why: str, certificate: str = "") -> None:
+    def __init__(self, kind: HttpFailure, why: str, certificate: str = "") -> None:
         super().__init__(why)
         self.kind = kind
         self.why = why
@@ -120,7 +120,7 @@ def send_once(
         request = client.build_request(method, address, content=content)
     except (httpx2.InvalidURL, ValueError) as error:  # its text may quote a secret in the address or in a header
         why = f"the address or a header is invalid: {type(error).__name__}"
-        raise NoResponse(Failure.NO_CONNECTION, why) from None
+        raise NoResponse(HttpFailure.NO_CONNECTION, why) from None
     with client:
         return receive(client, request, most=most, timeout=timeout)
 
@@ -143,20 +143,22 @@ def receive(client: httpx2.Client, request: httpx2.Request, *, most: int, timeou
         with closing(client.send(request, stream=True)) as response:
             return _read(response, most, until)
     except _Late:
-        raise NoResponse(Failure.LATE, f"the response was incomplete after {seconds:.0f} seconds") from None
+        raise NoResponse(HttpFailure.LATE, f"the response was incomplete after {seconds:.0f} seconds") from None
     except httpx2.ConnectError as error:
-        raise NoResponse(Failure.NO_CONNECTION, str(error) or "no connection", _certificate_problem(error)) from None
+        raise NoResponse(
+            HttpFailure.NO_CONNECTION, str(error) or "no connection", _certificate_problem(error)
+        ) from None
     except httpx2.TimeoutException:
         if time.monotonic() >= until:
-            raise NoResponse(Failure.LATE, f"the response was incomplete after {seconds:.0f} seconds") from None
-        raise NoResponse(Failure.LATE, f"no response within {timeout:g} seconds") from None
+            raise NoResponse(HttpFailure.LATE, f"the response was incomplete after {seconds:.0f} seconds") from None
+        raise NoResponse(HttpFailure.LATE, f"no response within {timeout:g} seconds") from None
     except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError, httpx2.DecodingError) as error:
         why = f"the connection ended before the response was complete: {error}"
-        raise NoResponse(Failure.CUT_OFF, why) from None
+        raise NoResponse(HttpFailure.CUT_OFF, why) from None
     except httpx2.LocalProtocolError:  # its text quotes the header
-        raise NoResponse(Failure.NO_CONNECTION, "a header of the request cannot be sent") from None
+        raise NoResponse(HttpFailure.NO_CONNECTION, "a header of the request cannot be sent") from None
     except httpx2.HTTPError as error:
-        raise NoResponse(Failure.NO_CONNECTION, str(error) or type(error).__name__) from None
+        raise NoResponse(HttpFailure.NO_CONNECTION, str(error) or type(error).__name__) from None
     finally:
         _until.reset(token)
 
@@ -173,7 +175,7 @@ def _read(response: httpx2.Response, most: int, until: float) -> HttpResponse:
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in _ENCODINGS:
         why = f"the response is encoded as {encoding[:40]!r}, which was not requested"
-        raise NoResponse(Failure.CUT_OFF, why)
+        raise NoResponse(HttpFailure.CUT_OFF, why)
     bound = most if response.is_success else min(most, MOST_BYTES_OF_REFUSAL)
     content = bytearray()
     for piece in response.iter_bytes():

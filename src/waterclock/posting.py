@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from waterclock.http_client import Failure, NoResponse, TooBig, send_once
+from waterclock.http_client import HttpFailure, NoResponse, TooBig, send_once
 
 LEASE = timedelta(minutes=2)
 """How long one sender owns the pending messages. If it dies, another sends them again after that time."""
@@ -47,7 +47,7 @@ def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
     except TooBig:
         return  # a success, whatever it contains
     except NoResponse as error:
-        raise NotDelivered("it did not answer in time" if error.kind is Failure.LATE else error.why) from None
+        raise NotDelivered("it did not answer in time" if error.kind is HttpFailure.LATE else error.why) from None
     if not 200 <= answer.status < 300:
         raise NotDelivered(f"it answered {answer.status}", is_refused=answer.status in _REFUSALS)
 

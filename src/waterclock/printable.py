@@ -19,7 +19,7 @@ def printable_line(text: str) -> str:
 
 
 def escape_logs() -> None:
-    """Escape what libraries log to the terminal unless logging is configured: it may quote a user's text."""
+    """Escape the log messages of libraries, which may quote a user's text, unless logging is configured."""
     import logging  # takes 5 ms
 
     class Escaped(logging.Formatter):

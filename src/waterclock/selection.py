@@ -22,7 +22,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.graph import closure, parents_of
 from waterclock.flow.open_windows import tables_by_view
 from waterclock.timelabel.cadence import Cadence
-from waterclock.timelabel.instant import beyond
+from waterclock.timelabel.instant import out_of_range_error
 from waterclock.timelabel.label import instant_of, label_of
 from waterclock.timelabel.zone import local_text, parse_instant
 
@@ -54,7 +54,7 @@ class LabelPoint:
         try:
             return self._span(zone)
         except OverflowError:
-            raise beyond(self.text) from None
+            raise out_of_range_error(self.text) from None
 
     def _span(self, zone: str) -> tuple[datetime, datetime]:
         if self.kind == "label":
@@ -81,7 +81,7 @@ class Labels:
     high: LabelPoint | None = None
 
     @classmethod
-    def between(cls, first: datetime, last: datetime) -> Labels:
+    def from_range(cls, first: datetime, last: datetime) -> Labels:
         """Return the range of labels from `first` to `last`."""
         return cls(LabelPoint(label_of(first), "label"), LabelPoint(label_of(last), "label"))
 
@@ -100,7 +100,7 @@ class Labels:
         low, high = self.bounds(cadence)
         return (low is None or low <= label) and (high is None or label < high)
 
-    def within(self, table: Table, start: datetime, end: datetime) -> tuple[datetime, datetime]:
+    def limit_to(self, table: Table, start: datetime, end: datetime) -> tuple[datetime, datetime]:
         """Return the boundaries of the selected labels, limited to a table's windows in `[start, end)`.
 
         Raises  E513 where no label remains, with the nearest labels

@@ -10,7 +10,7 @@ import pytest
 
 import waterclock as wc
 from tests.tiny import Tiny, day, described, labels
-from waterclock.batches.facts import FOLLOW
+from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import AnsweredQuery, query
 from waterclock.engine.query.ticks import AsOf, Gap
@@ -175,7 +175,7 @@ def made_first(tiny: Tiny, tables: list[str]) -> list[Batch]:
         needed = to_make(work.flow, ticks, tables, day(2))
         for name, of_table in needed.follow.items():
             work.ledger.decisions.request_restate(name, sorted(of_table), FOLLOW, who="ann")
-        spans = {name: Labels.between(*span) for name, span in needed.spans.items()}
+        spans = {name: Labels.from_range(*span) for name, span in needed.spans.items()}
         runner = Runner(work, only=spans, labels=spans, force=needed.force)
         made = list(runner.plan(day(3)).batches)
         assert not runner.run_once(day(3)).failed
@@ -221,7 +221,7 @@ def test_three_tables_never_answer_from_three_worlds(tmp_path: Path, spark: Spar
     with tiny.opened() as work:
         apply_flow(work, day(5))
         assert (
-            Runner(work, only=["shop.orders"], labels={"shop.orders": Labels.between(day(4), day(5))})
+            Runner(work, only=["shop.orders"], labels={"shop.orders": Labels.from_range(day(4), day(5))})
             .run_once(day(5))
             .done
             == 1

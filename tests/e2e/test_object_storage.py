@@ -16,7 +16,7 @@ from tests import s3
 from tests.flights import Digests, digests, prepared, run, troubles
 from tests.stores import fresh_bucket
 from tests.unit.cli.conftest import ask
-from waterclock.filesystem import at, copy_file, files_below, read_bytes
+from waterclock.filesystem import copy_file, entry_path, files_below, read_bytes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -46,7 +46,7 @@ connections.out = {{ path = "{lake}/out" }}
     (folder / "secrets" / "s3").write_text(s3.server().options()["secret_access_key"])
     landed = folder / "data" / "new"
     for file in files_below(landed):
-        copy_file(landed / file.path, at(drop, "new", file.path))
+        copy_file(landed / file.path, entry_path(drop, "new", file.path))
     return folder, lake
 
 
@@ -80,7 +80,7 @@ def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(
     assert troubles(away) == {}, said
     assert {status for status, _ in found.values()} == {"done"}
     assert found == home
-    assert published(at(lake, "out")) == published(folder / "data" / "out-prod") != {}
+    assert published(entry_path(lake, "out")) == published(folder / "data" / "out-prod") != {}
     assert not (away / ".waterclock" / "tables").exists()
 
 

@@ -19,8 +19,8 @@ from waterclock import object_files
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
 from waterclock.filesystem import (
-    at,
     copy_file,
+    entry_path,
     files_below,
     folders_in,
     link_file,
@@ -47,7 +47,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def names(folder: str) -> list[str]:
-    return sorted(file.path for file in files_below(at(folder)))
+    return sorted(file.path for file in files_below(entry_path(folder)))
 
 
 def write(path: Path, text: str) -> Path:
@@ -57,7 +57,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_a_file_is_put_once_by_whoever_comes_first(folder: str) -> None:
-    path = at(folder, "latch")
+    path = entry_path(folder, "latch")
     with ThreadPoolExecutor(8) as threads:
         won = list(threads.map(lambda number: put_if_absent(path, f"runner {number}"), range(8)))
     assert won.count(True) == 1
@@ -66,53 +66,56 @@ def test_a_file_is_put_once_by_whoever_comes_first(folder: str) -> None:
 
 
 def test_a_file_is_put_whole_where_none_is(folder: str, tmp_path: Path) -> None:
-    target = at(folder, "export")
+    target = entry_path(folder, "export")
     make_folder(target.parent)
-    for number, path in enumerate((at(folder, ".first"), tmp_path / "second"), 1):
+    for number, path in enumerate((entry_path(folder, ".first"), tmp_path / "second"), 1):
         assert put_file_if_absent(write(path, f"content {number}"), target) == (number == 1)
     assert read_text(target) == "content 1"
 
 
 def test_files_are_listed_at_any_depth_with_their_sizes(folder: str) -> None:
-    write(at(folder, "a", "b", "c d.txt"), "four")
-    write(at(folder, "a", "é=1", "e.txt"), "")
-    write(at(folder, "ab.txt"), "x")
-    assert {(file.path, file.size) for file in files_below(at(folder, "a"))} == {("b/c d.txt", 4), ("é=1/e.txt", 0)}
-    assert set(names_below(at(folder, "a"))) >= {"b/c d.txt", "é=1/e.txt"}
-    assert sorted(folders_in(at(folder, "a"))) == ["b", "é=1"]
-    assert not list(files_below(at(folder, "none")))
-    assert folders_in(at(folder, "none")) == []
+    write(entry_path(folder, "a", "b", "c d.txt"), "four")
+    write(entry_path(folder, "a", "é=1", "e.txt"), "")
+    write(entry_path(folder, "ab.txt"), "x")
+    assert {(file.path, file.size) for file in files_below(entry_path(folder, "a"))} == {
+        ("b/c d.txt", 4),
+        ("é=1/e.txt", 0),
+    }
+    assert set(names_below(entry_path(folder, "a"))) >= {"b/c d.txt", "é=1/e.txt"}
+    assert sorted(folders_in(entry_path(folder, "a"))) == ["b", "é=1"]
+    assert not list(files_below(entry_path(folder, "none")))
+    assert folders_in(entry_path(folder, "none")) == []
 
 
 def test_folders_and_files_are_moved_and_removed(folder: str) -> None:
-    write(at(folder, "a", "b", "c"), "c")
-    write(at(folder, "a", "d"), "d")
-    write(at(folder, "ab"), "stays")
-    move_folder(at(folder, "a"), at(folder, "z"))
+    write(entry_path(folder, "a", "b", "c"), "c")
+    write(entry_path(folder, "a", "d"), "d")
+    write(entry_path(folder, "ab"), "stays")
+    move_folder(entry_path(folder, "a"), entry_path(folder, "z"))
     assert names(folder) == ["ab", "z/b/c", "z/d"]
-    move_file(at(folder, "z", "d"), at(folder, "z", "b", "c"))
-    assert at(folder, "z", "b", "c").read_text(encoding="utf-8") == "d"
-    remove_folder(at(folder, "z"))
-    remove_folder(at(folder, "none"))
+    move_file(entry_path(folder, "z", "d"), entry_path(folder, "z", "b", "c"))
+    assert entry_path(folder, "z", "b", "c").read_text(encoding="utf-8") == "d"
+    remove_folder(entry_path(folder, "z"))
+    remove_folder(entry_path(folder, "none"))
     assert names(folder) == ["ab"]
 
 
 def test_a_file_lies_at_two_places(folder: str, tmp_path: Path) -> None:
-    path = write(at(folder, "one"), "same")
-    link_file(path, at(folder, "two"))
+    path = write(entry_path(folder, "one"), "same")
+    link_file(path, entry_path(folder, "two"))
     copy_file(path, tmp_path / "here")
-    copy_file(tmp_path / "here", at(folder, "back"))
+    copy_file(tmp_path / "here", entry_path(folder, "back"))
     path.unlink()
-    assert {name: at(folder, name).read_text(encoding="utf-8") for name in ("two", "back")} == {
+    assert {name: entry_path(folder, name).read_text(encoding="utf-8") for name in ("two", "back")} == {
         "two": "same",
         "back": "same",
     }
 
 
 def test_what_is_not_there_is_told_as_on_this_machine(folder: str) -> None:
-    path = at(folder, "none")
+    path = entry_path(folder, "none")
     asked = (lambda: read_bytes(path), lambda: pq.ParquetFile(readable(path)), path.stat, path.unlink)
-    for ask in (*asked, lambda: copy_file(path, at(folder, "copy"))):
+    for ask in (*asked, lambda: copy_file(path, entry_path(folder, "copy"))):
         with pytest.raises(FileNotFoundError):
             ask()
     path.unlink(missing_ok=True)
@@ -121,7 +124,7 @@ def test_what_is_not_there_is_told_as_on_this_machine(folder: str) -> None:
 
 
 def test_arrow_reads_and_writes(folder: str) -> None:
-    path = at(folder, "rows.parquet")
+    path = entry_path(folder, "rows.parquet")
     make_folder(path.parent)
     rows = pa.table({"a": list(range(100_000))})
     with writable(path) as sink:
@@ -191,14 +194,14 @@ def test_options_that_are_none_and_unknown_schemes_are_told() -> None:
     with pytest.raises(WaterclockError, match="E608 'region' is not an option of an object store"):
         reach_by("gs://lake", {"region": "eu"})
     with pytest.raises(WaterclockError, match="E607 hdfs:// is not a supported storage"):
-        at("hdfs://lake/flights")
+        entry_path("hdfs://lake/flights")
     with pytest.raises(WaterclockError, match="E607 the URL names no bucket"):
-        at("s3:///flights")
+        entry_path("s3:///flights")
 
 
 def test_the_mark_that_others_leave_of_a_folder_hides_no_file() -> None:
     url = fresh_bucket()
-    write(at(url, "new", "web", "events.csv"), "id")
+    write(entry_path(url, "new", "web", "events.csv"), "id")
     options = s3.server().options()
     store = S3FileSystem(
         access_key=options["access_key_id"],
@@ -207,8 +210,8 @@ def test_the_mark_that_others_leave_of_a_folder_hides_no_file() -> None:
         region=options["region"],
     )
     store.create_dir(f"{url.rpartition('/')[2]}/new/web", recursive=False)
-    assert names_in(at(url, "new", "web"), "e") == ["events.csv"]
-    assert [file.path for file in files_below(at(url, "new", "web"))] == ["events.csv"]
+    assert names_in(entry_path(url, "new", "web"), "e") == ["events.csv"]
+    assert [file.path for file in files_below(entry_path(url, "new", "web"))] == ["events.csv"]
 
 
 def test_a_put_is_tried_again_where_s3_is_at_another_of_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,5 +234,5 @@ def test_a_put_is_tried_again_where_s3_is_at_another_of_that_name(monkeypatch: p
 def test_libraries_that_are_missing_are_told_with_the_extra_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(WaterclockError, match="E609 object storage needs libraries") as told:
-        at("s3://never-asked-for/lake")
+        entry_path("s3://never-asked-for/lake")
     assert told.value.fix == f"install them: {install_extra('objects')}"

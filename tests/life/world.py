@@ -25,7 +25,7 @@ from tests.life.drawing import Flow, statements
 from tests.life.parts import BY_LABEL, FOLDS, Retain, Retire
 from tests.life.rows import Row, Rows, Version, instant, minute
 from tests.tiny import Tiny, day
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import query

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from tests.model.oracle import Key, earlier, later, windows_of
 from tests.model.toy import ToyLake
-from waterclock.batches.facts import AT_LAST, BY_HAND, CONDITION, Closing
+from waterclock.batches.ledger_snapshot import AT_LAST, BY_HAND, CONDITION, Closing
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.closings import Closes

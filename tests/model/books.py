@@ -271,7 +271,7 @@ class Life:
         while boundary <= self.now:
             if self.condition != "closed_by_hand()" and self.holds(s, boundary):
                 return boundary
-            if after is not None and boundary >= after.after(e, "UTC"):
+            if after is not None and boundary >= after.add_to(e, "UTC"):
                 return boundary
             boundary += HOUR
         return None

@@ -14,7 +14,7 @@ from tests.model.bookkeeping import Bookkeeper
 from tests.model.oracle import Key
 from tests.model.random_flow import EVE, RandomFlow
 from tests.model.toy import Rows, ToyLake, ToyTable, digest
-from waterclock.batches.facts import FOLLOW, BatchStatus, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import FOLLOW, BatchStatus, LedgerSnapshot
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.earlier_starts import reading_back
 from waterclock.flow.choices import Batching, Kind
@@ -216,7 +216,7 @@ class Driver:
         self.commits.clear()
         for name, labels in needed.follow.items():
             self.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who="test")
-        spans = {name: Labels.between(*span) for name, span in needed.spans.items()}
+        spans = {name: Labels.from_range(*span) for name, span in needed.spans.items()}
         while True:
             self.books.look(self.now)
             snapshot = self.snapshot()

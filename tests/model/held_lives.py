@@ -14,7 +14,7 @@ from random import Random
 from zlib import crc32
 
 from tests.model.flows import collect, flow, latest, past, previous, publish, transform
-from waterclock.batches.facts import BEGINNING, FOREVER, RECOMPUTE, RELEASE, BatchStatus, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE, RELEASE, BatchStatus, LedgerSnapshot
 from waterclock.batches.records import QUARANTINED, BatchResult, Claim, ClaimRequest, Input
 from waterclock.flow.choices import Kind, OnRestate, ReadKind
 from waterclock.flow.declarations import Flow, Read
@@ -158,7 +158,7 @@ class Life:
         facts = snapshot.of(name)
         others = {other: it for other, it in facts.troubles.items() if other != label}
         free = replace(snapshot, tables={**snapshot.tables, name: replace(facts, troubles=others)})
-        asked = PlanRequest(only=(name,), labels=Labels.between(label, label), force={name: frozenset({label})})
+        asked = PlanRequest(only=(name,), labels=Labels.from_range(label, label), force={name: frozenset({label})})
         plan = self.planner.plan(free, self.now, asked)
         found = [it for it in plan.batches if (it.table, it.label, it.status) == (name, label, Status.READY)]
         return Group(name, (replace(found[0], verb=RELEASE, reason="fine"),)) if found else None

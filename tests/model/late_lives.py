@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from waterclock.batches.facts import BEGINNING, RECOMPUTE, BatchStatus, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import BEGINNING, RECOMPUTE, BatchStatus, LedgerSnapshot
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project

@@ -17,7 +17,7 @@ from tests.model.oracle import Oracle
 from tests.model.random_flow import RandomFlow
 from tests.model.toy import Rows, ToyTable, query
 from tests.systems import setting_of
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.records import ClaimRequest
 from waterclock.connectors.waterclock.connector import WaterclockCollector
 from waterclock.engine.links import Links, linked_inputs
@@ -107,7 +107,7 @@ class LinkedDriver(Driver):
         return self.up.lake.tables[table.source.unit.path]
 
     def _bound(self, table: Table, window: Window) -> BoundRead:
-        link = self.links.look(self.ledger)[table.name]
+        link = self.links.read_progress(self.ledger)[table.name]
         span = linked_span(table, link, window)
         assert span is not None
         scope = ReadScope.SLICES if is_by_label(table) else ReadScope.STATE

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from waterclock.batches.facts import FOLLOW, BatchStatus, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import FOLLOW, BatchStatus, LedgerSnapshot
 from waterclock.batches.records import BatchResult, ClaimRequest, Input
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
@@ -23,7 +23,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.closings import by_hand
-from waterclock.planner.open_windows import VisibleWindows, states_asked
+from waterclock.planner.open_windows import VisibleWindows, requested_open_labels
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -182,7 +182,7 @@ class Life:
         while most:
             most -= 1
             self.look()
-            snapshot = self.ledger.reads.snapshot(self.flow, asking=states_asked(self.flow, force or {}))
+            snapshot = self.ledger.reads.snapshot(self.flow, asking=requested_open_labels(self.flow, force or {}))
             undone = {
                 name: frozenset(label for label in labels if not snapshot.of(name).covered.covers_instant(label))
                 for name, labels in (force or {}).items()

@@ -248,7 +248,7 @@ def _is_whole(reader: Cadence, u: Cadence, span: Duration) -> bool:
     """Whether both ends of `[e - span, e)` are boundaries of u, for every window of the reader."""
     boundaries = {window.start for window in windows_of(u)}
     middle = [w.end for w in windows_of(reader) if ERA[0] + timedelta(days=4) < w.end < ERA[1] - timedelta(days=2)]
-    return all(e in boundaries and span.before(e, reader.zone) in boundaries for e in middle)
+    return all(e in boundaries and span.subtract_from(e, reader.zone) in boundaries for e in middle)
 
 
 def _bare(cadence: Cadence) -> Cadence:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waterclock.alerts.decisions import APART, MOST, WITHIN, AlertInput, decide, is_meant
-from waterclock.batches.alerts import Acknowledged, Alert, KnownAlerts, Message, RootCause, Telling, TroubleKind
+from waterclock.batches.alerts import Acknowledged, Alert, Message, RootCause, StoredAlerts, Telling, TroubleKind
 from waterclock.flow.alerts import Alerting, AlertRule, QuietHours, Severity, Target, TargetKind
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -78,7 +78,7 @@ class World:
             if alert.is_open and alert.trouble.key in look.acknowledged:
                 self.alerts[alert.number] = replace(alert, acknowledged=Acknowledged(self.now, "ann", "known"))
         before = dict(self.alerts)
-        known = KnownAlerts(
+        known = StoredAlerts(
             tuple(alert for alert in self.alerts.values() if not alert.is_finished),
             {name: tuple(at for at, message in self.made if message.target == name) for name in TARGETS},
             frozenset(message.target for message in self.waiting),

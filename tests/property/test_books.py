@@ -8,7 +8,7 @@ from datetime import timedelta
 from random import Random
 
 from tests.model.books import LENGTH, START, Life
-from waterclock.batches.facts import AT_LAST, BY_HAND, CONDITION
+from waterclock.batches.ledger_snapshot import AT_LAST, BY_HAND, CONDITION
 from waterclock.timelabel.window import Window
 
 LIVES = int(os.environ.get("WATERCLOCK_MODEL_LIVES", "12"))

@@ -1,4 +1,4 @@
-"""Ladders and the sieve against brute force: each row that came is in the table, set aside or dropped, once."""
+"""Ladders and the row filter against brute force: each row that came is in the table, set aside or dropped, once."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from waterclock.flow.choices import Action
 from waterclock.flow.ladders import SETS_ASIDE, Ladder, Rung, outcome
-from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, Mesh, Sieve, count_broken_rules
+from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, RowFilter, RowRule, count_broken_rules
 
 FATES = st.sampled_from([STAYS, SET_ASIDE, DROPPED])
 
 
 @given(st.lists(FATES, min_size=1, max_size=6), st.data())
 def test_what_came_is_in_the_table_set_aside_or_dropped(fates: list[int], data: st.DataObject) -> None:
-    meshes = tuple(Mesh(f"r{at}", "TRUE", fate) for at, fate in enumerate(fates))
-    sieve = Sieve(meshes)
+    row_rules = tuple(RowRule(f"r{at}", "TRUE", fate) for at, fate in enumerate(fates))
+    row_filter = RowFilter(row_rules)
     rows = data.draw(st.lists(st.lists(st.booleans(), min_size=len(fates), max_size=len(fates)), max_size=30))
     stayed, aside, dropped = 0, 0, 0
     first: Counter[str] = Counter()
@@ -36,7 +36,7 @@ def test_what_came_is_in_the_table_set_aside_or_dropped(fates: list[int], data: 
         mask = sum(1 << at for at, bad in enumerate(breaks) if bad)
         if mask:
             masks[mask] += 1
-    found = count_broken_rules(sieve, masks, stayed)
+    found = count_broken_rules(row_filter, masks, stayed)
     assert found.rows == len(rows) == stayed + found.aside + found.dropped
     assert (found.aside, found.dropped) == (aside, dropped)
     assert Counter(found.broken) == broken

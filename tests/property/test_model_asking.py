@@ -92,7 +92,7 @@ class Asker:
             labels = driver.lake.tables[name].slices
             if table.retain is None or table.mode is not Mode.APPEND or not labels:
                 continue
-            kept = table.retain.before(table.cadence.next(max(labels)), table.cadence.zone)
+            kept = table.retain.subtract_from(table.cadence.next(max(labels)), table.cadence.zone)
             before = table.cadence.floor(min(kept, needed.get(name, kept)))
             if before > self.dropped.get(name, min(labels)):
                 driver.ledger.keeping.drop_windows(name, before, 0, who="test")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.ledgers import Desk, desk, result, table
 from tests.openlineage_types import problems
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
 from waterclock.flow.openlineage import LineageSink

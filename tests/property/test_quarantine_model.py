@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.cli.actions.release import release_batches
 from waterclock.operations.opening import open_read_only
 from waterclock.operations.replaying import labels_set_aside

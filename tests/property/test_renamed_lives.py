@@ -13,7 +13,7 @@ import pytest
 from tests.tiny import Tiny, day
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ BATCHES = "SELECT `table`, timelabel, status, attempts, digest FROM waterclock.b
 FIRST = {part: f"a.{part}" for part in ("orders", "lands", "daily", "named", "all", "week")}
 
 
-def rows_of(work: Workplace, name: str, as_of: AsOf | None = None) -> list[str]:
+def rows_of(work: RunContext, name: str, as_of: AsOf | None = None) -> list[str]:
     try:
         return sorted(map(str, query(work, f"SELECT * FROM {name}", limit=1000, as_of=as_of).rows))
     except WaterclockError as error:

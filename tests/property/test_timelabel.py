@@ -268,7 +268,7 @@ def test_days_before_the_start_of_a_local_date_are_the_start_of_one(
     daily = Cadence(Period(TimeUnit.DAY), zone=zone)
     midnight = daily.next(t)
     duration = parse_duration(f"{amount} {unit}")
-    for moved, sign in ((duration.before(midnight, zone), -1), (duration.after(midnight, zone), 1)):
+    for moved, sign in ((duration.subtract_from(midnight, zone), -1), (duration.add_to(midnight, zone), 1)):
         assert daily.is_boundary(moved)
         days = amount * (7 if unit is TimeUnit.WEEK else 1)
         target = midnight.astimezone(nominal_zone(zone)).toordinal() + sign * days
@@ -279,8 +279,8 @@ def test_days_before_the_start_of_a_local_date_are_the_start_of_one(
 @given(instants, st.integers(0, 10**6), st.sampled_from(ZONES))
 def test_elapsed_spans_undo_each_other(t: datetime, amount: int, zone: str) -> None:
     duration = Duration(amount, "MINUTE")
-    assert duration.after(duration.before(t, zone), zone) == t
-    assert t - duration.before(t, zone) == duration.to_timedelta() == timedelta(minutes=amount)
+    assert duration.add_to(duration.subtract_from(t, zone), zone) == t
+    assert t - duration.subtract_from(t, zone) == duration.to_timedelta() == timedelta(minutes=amount)
 
 
 @given(zones_with_instants())

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from waterclock import http_client
-from waterclock.http_client import Failure, NoResponse, receive
+from waterclock.http_client import HttpFailure, NoResponse, receive
 
 Answer = Callable[[socket.socket], None]
 TIMEOUT = 0.2
@@ -98,7 +98,7 @@ def test_the_time_limit_holds_for_each_part_of_a_response(
     begun = time.monotonic()
     with pytest.raises(NoResponse, match="incomplete after 1 seconds") as late:
         get(client, server)
-    assert late.value.kind is Failure.LATE
+    assert late.value.kind is HttpFailure.LATE
     assert time.monotonic() - begun < 5
     assert server.connections == 1
 

@@ -118,9 +118,9 @@ def test_a_file_is_known_by_what_spark_calls_it(path: str, key: str) -> None:
     ],
 )
 def test_a_path_is_told_from_its_folder_on(path: str, folder: str, rest: str | None) -> None:
-    from waterclock.filesystem import at
+    from waterclock.filesystem import entry_path
 
-    assert path_below(path, at(folder) if "://" in folder else Path(folder)) == rest
+    assert path_below(path, entry_path(folder) if "://" in folder else Path(folder)) == rest
 
 
 @pytest.mark.parametrize("gone", [["a"], ["b"], ["a", "c"], ["a", "b", "c"]])

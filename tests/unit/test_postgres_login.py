@@ -16,7 +16,7 @@ from tests.systems import setting_of
 from waterclock import postgres_login
 from waterclock.connectors.postgres.database import database_of
 from waterclock.errors import WaterclockError
-from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.postgres import create_engine, failure_of
 from waterclock.postgres_login import Refusal, Refused, answering_first, connect, refusal_of
 
@@ -246,7 +246,7 @@ def test_a_server_that_answers_nothing_after_the_login_is_away(
     else:
         with pytest.raises(sa.exc.OperationalError) as failed:
             create_engine(sa.make_url(url)).connect()
-        assert failure_of(failed.value) is Failure.AWAY
+        assert failure_of(failed.value) is StatementFailure.AWAY
     assert time.monotonic() - begun < 5
     assert not [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
 

@@ -249,7 +249,7 @@ class TestLabels:
     def test_labels_that_no_window_has_are_refused_with_the_nearest(self) -> None:
         table = collect("raw.a")
         with pytest.raises(WaterclockError) as caught:
-            parse_labels("2014-01-05").within(table, at("2013-01-01"), at("2013-02-01"))
+            parse_labels("2014-01-05").limit_to(table, at("2013-01-01"), at("2013-02-01"))
         assert (caught.value.code, caught.value.what) == ("E513", "no label of raw.a is in 2014-01-05")
         assert caught.value.fix == "the nearest: 20130131000000 (2013-01-31 00:00 +00:00)"
 
@@ -260,23 +260,23 @@ class TestLabels:
             ("2013-01-05T06:00Z", "its windows are EVERY DAY"),
         ):
             with pytest.raises(WaterclockError) as caught:
-                parse_labels(text).within(collect("raw.a"), at("2013-01-01"), at("2013-02-01"))
+                parse_labels(text).limit_to(collect("raw.a"), at("2013-01-01"), at("2013-02-01"))
             assert (caught.value.code, caught.value.why) == ("E513", why)
 
     def test_a_table_that_declares_no_start_is_told_none(self) -> None:
         with pytest.raises(WaterclockError) as caught:
-            parse_labels("2012-12-05").within(transform("marts.a", ["raw.a"]), at("2013-01-01"), at("2013-02-01"))
+            parse_labels("2012-12-05").limit_to(transform("marts.a", ["raw.a"]), at("2013-01-01"), at("2013-02-01"))
         assert caught.value.why == "its first window is 2013-01-01 00:00 +00:00"
 
     def test_a_time_between_labels_is_refused_with_those_around_it(self) -> None:
         with pytest.raises(WaterclockError) as caught:
-            parse_labels("2013-01-05T06:00Z").within(collect("raw.a"), at("2013-01-01"), at("2013-02-01"))
+            parse_labels("2013-01-05T06:00Z").limit_to(collect("raw.a"), at("2013-01-01"), at("2013-02-01"))
         assert caught.value.fix == (
             "the nearest: 20130105000000 (2013-01-05 00:00 +00:00) or 20130106000000 (2013-01-06 00:00 +00:00)"
         )
 
     def test_labels_are_cut_to_those_there_are(self) -> None:
-        found = parse_labels("2012-01..2013-01-03").within(collect("raw.a"), at("2013-01-01"), at("2013-02-01"))
+        found = parse_labels("2012-01..2013-01-03").limit_to(collect("raw.a"), at("2013-01-01"), at("2013-02-01"))
         assert found == (at("2013-01-01"), at("2013-01-04"))
 
     def test_labels_may_follow_each_table(self) -> None:

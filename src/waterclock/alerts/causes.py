@@ -14,14 +14,14 @@ from datetime import datetime
 from waterclock.alerts.decisions import AlertInput
 from waterclock.alerts.late import late_troubles
 from waterclock.batches.alerts import LONGEST, Batches, RootCause, TroubleKind, Warned, cause_key
-from waterclock.batches.facts import LedgerSnapshot
 from waterclock.batches.kept_logs import Stands
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import Due
-from waterclock.operations.held_logs import HeldLog
+from waterclock.operations.formatting import likeness
+from waterclock.operations.retained_logs import TableLog
 from waterclock.operations.silence import Silence, silence_words
-from waterclock.operations.words import likeness
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 
 _KINDS = {Status.FAILED: TroubleKind.FAILED, Status.HELD: TroubleKind.HELD, Status.EXPIRED: TroubleKind.EXPIRED}
@@ -82,7 +82,7 @@ class CheckInput:
     newest: Mapping[str, Warned] = field(default_factory=dict)
     deadlines: Sequence[Due] = ()
     empty: Sequence[Silence] = ()
-    logs: Sequence[HeldLog] = ()
+    logs: Sequence[TableLog] = ()
 
 
 def build_alert_input(looked: CheckInput) -> AlertInput:
@@ -246,9 +246,9 @@ def _empty(looked: CheckInput) -> Iterable[RootCause]:
         )
 
 
-def _held_logs(logs: Iterable[HeldLog]) -> Iterable[RootCause]:
+def _held_logs(logs: Iterable[TableLog]) -> Iterable[RootCause]:
     """Yield the logs beyond their limits, or lost, the largest first: one cause for each source."""
-    for log in sorted(logs, key=lambda each: -each.held_bytes):
+    for log in sorted(logs, key=lambda each: -each.retained_bytes):
         if log.is_troubled:
             kind = TroubleKind.HOLDING if log.condition is Stands.SAFE else TroubleKind.LOSING
             yield RootCause(

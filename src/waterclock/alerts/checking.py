@@ -12,20 +12,20 @@ from waterclock.alerts.causes import CheckInput, RefusedBatch, SilentSource, bui
 from waterclock.alerts.decisions import decide
 from waterclock.alerts.sending import Lost, SendResult, send
 from waterclock.alerts.wording import Words
-from waterclock.batches.alerts import AlertsNow, KnownAlerts, TroubleKind
+from waterclock.batches.alerts import AlertsNow, StoredAlerts, TroubleKind
 from waterclock.errors import WaterclockError
 from waterclock.operations.deadlines import deadlines_of, with_deadlines
-from waterclock.operations.held_logs import held_logs
+from waterclock.operations.retained_logs import retained_logs
 from waterclock.operations.silence import silences
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
-    from waterclock.batches.facts import LedgerSnapshot
+    from waterclock.batches.ledger_snapshot import LedgerSnapshot
     from waterclock.dpl.project import Project
+    from waterclock.engine.run_context import RunContext
     from waterclock.engine.run_outcome import RunOutcome
-    from waterclock.engine.workplace import Workplace
     from waterclock.flow.declarations import Flow
     from waterclock.ledger.ledger import Ledger
 
@@ -79,7 +79,7 @@ def _record_check(
     )
     empty = silences(project.flow, ledger.past, project.flow.tables)
     gone = [record.name for record in ledger.reads.tables() if record.name not in project.flow.tables]
-    logs = held_logs(project.flow, ledger.past, project.flow.tables, gone)
+    logs = retained_logs(project.flow, ledger.past, project.flow.tables, gone)
     found = build_alert_input(
         CheckInput(
             project.flow,
@@ -96,7 +96,7 @@ def _record_check(
         )
     )
 
-    def decide_alerts(known: KnownAlerts, at: datetime) -> AlertsNow:
+    def decide_alerts(known: StoredAlerts, at: datetime) -> AlertsNow:
         made = decide(known, found, project.alerts, at)
         return AlertsNow(made.changed, tuple((each.target, words.body(each, at)) for each in made.messages))
 
@@ -109,7 +109,7 @@ def _warned_tables(ledger: Ledger) -> Iterator[str]:
             yield from alert.trouble.batches
 
 
-def tell_after(work: Workplace, outcome: RunOutcome, only: Sequence[str] | None, *, is_of_some: bool) -> None:
+def tell_after(work: RunContext, outcome: RunOutcome, only: Sequence[str] | None, *, is_of_some: bool) -> None:
     """Send alerts after a cycle of a run. A failure is reported once, and the run continues.
 
     `only`: the tables of the run, None for all; `is_of_some`: it was limited to some of their labels.
@@ -124,22 +124,22 @@ def tell_after(work: Workplace, outcome: RunOutcome, only: Sequence[str] | None,
     _tell(work, outcome.plan.now, said)
 
 
-def tell_of_stop(work: Workplace, error: WaterclockError, now: datetime) -> None:
+def tell_of_stop(work: RunContext, error: WaterclockError, now: datetime) -> None:
     """Send an alert that a run could not continue at all."""
     if work.project.alerts.is_on:
         _tell(work, now, RunSaid(frozenset(), (RefusedBatch("", frozenset(), error),)))
 
 
-def _tell(work: Workplace, now: datetime, said: RunSaid) -> None:
+def _tell(work: RunContext, now: datetime, said: RunSaid) -> None:
     try:
         look = partial(work.links.marked_snapshot, work.ledger, work.settings.who)
         lost = tell(work.project, work.ledger, look, now, said).sent.lost
     except Exception as raised:  # noqa: BLE001 - a failed alert does not fail the run's batches
         what = raised.what if isinstance(raised, WaterclockError) else type(raised).__name__
-        work.note_once(f"no alert could be sent: {what}")
+        work.report_once(f"no alert could be sent: {what}")
         return
     for each in lost:
-        work.note_once(lost_words(each))
+        work.report_once(lost_words(each))
 
 
 def lost_words(lost: Lost) -> str:

@@ -1,8 +1,8 @@
 """Decides on alerts and their messages at each check, as a pure function of root causes, earlier messages, and now.
 
-A root cause is one alert, from the check that first finds it to the check that finds it resolved. Each target in a
-matching rule gets one message about it, repeats as its rules say, and one at its end. Messages of quiet hours are sent
-after them, including those about causes that came and went in that time.
+A root cause is one alert, from the check that first finds it to the check that finds it resolved. Each target of a
+matching rule gets one message when the alert starts, repeats as configured, and one message when it ends. Messages of
+quiet hours are sent after them, including those about causes that started and ended in that time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from waterclock.batches.alerts import Alert, Batches, KnownAlerts, Message, Notification, RootCause, Telling
+from waterclock.batches.alerts import Alert, Batches, Message, Notification, RootCause, StoredAlerts, Telling
 from waterclock.flow.alerts import Alerting, AlertRule
 
 MOST, WITHIN, APART = 3, timedelta(minutes=10), timedelta(seconds=30)
@@ -40,7 +40,7 @@ class Decision:
     messages: tuple[Message, ...] = ()
 
 
-def decide(known: KnownAlerts, found: AlertInput, alerting: Alerting, now: datetime) -> Decision:
+def decide(known: StoredAlerts, found: AlertInput, alerting: Alerting, now: datetime) -> Decision:
     """Update the alerts with the found causes, and decide on the messages for each target."""
     before = {alert.number: alert for alert in known.alerts}
     alerts = {alert.number: alert for alert in _update_alerts(known, found, now)}
@@ -56,7 +56,7 @@ def decide(known: KnownAlerts, found: AlertInput, alerting: Alerting, now: datet
     return Decision(tuple(alert for alert in ended if alert != before.get(alert.number)), tuple(messages))
 
 
-def _update_alerts(known: KnownAlerts, found: AlertInput, now: datetime) -> Iterator[Alert]:
+def _update_alerts(known: StoredAlerts, found: AlertInput, now: datetime) -> Iterator[Alert]:
     """Yield the current alerts: known ones that continue or are over, new ones, and those that came and went."""
     standing = {trouble.key: trouble for trouble in found.troubles}
     number = known.next_number

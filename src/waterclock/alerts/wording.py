@@ -9,7 +9,7 @@ from typing import Any
 
 from waterclock.batches.alerts import Alert, Message, RootCause, Telling, TroubleKind
 from waterclock.flow.declarations import Flow
-from waterclock.operations.words import count_words, local_range, number_words, seconds_words
+from waterclock.operations.formatting import count_words, local_range, number_words, seconds_words
 from waterclock.timelabel.label import label_of
 
 _MOST_TABLES = 5

@@ -8,7 +8,7 @@ from waterclock.answers.parts import AnswerPart, OneError
 
 
 class PagePart(AnswerPart):
-    """An object in the answer of a page."""
+    """Base class of the JSON objects in responses of pages. Additional keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -41,7 +41,7 @@ class Piece(PagePart):
     state: str
 
 
-class Batch(PagePart):
+class BatchEntry(PagePart):
     """A batch in a list."""
 
     table: str

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from waterclock.answers.audit import BatchRecord
-from waterclock.answers.page_parts import Batch, Note, PageAnswer, PagePart, Part, Piece
+from waterclock.answers.page_parts import BatchEntry, Note, PageAnswer, PagePart, Part, Piece
 from waterclock.answers.parts import OneError
 from waterclock.answers.tables import QueryResultPart
 
@@ -38,7 +38,7 @@ class Layer(PagePart):
     rows: list[Row]
 
 
-class Column(PagePart):
+class GridColumn(PagePart):
     """A column of the grid and its labels."""
 
     labels: str
@@ -53,7 +53,7 @@ class Took(PagePart):
     seconds: float
 
 
-class Grid(PageAnswer):
+class GridPage(PageAnswer):
     """The state of the project, and each table as a ribbon over its labels."""
 
     title: list[Part]
@@ -62,14 +62,14 @@ class Grid(PageAnswer):
     """The shown labels by state, without those in quiet states."""
     tables: int
     by: str
-    columns: list[Column]
+    columns: list[GridColumn]
     layers: list[Layer]
     took: list[Took]
     """Only columns with a duration; empty if too many labels are shown."""
     next_due: str | None
 
 
-class Trouble(Batch):
+class Trouble(BatchEntry):
     """Failed, held or expired batches of a table with the same cause, represented by the newest."""
 
     reason: str
@@ -100,7 +100,7 @@ class Today(PageAnswer):
     needs: list[Trouble]
     late: list[Late]
     more_late: int
-    running: list[Batch]
+    running: list[BatchEntry]
 
 
 class AllErrors(PageAnswer):
@@ -112,7 +112,7 @@ class AllErrors(PageAnswer):
     """The number of due batches that were left out because there are too many."""
 
 
-class Action(PagePart):
+class ActionEntry(PagePart):
     """An action that leads to a plan, with its parameters."""
 
     verb: str
@@ -141,10 +141,10 @@ class OneBatch(PageAnswer):
     holds_up: int
     record: BatchRecord | None
     """The stored record, as in `waterclock audit --json`; null if nothing is stored."""
-    actions: list[Action]
+    actions: list[ActionEntry]
 
 
-class ShownBatch(Batch):
+class ShownBatch(BatchEntry):
     """A batch in the requested selection."""
 
     reason: str
@@ -161,7 +161,7 @@ class Batches(PageAnswer):
     counts: dict[str, int]
     shown: list[ShownBatch]
     """The labels that need attention, newest first; if there are none, all labels, up to sixty."""
-    actions: list[Action]
+    actions: list[ActionEntry]
 
 
 class Edge(PagePart):
@@ -195,7 +195,7 @@ class Run(PagePart):
     outcome: str
 
 
-class Runner(PagePart):
+class RunnerEntry(PagePart):
     """A process that makes batches."""
 
     runner: str
@@ -210,11 +210,11 @@ class Runs(PageAnswer):
     """The newest runs, and the runners."""
 
     runs: list[Run]
-    runners: list[Runner]
+    runners: list[RunnerEntry]
     alive: int
 
 
-class RunClaim(PagePart):
+class RunClaimEntry(PagePart):
     """Batches of a table that a run claimed together."""
 
     claim: int
@@ -232,7 +232,7 @@ class RunClaim(PagePart):
 class OneRun(PageAnswer, Run):
     """A run: its batches, their times, and its duration by step."""
 
-    claims: list[RunClaim]
+    claims: list[RunClaimEntry]
     is_cut: bool
     counts: dict[str, int]
     batches: int
@@ -256,7 +256,7 @@ class Step(PagePart):
     publishes: str
 
 
-class Plan(PageAnswer):
+class PlanPage(PageAnswer):
     """A proposed action, batch by batch. A POST with its `digest` carries it out."""
 
     verb: str
@@ -279,7 +279,7 @@ class Plan(PageAnswer):
     has_changed: bool
 
 
-class Query(PageAnswer):
+class QueryPage(PageAnswer):
     """The answer to a query; its errors are in `errors`."""
 
     sql: str

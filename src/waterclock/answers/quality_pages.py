@@ -19,7 +19,7 @@ class RuleCounts(PagePart):
     """The batches that failed because of the rule, or that it holds back."""
 
 
-class Rule(PagePart):
+class RuleEntry(PagePart):
     """A rule over its newest batches."""
 
     table: str
@@ -54,7 +54,7 @@ class NamedRule(PagePart):
 class Quality(PageAnswer):
     """Every rule, broken ones first."""
 
-    rules: list[Rule]
+    rules: list[RuleEntry]
     newest: int
     broken: int
     newly_broken: list[NamedRule]
@@ -65,7 +65,7 @@ class Quality(PageAnswer):
     """For up to twenty tables."""
 
 
-class RuleOfTable(Rule):
+class RuleOfTable(RuleEntry):
     """A rule of a table, with the rows that broke it in its newest batches, as far as they were counted."""
 
     rows: int | None
@@ -135,7 +135,7 @@ class WentAside(PagePart):
     address: str
 
 
-class Cause(PagePart):
+class LagCause(PagePart):
     """The most upstream batch that windows wait for."""
 
     table: str
@@ -160,7 +160,7 @@ class Deadline(PagePart):
     fresh_to: str | None
     by_watermark: WatermarkProgress | None
     """For a deadline BY WATERMARK."""
-    cause: Cause
+    cause: LagCause
     address: str
 
 
@@ -194,7 +194,7 @@ class InTime(PagePart):
     lags: list[TableLag]
 
 
-class Lag(PageAnswer, InTime):
+class LagPage(PageAnswer, InTime):
     """Deadlines, silent sources, and how far each table is behind."""
 
     title: list[Part]

@@ -77,7 +77,7 @@ class ListedBatch(PagePart):
     """Whether it was made by the table's current code."""
 
 
-class Code(PagePart):
+class TableCode(PagePart):
     """A statement that defined a table."""
 
     code: str
@@ -95,7 +95,7 @@ class ShownColumnsVersion(ColumnsVersion, PagePart):
     model_config = ConfigDict(extra="ignore")
 
 
-class Table(PageAnswer):
+class TablePage(PageAnswer):
     """A table. The later keys depend on the tab."""
 
     table: str
@@ -115,7 +115,7 @@ class Table(PageAnswer):
     """The rows at the label `at`, by claim `known`, compared with another revision; null before the first batch."""
     batches: list[ListedBatch] = Field(default_factory=list)
     quality: TableQuality | None = None
-    codes: list[Code] = Field(default_factory=list)
+    codes: list[TableCode] = Field(default_factory=list)
     schemas: list[ShownColumnsVersion] = Field(default_factory=list)
     """Versions of its columns and of its source's, newest first."""
     more_schemas: bool = False

@@ -1,4 +1,4 @@
-"""The answers of commands that maintain, rebuild and move what is stored."""
+"""The answers of commands that maintain, rebuild and move stored tables and the ledger."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class SourceLog(AnswerPart):
     at: Instant | None
     """When a run last saw the log; null if no run did."""
     stands: Literal["safe", "losing", "lost", "gone"] | None = read_from("seen_condition")
-    held: int = read_from("held_bytes")
+    held: int = read_from("retained_bytes")
     behind: int = read_from("kept.behind")
     """The part that is not collected yet."""
     most: int | None = read_from("kept.most")
@@ -209,9 +209,9 @@ class OpenBooksOfTable(AnswerPart):
     windows: int = read_from("count")
     """The number of open windows."""
     reason: str = read_from("first.reason")
-    looked: Instant | None = read_from("closing.looked")
+    looked: Instant | None = read_from("closing_of_oldest.looked")
     """The newest boundary at which the condition was checked."""
-    behind: TextOrNull = read_from("closing.behind")
+    behind: TextOrNull = read_from("closing_of_oldest.behind")
     """The data that the condition waits for."""
     is_stuck: bool
     """Whether a full window length has passed since the end of the window."""

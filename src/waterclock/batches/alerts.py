@@ -210,7 +210,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownAlerts:
+class StoredAlerts:
     """The alerts in the ledger at the time of a check.
 
     `alerts` are the alerts that are not finished. `recent` lists, by target, when its newest messages were written.
@@ -231,7 +231,7 @@ class AlertsNow:
     messages: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
 
-Decide = Callable[[KnownAlerts, datetime], AlertsNow]
+Decide = Callable[[StoredAlerts, datetime], AlertsNow]
 """Decides how the known alerts change at an instant of the ledger's clock, and which messages are sent."""
 
 

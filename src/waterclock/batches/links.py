@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from waterclock.batches.facts import InputFact, TableFacts
+from waterclock.batches.ledger_snapshot import InputFact, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.timelabel.cadence import Cadence

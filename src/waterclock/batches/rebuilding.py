@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from waterclock.batches.facts import Pause
+from waterclock.batches.ledger_snapshot import Pause
 
 _INSTANTS = ("at", "until")
 

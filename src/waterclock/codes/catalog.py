@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from waterclock.codes.alerts import ALERTS
-from waterclock.codes.at_rest import CONNECTORS, LEDGER, OUTSIDE, STORAGE
 from waterclock.codes.language import LANGUAGE
 from waterclock.codes.lineage import LINEAGE
 from waterclock.codes.project_warnings import WARNINGS
@@ -19,6 +18,7 @@ from waterclock.codes.schemas import SCHEMAS_AT_WORK
 from waterclock.codes.secret_values import SECRETS
 from waterclock.codes.specs import SPECS
 from waterclock.codes.state import STATE_AT_WORK
+from waterclock.codes.storage_and_ledger import CONNECTORS, LEDGER, OUTSIDE, STORAGE
 from waterclock.codes.trust import TRUST
 from waterclock.codes.watching import WATCHING_BY_WATERMARK, WATCHING_COMMANDS
 from waterclock.errors import Code

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.misfits import FIRST_MICROS, LAST_MICROS, TypeMismatch
+from waterclock.connectors.type_mismatch import FIRST_MICROS, LAST_MICROS, TypeMismatch
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import nominal_zone
 

@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.local_times import instants_in
-from waterclock.connectors.misfits import FIRST_MICROS, LAST_MICROS, TypeMismatch
+from waterclock.connectors.type_mismatch import FIRST_MICROS, LAST_MICROS, TypeMismatch
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import nominal_zone

@@ -42,7 +42,7 @@ def sorted_into_windows(
     kept = frame.observe(observation, counted).where(f"{TIME} >= {start} AND {TIME} < {end}")
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
     names = [quote_name(name) for name in frame.columns if name not in (TIME, FILE_KEY)]
-    labelled = kept.selectExpr(*names, f"{label_by(TIME, windows, has_gaps=has_gaps)} AS {TIMELABEL}")
+    labelled = kept.selectExpr(*names, f"{label_sql(TIME, windows, has_gaps=has_gaps)} AS {TIMELABEL}")
     if has_gaps:
         labelled = labelled.where(f"{TIMELABEL} IS NOT NULL")
 
@@ -65,7 +65,7 @@ def file_uri_of(path: str) -> str:
     return encoded if is_remote(path) else f"file:{encoded}"
 
 
-def label_by(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
+def label_sql(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
     """Return the SQL for the label of a time, by binary search: a row needs log2(number of windows) comparisons.
 
     The time must not be before the first window. With `has_gaps`, a time in none of the windows has the label NULL.
@@ -74,8 +74,8 @@ def label_by(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
         label = sql_text(windows[0].label)
         return f"CASE WHEN {time} < {literal(windows[0].end)} THEN {label} END" if has_gaps else label
     middle = len(windows) // 2
-    earlier = label_by(time, windows[:middle], has_gaps=has_gaps)
-    later = label_by(time, windows[middle:], has_gaps=has_gaps)
+    earlier = label_sql(time, windows[:middle], has_gaps=has_gaps)
+    later = label_sql(time, windows[middle:], has_gaps=has_gaps)
     return f"CASE WHEN {time} < {literal(windows[middle].start)} THEN {earlier} ELSE {later} END"
 
 

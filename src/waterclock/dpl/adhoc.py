@@ -21,7 +21,7 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Query, Read, TableReference
 from waterclock.flow.flats import flats_of
-from waterclock.flow.open_windows import open_beside, tables_by_view
+from waterclock.flow.open_windows import open_windows_table, tables_by_view
 from waterclock.flow.watermarks import mark_of
 
 _FILE = "query"
@@ -98,7 +98,9 @@ def _reference(table: FoundTable, flow: Flow, shown: Mapping[str, str]) -> Table
     if view is None:
         of = shown.get(table.name) if table.name not in flow.tables else None
         # a table that keeps no open windows is its own view
-        return TableReference(*at, read=Read(of if of is not None and open_beside(flow, of) is None else table.name))
+        return TableReference(
+            *at, read=Read(of if of is not None and open_windows_table(flow, of) is None else table.name)
+        )
     columns = () if view.columns.is_open else tuple(column.name for column in view.columns.named)
     return TableReference(*at, view=view.query, view_columns=columns)
 

@@ -24,7 +24,7 @@ from waterclock.secrets import SecretPlaces, Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.config.model import Config, SecretSaid, SparkSaid
-    from waterclock.dpl.resolve.schemas import KnownColumns
+    from waterclock.dpl.resolve.schemas import RecordedColumns
     from waterclock.dpl.syntax.statements import Statement
 
 WORK = ".waterclock"
@@ -92,7 +92,7 @@ def load_project(
     *,
     env: str | None = None,
     capabilities: Mapping[str, Capabilities],
-    known: KnownColumns | None = None,
+    known: RecordedColumns | None = None,
 ) -> Project:
     """Read and check the project under `root`.
 
@@ -111,7 +111,7 @@ def check_project(
     *,
     env: str | None = None,
     capabilities: Mapping[str, Capabilities],
-    known: KnownColumns | None = None,
+    known: RecordedColumns | None = None,
 ) -> tuple[Project | None, tuple[WaterclockError, ...]]:
     """Read and check the project under `root`; return the project, or None, and all errors."""
     root = root.resolve()
@@ -145,7 +145,7 @@ def _check(
     root: Path,
     env: str | None,
     capabilities: Mapping[str, Capabilities],
-    known: KnownColumns | None,
+    known: RecordedColumns | None,
 ) -> tuple[Project | None, tuple[WaterclockError, ...]]:
     try:
         text = read_project_file(root)
@@ -187,7 +187,7 @@ def _secrets_of(project: Project) -> Iterator[str]:
 
 
 def _read_anew(
-    root: Path, text: str, env: str | None, capabilities: Mapping[str, Capabilities], known: KnownColumns | None
+    root: Path, text: str, env: str | None, capabilities: Mapping[str, Capabilities], known: RecordedColumns | None
 ) -> tuple[Project | None, tuple[str, ...], list[WaterclockError]]:
     """Read a project from all of its files; return it, the patterns of its files, and all errors."""
     from waterclock.dpl.config.model import read_config
@@ -225,7 +225,7 @@ def _compile(
     config: Config,
     sources: Mapping[str, str],
     capabilities: Mapping[str, Capabilities],
-    known: KnownColumns | None,
+    known: RecordedColumns | None,
     errors: list[WaterclockError],
 ) -> Flow | None:
     from waterclock.dpl.resolve.compile import compile_flow

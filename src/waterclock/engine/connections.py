@@ -12,7 +12,7 @@ from waterclock.connectors.drivers import require_driver
 from waterclock.connectors.interface import Collector, Connector, Setting
 from waterclock.connectors.registry import connector
 from waterclock.dpl.project import Project
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.declarations import Connection, Options, Unit, Value
 from waterclock.secrets import Secrets
 
@@ -78,5 +78,5 @@ class Connections:
 def connections_of(project: Project) -> Connections:
     """Return the connections of a project, opened on first use. Archived originals are stored below the storage."""
     return Connections(
-        project.root, at(project.storage, "archive"), project.flow.connections, Secrets.of(project.secrets)
+        project.root, entry_path(project.storage, "archive"), project.flow.connections, Secrets.of(project.secrets)
     )

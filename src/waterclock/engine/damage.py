@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.batches.records import Slice, TableRecord
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, causes_of
-from waterclock.filesystem import at, each_of, is_folder, is_there
+from waterclock.filesystem import each_of, entry_path, is_folder, is_there
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
 from waterclock.object_stores import refusal_by_spark
@@ -55,7 +55,7 @@ def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
     return None
 
 
-def as_damage(work: Workplace, error: BaseException) -> WaterclockError | None:
+def as_damage(work: RunContext, error: BaseException) -> WaterclockError | None:
     """Convert an error to that of a damaged batch (E752) or table (E753). None if no file of a table is damaged.
 
     A slice that no batch uses any more, and that the table does not show, does not count: states that are no longer
@@ -92,7 +92,7 @@ def _shown_error(table: Table, where: str, why: str | None) -> WaterclockError:
 
 
 def slice_error(
-    work: Workplace, table: Table, piece: Slice, *, where: str, why: str | None, is_manifest: bool
+    work: RunContext, table: Table, piece: Slice, *, where: str, why: str | None, is_manifest: bool
 ) -> WaterclockError:
     """Build the error for a batch whose sealed slice is damaged, with the command that fixes it."""
     return WaterclockError(
@@ -105,12 +105,12 @@ def slice_error(
 
 
 def telling_damage(
-    ask: Callable[Concatenate[Workplace, _Given], _Answer],
-) -> Callable[Concatenate[Workplace, _Given], _Answer]:
+    ask: Callable[Concatenate[RunContext, _Given], _Answer],
+) -> Callable[Concatenate[RunContext, _Given], _Answer]:
     """Decorate a function that reads tables, so that it raises E752 or E753 when a damaged file stops it."""
 
     @functools.wraps(ask)
-    def wrapper(work: Workplace, /, *args: _Given.args, **options: _Given.kwargs) -> _Answer:
+    def wrapper(work: RunContext, /, *args: _Given.args, **options: _Given.kwargs) -> _Answer:
         try:
             return ask(work, *args, **options)
         except Exception as raised:
@@ -122,14 +122,17 @@ def telling_damage(
     return wrapper
 
 
-def current_slice(work: Workplace, table: str, label: datetime) -> Slice | None:
+def current_slice(work: RunContext, table: str, label: datetime) -> Slice | None:
     """Return the slice that readers of a batch see, or None if the batch is not done."""
     end = work.flow.tables[table].cadence.next(label)
     return next((piece for piece in work.ledger.reads.slices(table, label, end) if piece.label == label), None)
 
 
-def verb_of(work: Workplace, table: Table, label: datetime) -> str | None:
-    """Return the command that makes a done batch again without its slice. None if its source cannot be read again."""
+def verb_of(work: RunContext, table: Table, label: datetime) -> str | None:
+    """Return the command that restores a batch whose slice is damaged: `recompute` or `recollect`.
+
+    None if the source does not have the rows any more.
+    """
     batching = None if table.source is None else table.source.batching
     if table.kind is not Kind.COLLECT or batching in {Batching.ARRIVAL_TIME, Batching.EACH}:
         return RECOMPUTE
@@ -141,7 +144,7 @@ def verb_of(work: Workplace, table: Table, label: datetime) -> str | None:
     return RECOLLECT
 
 
-def require_log(work: Workplace, name: str) -> None:
+def require_log(work: RunContext, name: str) -> None:
     """Check that a table's log and the ledger know the same commits, and that the table's rows exist.
 
     Cost: one read of the ledger, one scan of the log.
@@ -152,13 +155,13 @@ def require_log(work: Workplace, name: str) -> None:
         raise error
 
 
-def older_log(work: Workplace, name: str) -> WaterclockError | None:
+def older_log(work: RunContext, name: str) -> WaterclockError | None:
     """Return the error that `require_log` would raise, or None if log and ledger agree."""
     record = work.ledger.reads.find_table(name)
     return None if record is None else _log_errors(work, [record]).get(name)
 
 
-def require_versions(work: Workplace, name: str) -> None:
+def require_versions(work: RunContext, name: str) -> None:
     """Check that a table's log contains every version that the ledger knows, whichever rows it shows.
 
     Raises  E754 where the log is older, or missing
@@ -168,7 +171,7 @@ def require_versions(work: Workplace, name: str) -> None:
         raise _older_log(work, name, known, head(folder))
 
 
-def older_logs(work: Workplace) -> dict[str, WaterclockError]:
+def older_logs(work: RunContext) -> dict[str, WaterclockError]:
     """Return by table the error of a log that disagrees with the ledger.
 
     A log is older than the ledger, missing or recreated without rows (E754), or newer than the ledger (E758). It is
@@ -178,7 +181,7 @@ def older_logs(work: Workplace) -> dict[str, WaterclockError]:
     return _log_errors(work, [record for record in work.ledger.reads.tables() if record.head_version >= 0])
 
 
-def _log_errors(work: Workplace, records: Sequence[TableRecord]) -> dict[str, WaterclockError]:
+def _log_errors(work: RunContext, records: Sequence[TableRecord]) -> dict[str, WaterclockError]:
     looked = each_of(records, lambda record: _look_at_log(work, record), at=work.lake.root)
     errors = {record.name: it for record, it in zip(records, looked, strict=True) if isinstance(it, WaterclockError)}
     claims = {record.name: it for record, it in zip(records, looked, strict=True) if isinstance(it, frozenset) and it}
@@ -187,7 +190,7 @@ def _log_errors(work: Workplace, records: Sequence[TableRecord]) -> dict[str, Wa
     return errors | {name: _older_ledger(work, name, of & unknown) for name, of in claims.items() if of & unknown}
 
 
-def _look_at_log(work: Workplace, record: TableRecord) -> WaterclockError | frozenset[int]:
+def _look_at_log(work: RunContext, record: TableRecord) -> WaterclockError | frozenset[int]:
     """Return the error of a log in itself, or else the claims of its commits that the ledger has not recorded."""
     folder = work.lake.folder(record.name)
     if is_older_than(folder, record.head_version):
@@ -197,7 +200,7 @@ def _look_at_log(work: Workplace, record: TableRecord) -> WaterclockError | froz
     return claims_after(folder, record.head_version, project=work.flow.project)
 
 
-def _older_log(work: Workplace, name: str, known: int, found: int) -> WaterclockError:
+def _older_log(work: RunContext, name: str, known: int, found: int) -> WaterclockError:
     return WaterclockError(
         "E754",
         f"the log of {name} is older than the ledger" if found >= 0 else f"the log of {name} is gone",
@@ -211,7 +214,7 @@ def _older_log(work: Workplace, name: str, known: int, found: int) -> Waterclock
     )
 
 
-def _older_ledger(work: Workplace, name: str, claims: frozenset[int]) -> WaterclockError:
+def _older_ledger(work: RunContext, name: str, claims: frozenset[int]) -> WaterclockError:
     return WaterclockError(
         "E758",
         f"the ledger is older than {name}",
@@ -227,7 +230,7 @@ def _older_ledger(work: Workplace, name: str, claims: frozenset[int]) -> Watercl
     )
 
 
-def _unfinished_log(work: Workplace, name: str, known: int) -> WaterclockError:
+def _unfinished_log(work: RunContext, name: str, known: int) -> WaterclockError:
     return WaterclockError(
         "E754",
         f"the log of {name} was recreated, but its rows are missing",
@@ -237,7 +240,7 @@ def _unfinished_log(work: Workplace, name: str, known: int) -> WaterclockError:
     )
 
 
-def _mend(work: Workplace, table: Table, piece: Slice, *, is_manifest: bool) -> str:
+def _mend(work: RunContext, table: Table, piece: Slice, *, is_manifest: bool) -> str:
     if is_manifest and table.kind is not Kind.PUBLISH:
         return (
             f"`waterclock rebuild {table.name}` seals it again if its rows are intact, and requests the batch "
@@ -254,8 +257,8 @@ def _mend(work: Workplace, table: Table, piece: Slice, *, is_manifest: bool) -> 
     return f"`waterclock {verb} {which}` {asks}; if they are no longer there, {without} continues without its rows"
 
 
-def _why(work: Workplace, place: FilePlace) -> str:
-    path = at(work.lake.folder(place.table), place.path)
+def _why(work: RunContext, place: FilePlace) -> str:
+    path = entry_path(work.lake.folder(place.table), place.path)
     if place.path == place.slice_path:
         return "its manifest is missing" if is_folder(path) else "its folder is gone"
     return "the file was cut off or changed since it was written" if is_there(path) else "the file is gone"

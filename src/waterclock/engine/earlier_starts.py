@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from waterclock.batches.facts import RECOMPUTE, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import RECOMPUTE, LedgerSnapshot
 from waterclock.batches.records import Input
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger

@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimClosed
 from waterclock.timelabel.label import label_of
@@ -16,7 +16,7 @@ from waterclock.timelabel.label import label_of
 class Heartbeat:
     """Renews the leases of open claims three times per lease. With a `command`, other runners can see this one."""
 
-    def __init__(self, work: Workplace, command: str | None = None) -> None:
+    def __init__(self, work: RunContext, command: str | None = None) -> None:
         self._work = work
         self._command = command
         self._done = threading.Event()

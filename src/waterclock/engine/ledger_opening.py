@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from waterclock.dpl.project import Project
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, is_folder
+from waterclock.filesystem import entry_path, is_folder
 from waterclock.flow.declarations import Secret
 from waterclock.secrets import Secrets
 from waterclock.storage.exports import export_names
@@ -89,7 +89,7 @@ def refuse_lost(project: Project) -> None:
 
     lake = Lake(project.storage)
     names = {*project.flow.tables, *(table.was for table in project.flow.tables.values() if table.was)}
-    there = [name for name in sorted(names) if is_folder(at(lake.folder(name), "_delta_log"))]
+    there = [name for name in sorted(names) if is_folder(entry_path(lake.folder(name), "_delta_log"))]
     tables = [name for name in there if not _is_anothers(lake.folder(name), project.flow.project)]
     if tables or export_names(lake.root):
         url = ledger_url(project)

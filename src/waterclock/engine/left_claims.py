@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from waterclock.batches.records import Claim
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner_name import has_ended
-from waterclock.engine.workplace import Workplace
 
 
-def left_claims(work: Workplace) -> list[Claim]:
+def expired_claims(work: RunContext) -> list[Claim]:
     """Return the open claims whose lease has expired by the ledger's real clock, or that need no such wait.
 
     The latter are claims of a runner that has ended on this machine, and those that this runner left open itself. Each

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from waterclock.batches.facts import InputFact, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import InputFact, LedgerSnapshot
 from waterclock.batches.links import LinkFacts
 from waterclock.batches.records import Input, Pin
 from waterclock.connectors.interface import LinkedCollector, ProjectPlace
@@ -38,7 +38,7 @@ class Links:
         self._circles: dict[str, tuple[int, str | None]] = {}
         self.tables = linked_tables(flow)
 
-    def look(self, ledger: Ledger | None) -> dict[str, LinkFacts]:
+    def read_progress(self, ledger: Ledger | None) -> dict[str, LinkFacts]:
         """Return the progress of each other project, by table of this one. Never raises for a fault of theirs."""
         return {name: link for name, (link, _) in self._read_links(ledger).items()}
 
@@ -178,7 +178,7 @@ def link_errors(project: Project) -> list[WaterclockError]:
     links = links_of(project, connections_of(project))
     links.tables = {name: table for name, table in links.tables.items() if links.is_at_hand(table)}
     found = []
-    for name, link in links.look(None).items():
+    for name, link in links.read_progress(None).items():
         if link.problem is not None and not link.problem.transient:
             link.problem.where = f"{project.flow.tables[name].place}"
             found.append(link.problem)

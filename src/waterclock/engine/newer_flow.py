@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.ledger import refusals
 
 UNDER_NEWER_FLOW = "E406"
 """The code of the refusal of a claim whose runner has another flow than the applied one."""
 
 
-def has_newer_flow(work: Workplace, *, is_told: bool = True) -> bool:
+def has_newer_flow(work: RunContext, *, is_told: bool = True) -> bool:
     """Return whether the applied flow differs from the runner's. Report it once if `is_told`."""
     applied = work.ledger.declared.applied_flow()
     if applied is None or applied.fingerprint == work.flow.fingerprint:
         return False
     if is_told:
-        work.note_once(
+        work.report_once(
             f"another flow was applied at {applied.at:%Y-%m-%d %H:%MZ}: this runner has an older flow and "
             "claims nothing; update its files and restart it"
         )
     return True
 
 
-def refused_for_newer_flow(work: Workplace, report: GroupReport) -> GroupReport:
+def refused_for_newer_flow(work: RunContext, report: GroupReport) -> GroupReport:
     """Convert the report of an attempt that failed before its claim because another flow was applied meanwhile.
 
     The table may have another name in that flow and not be found, so nothing has failed. Any other report is returned
     unchanged.
     """
-    if report.error is None or report.is_anothers or report.claim is not None:
+    if report.error is None or report.is_of_other_runner or report.claim is not None:
         return report
     if not has_newer_flow(work, is_told=False):
         return report

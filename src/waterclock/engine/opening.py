@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.dpl.project import Project
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.collect.source_clocks import SourceClocks
@@ -17,12 +17,12 @@ from waterclock.engine.earlier_starts import reading_back
 from waterclock.engine.ledger_export import export_ledger, heads
 from waterclock.engine.ledger_opening import lake_of, make_ledger, open_ledger
 from waterclock.engine.progress import Listener, SilentListener
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
 from waterclock.engine.storage_access import reach_storage
-from waterclock.engine.workplace import Workplace
-from waterclock.filesystem import at, make_folder
+from waterclock.filesystem import entry_path, make_folder
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.object_stores import is_remote
@@ -42,7 +42,7 @@ def open_workplace(
     ledger: Ledger | None = None,
     is_question: bool = False,
     lasts: bool = False,
-) -> Iterator[Workplace]:
+) -> Iterator[RunContext]:
     """Open a project for work, and close its resources at the end. `sessions` given by the caller are left open.
 
     Creates the storage folder and the ledger on the first run. A query (`is_question`) gets a ledger in memory instead.
@@ -54,7 +54,7 @@ def open_workplace(
     reach_storage(project)
     ledger = ledger or open_ledger(project) or (Ledger.open("sqlite://") if is_question else make_ledger(project))
     if not is_question:
-        for folder in (at(project.storage), project.work_folder):
+        for folder in (entry_path(project.storage), project.work_folder):
             make_folder(folder)
     if listener is not None:
         ledger.tell(listener.on_message)
@@ -64,7 +64,7 @@ def open_workplace(
         else Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project), lasts=lasts)
     )
     try:
-        yield Workplace(
+        yield RunContext(
             project,
             ledger,
             lake_of(project, ledger),
@@ -87,7 +87,7 @@ def sessions_of_queries(project: Project) -> Sessions:
     return Sessions(work_folder=folder, settings=settings_of(project), readable=readable)
 
 
-def apply_flow(work: Workplace, now: datetime) -> None:
+def apply_flow(work: RunContext, now: datetime) -> None:
     """Apply this project's flow, so that its batches may be claimed, and record the START of tables that declare none.
 
     Tests, once per process, that the storage supports a claim's latch.
@@ -115,12 +115,12 @@ def apply_flow(work: Workplace, now: datetime) -> None:
         work.ledger.declared.set_starts(starts, who=work.settings.who)
 
 
-def _reading_back(work: Workplace, now: datetime) -> Mapping[str, Collection[datetime]]:
+def _reading_back(work: RunContext, now: datetime) -> Mapping[str, Collection[datetime]]:
     work.ledger.declared.say_pending(work.flow)  # a renamed table is found by the names in the new flow
     return reading_back(work.ledger, work.flow, now)
 
 
-def _follow_renames(work: Workplace) -> None:
+def _follow_renames(work: RunContext) -> None:
     """Map renamed tables to their folders, and export the ledger: earlier exports have the old names.
 
     Only the ledger knows the folder of a renamed table, so the export must not wait for `maintain`.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from waterclock.batches.facts import HELD_BACK
+from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 from waterclock.planner.plan import Group, Plan
@@ -39,7 +39,7 @@ class GroupReport:
         return self.error is not None and self.error.code == HELD_BACK
 
     @property
-    def is_anothers(self) -> bool:
+    def is_of_other_runner(self) -> bool:
         """Whether another runner makes the batch, or has made it: nothing has failed then."""
         error = self.error
         return isinstance(error, ClaimRefused | ClaimClosed) or (error is not None and error.code == _TAKEN_OVER)

@@ -11,7 +11,7 @@ from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project import Project, load_project
 from waterclock.engine.connections import connections_of
 from waterclock.engine.opening import apply_flow
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import ProjectErrors, WaterclockError
 
 _OF_A_START = ("storage", "storage_options", "ledger", "publish", "spark")
@@ -20,13 +20,13 @@ Stamps = dict[str, tuple[int, int]]
 
 
 class Reloading:
-    """Polls the files of a project, and reloads them into a workplace between two batches.
+    """Polls the files of a project, and reloads them into a run context between two batches.
 
     A change that cannot be reloaded is reported once, and the runner continues with the flow it has: a flow with
     errors, a rename of a table that has batches under both names, another storage, ledger or Spark.
     """
 
-    def __init__(self, work: Workplace, tell: Callable[[str], None]) -> None:
+    def __init__(self, work: RunContext, tell: Callable[[str], None]) -> None:
         self._work = work
         self._tell = tell
         self._stamps = stamps_of(work.project)

@@ -9,24 +9,24 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import datetime
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.records import ClaimRequest
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.damage import older_logs
 from waterclock.engine.heartbeat import Heartbeat
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.links import problems
 from waterclock.engine.newer_flow import UNDER_NEWER_FLOW, has_newer_flow
-from waterclock.engine.offline_looks import measure_due
+from waterclock.engine.offline_measures import measure_due
 from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.spark.errors import add_batch_place, lost_spark, to_error
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
 from waterclock.flow.shared import readers_of_shared
 from waterclock.ledger.refusals import REOPENED_SINCE
-from waterclock.planner.open_windows import states_asked
+from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.plan import Batch, Group, Plan, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -50,7 +50,7 @@ class Runner:
 
     def __init__(
         self,
-        work: Workplace,
+        work: RunContext,
         *,
         only: Iterable[str] | None = None,
         labels: Mapping[str, Labels] | None = None,
@@ -120,11 +120,11 @@ class Runner:
             if window is not None and (books.table.name, window.start) not in tried:
                 batch = Batch(books.table.name, window, Status.WAITING, "its books are open")
                 group = Group(books.table.name, (batch,))
-                self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
+                self._report_unclaimed(GroupReport(group, None, error=error), tried, outcome)
 
     def snapshot(self) -> LedgerSnapshot:
         """Return the past to plan from: the ledger's, with the facts of linked projects."""
-        asking = states_asked(self._work.flow, self._force)
+        asking = requested_open_labels(self._work.flow, self._force)
         return self._work.links.marked_snapshot(self._work.ledger, self._work.settings.who, asking)
 
     def run_once(self, now: datetime) -> RunOutcome:
@@ -165,7 +165,9 @@ class Runner:
             try:
                 self._work.shared.clear()
             except (OSError, WaterclockError) as error:
-                self._work.note_once(f"rows of SHARED views could not be removed below {self._work.lake.root}: {error}")
+                self._work.report_once(
+                    f"rows of SHARED views could not be removed below {self._work.lake.root}: {error}"
+                )
 
     def _end_following(self) -> None:
         """Withdraw follow requests of batches whose inputs have not changed."""
@@ -196,7 +198,7 @@ class Runner:
     def _take_over(self) -> bool:
         """Settle claims whose runner is gone. Return whether one was. Imports delta-rs only if there are any."""
         self._unsettled = ()
-        if left := left_claims(self._work):
+        if left := expired_claims(self._work):
             from waterclock.engine.batch.takeover import take_over
 
             found = take_over(self._work, left)
@@ -224,7 +226,7 @@ class Runner:
                     ready = self._fresh(now, tried, clocks, outcome)
                     continue
                 if self.is_stopping or not (ready or self._is_spark_lost):
-                    outcome.held_back = clocks.held_back
+                    outcome.held_back = clocks.waiting_windows
                     return
                 if self._is_spark_lost:
                     self._revive()
@@ -257,7 +259,7 @@ class Runner:
         if not others:  # the refusing runner has ended by now; one more plan is enough if nothing was written since
             is_new, self._seen = bool(self._refused) and before != self._seen, before
             return is_new
-        self._work.note_once(f"waiting for {others[0].runner}, which makes {others[0].table}")
+        self._work.report_once(f"waiting for {others[0].runner}, which makes {others[0].table}")
         while ledger.sequence() == before and self._at_work_elsewhere() == others:
             if self._stop.wait(_LOOK_SECONDS):
                 return False
@@ -266,7 +268,7 @@ class Runner:
     def _at_work_elsewhere(self) -> list[ClaimRequest]:
         """Return the claims of live runners on batches that are due here; all of them if a batch was refused here."""
         own = self._work.settings.runner
-        left = {claim.number for claim in left_claims(self._work)}
+        left = {claim.number for claim in expired_claims(self._work)}
         others = [claim for claim in self._work.ledger.claims.open() if claim.request.runner != own]
         return [
             claim.request
@@ -321,12 +323,12 @@ class Runner:
         self._work.listener.on_plan(plan)
         self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
         fresh: deque[Group] = deque()
-        self._note_refused(plan, tried, outcome)
+        self._report_refused(plan, tried, outcome)
         older = older_logs(self._work)
-        for batch, wrong in problems(self._work.links.look(self._work.ledger), plan.batches).values():
+        for batch, wrong in problems(self._work.links.read_progress(self._work.ledger), plan.batches).values():
             if (batch.table, batch.label) not in tried:
                 placed = add_batch_place(wrong, batch.table, f"{batch.table}@{label_of(batch.label)}")
-                self._note_unclaimed(GroupReport(Group(batch.table, (batch,)), None, error=placed), tried, outcome)
+                self._report_unclaimed(GroupReport(Group(batch.table, (batch,)), None, error=placed), tried, outcome)
         for group in plan.groups:
             if any((group.table, batch.label) in tried | self._refused for batch in group.batches):
                 continue
@@ -334,7 +336,7 @@ class Runner:
             own = {read for batch in group.batches for read in table.reads_for_window(batch.window)} if older else ()
             if error := _first_of(older, group.table, own):
                 # nothing is claimed, so nothing is failed: the next run continues once the table is rebuilt
-                self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
+                self._report_unclaimed(GroupReport(group, None, error=error), tried, outcome)
                 continue
             try:
                 passed = clocks.complete(group)
@@ -342,7 +344,7 @@ class Runner:
                 where = f"{group.table}@{label_of(group.batches[0].label)}"
                 error = add_batch_place(to_error(raised, where=where), group.table, where)
                 self._note_absent(group, ())
-                self._note_unclaimed(GroupReport(group, None, error=error), tried, outcome)
+                self._report_unclaimed(GroupReport(group, None, error=error), tried, outcome)
                 continue
             self._unclaimed.pop(group.table, None)
             outcome.unclaimed.pop(group.table, None)
@@ -351,7 +353,7 @@ class Runner:
                 fresh.append(passed)
         return fresh
 
-    def _note_refused(self, plan: Plan, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
+    def _report_refused(self, plan: Plan, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
         """Note each table whose declaration is refused (E405), with its first due batch or else its newest window."""
         for name, error in plan.refused.items():
             cadence = self._work.flow.tables[name].cadence
@@ -359,7 +361,7 @@ class Runner:
             first = next((batch for batch in plan.batches if batch.table == name), None)
             batch = first or Batch(name, newest, Status.BLOCKED, error.what)
             if (name, batch.label) not in tried:
-                self._note_unclaimed(GroupReport(Group(name, (batch,)), None, error=error), tried, outcome)
+                self._report_unclaimed(GroupReport(Group(name, (batch,)), None, error=error), tried, outcome)
 
     def _note_absent(self, group: Group, there: Iterable[Batch]) -> None:
         """Note the labels for which the source is not complete yet, or could not be queried."""
@@ -368,7 +370,7 @@ class Runner:
         if not found <= known:
             self._absent = {**self._absent, group.table: known | found}
 
-    def _note_unclaimed(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
+    def _report_unclaimed(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
         """Note the error that prevents a table's batches from being claimed. A watching run reports it once."""
         table, said = report.group.table, str(report.error)
         outcome.unclaimed[table] = report
@@ -381,7 +383,7 @@ class Runner:
     def _once(self, report: GroupReport) -> GroupReport:
         """Mark a report as a repeat if it was reported before, or if it is reported once for all tables."""
         table = report.group.table
-        if not report.is_anothers or report.error is None:
+        if not report.is_of_other_runner or report.error is None:
             self._told.pop(table, None)
             return report
         reported = self._told.setdefault(table, set())
@@ -436,9 +438,9 @@ class Runner:
         if lost_spark(report.error) and not batches <= self._lost:
             self._lost |= batches
             return
-        if report.is_anothers and report.error.code == REOPENED_SINCE:
+        if report.is_of_other_runner and report.error.code == REOPENED_SINCE:
             return  # the next plan reads up to the later tick
-        if report.is_anothers:
+        if report.is_of_other_runner:
             (self._refused if report.error.code in _MAY_PASS else tried).update(batches)
             return
         tried |= batches

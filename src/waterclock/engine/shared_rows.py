@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from waterclock.engine.runner_name import has_ended
-from waterclock.filesystem import at, folders_in, remove_folder
+from waterclock.filesystem import entry_path, folders_in, remove_folder
 
 FOLDER = "views"
 _COLON = "~"  # replaces the colons of a runner's name in a folder name
@@ -57,7 +57,7 @@ class SharedRows:
         return found if len(found) == len(keys) else None
 
     def _make(self, keys: Sequence[str], make: Callable[[str, Sequence[str]], str]) -> None:
-        folder, schema = str(at(self._storage, FOLDER, self._own, keys[0])), None
+        folder, schema = str(entry_path(self._storage, FOLDER, self._own, keys[0])), None
         try:
             schema = make(folder, keys)
         except Exception:  # noqa: BLE001, S110 - a batch that needs the rows computes its own, and reports errors
@@ -75,7 +75,7 @@ class SharedRows:
         with self._lock:
             had, self._rows = bool(self._rows), {}
         if had:
-            remove_folder(at(self._storage, FOLDER, self._own))
-        for name in folders_in(at(self._storage, FOLDER)):
+            remove_folder(entry_path(self._storage, FOLDER, self._own))
+        for name in folders_in(entry_path(self._storage, FOLDER)):
             if has_ended(name.replace(_COLON, ":")):
-                remove_folder(at(self._storage, FOLDER, name))
+                remove_folder(entry_path(self._storage, FOLDER, name))

@@ -25,7 +25,7 @@ class Severity(StrEnum):
 
 
 class TargetKind(StrEnum):
-    """How messages are sent to a target."""
+    """The delivery method of an alert target: the library apprise, or a webhook."""
 
     APPRISE = "apprise"
     WEBHOOK = "webhook"

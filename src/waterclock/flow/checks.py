@@ -115,12 +115,12 @@ def marks_rows(table: Ruled) -> bool:
     return bool(is_loose) or takes_rows_out(table)
 
 
-def keeps_aside(table: Ruled) -> bool:
+def can_quarantine_rows(table: Ruled) -> bool:
     """Return whether the table's batches may quarantine rows, of their result or of their inputs."""
     return any(check.row_action is Action.QUARANTINE for check in (*checks_of(table), *input_checks(table.input_rules)))
 
 
-def inputs_asked(table: Ruled) -> dict[str, tuple[Rule, ...]]:
+def input_rules_of(table: Ruled) -> dict[str, tuple[Rule, ...]]:
     """Return by table the rules on the rows that batches read from it, in the order written."""
     found: dict[str, tuple[Rule, ...]] = {}
     for rule in table.input_rules:
@@ -161,7 +161,7 @@ def rules_without_expression(table: Table) -> tuple[Rule, ...]:
     )  # fmt: skip
 
 
-def columns_as_asked(table: Table) -> Columns:
+def columns_to_request(table: Table) -> Columns:
     """Return the columns to request from a source: with another type if values of a wrong type are quarantined.
 
     Numbers and booleans are then requested as text, which can represent any value; times and dates keep the source's
@@ -169,9 +169,9 @@ def columns_as_asked(table: Table) -> Columns:
     """
     loose, of = loose_types(table), table.columns
     tells = {column.tells: column.place for column in of.named if column.tells in IN_ROWS}
-    if not loose and not tells and not keeps_aside(table):
+    if not loose and not tells and not can_quarantine_rows(table):
         return of
-    if keeps_aside(table):
+    if can_quarantine_rows(table):
         tells = dict.fromkeys(IN_ROWS, table.place)
     own = (
         replace(it, type=_choose_read_type(it.type)) if it.name.lower() in loose else it

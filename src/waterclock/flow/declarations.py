@@ -224,9 +224,9 @@ class Flat:
     is_exact: bool = False
 
     @property
-    def reads(self) -> tuple[Read, ...]:
+    def included_reads(self) -> tuple[Read, ...]:
         """All reads that it includes, its own first, each once."""
-        parents = (read for join in self.joins for read in join.parent.reads)
+        parents = (read for join in self.joins for read in join.parent.included_reads)
         return tuple(dict.fromkeys((self.read, *parents)))
 
     def __str__(self) -> str:

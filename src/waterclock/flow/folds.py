@@ -87,7 +87,7 @@ class Keyed:
 
     @property
     def merge(self) -> Merge | None:
-        """The fold of a MERGE table's slices; None for any other."""
+        """The settings of a MERGE table; None for a table of another mode."""
         return self.fold if isinstance(self.fold, Merge) else None
 
     @property
@@ -98,7 +98,7 @@ class Keyed:
 
     @property
     def temporal(self) -> Temporal | None:
-        """The fold of a TEMPORAL table's slices; None for any other."""
+        """The settings of a TEMPORAL table; None for a table of another mode."""
         return self.fold if isinstance(self.fold, Temporal) else None
 
     @property

@@ -28,7 +28,7 @@ def open_table_of(table: str) -> str:
     return f"{schema}.{OPEN}{name}"
 
 
-def open_beside(flow: Flow, table: str) -> Table | None:
+def open_windows_table(flow: Flow, table: str) -> Table | None:
     """Return the table that contains the open windows of `table`, or None if they are not kept."""
     found = flow.tables.get(open_table_of(table))
     return found if found is not None and found.open_of == table else None

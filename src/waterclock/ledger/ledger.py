@@ -11,11 +11,11 @@ from waterclock.ledger.maintenance import Keeping
 from waterclock.ledger.past import PastSection
 from waterclock.ledger.read import alerts as known_alerts
 from waterclock.ledger.read import code_lineage as known_lineage
+from waterclock.ledger.read import offline as past_offline
 from waterclock.ledger.read import (
-    happenings,
+    run_events,
     signatures,
 )
-from waterclock.ledger.read import offline as past_offline
 from waterclock.ledger.reads import Reads
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store.database import Clock, LedgerDatabase, open_database
@@ -104,8 +104,8 @@ class OfflineMeasures(Section):
 class OpenLineage(Section):
     """The outcomes of attempts and runs, in order, for lineage tools, and how far they have been sent."""
 
-    happenings_after = on_its_database(happenings.read_happenings_after)
-    state = on_its_database(happenings.openlineage_state)
+    happenings_after = on_its_database(run_events.read_happenings_after)
+    state = on_its_database(run_events.openlineage_state)
     take = on_its_database(openlineage.take)
     note_sent = on_its_database(openlineage.note_sent)
     note_lost = on_its_database(openlineage.note_lost)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
-from waterclock.batches.facts import OpenClaim, Pause
+from waterclock.batches.ledger_snapshot import OpenClaim, Pause
 from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.extras import install_extra
 from waterclock.timelabel.label import label_of
@@ -405,7 +405,7 @@ def taken_twice(table: str, label: datetime, item: str, other: datetime) -> Wate
     )
 
 
-def ledger_there(place: str, *, may_force: bool = True) -> WaterclockError:
+def existing_ledger_error(place: str, *, may_force: bool = True) -> WaterclockError:
     """Build the error for creating a ledger where one exists."""
     return WaterclockError(
         "E417",

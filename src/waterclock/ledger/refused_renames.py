@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from waterclock.batches.facts import OpenClaim
+from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.errors import WaterclockError, did_you_mean
 
 

@@ -25,7 +25,7 @@ from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.filesystem import at, files_below, remove_folder
+from waterclock.filesystem import entry_path, files_below, remove_folder
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Column, Columns, Unit, Value
 from waterclock.flow.origins import IN_ROWS
@@ -269,7 +269,7 @@ def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
 
 def _copy_rows(project: Project, spark: SparkSession, collected: Collected) -> DataFrame:
     """Copy rows to the storage, close the source's resources, and read the copy."""
-    folder = at(project.storage, _FOLDER, uuid.uuid4().hex)
+    folder = entry_path(project.storage, _FOLDER, uuid.uuid4().hex)
     atexit.register(partial(remove_folder, folder))
     try:
         collected.frame.write.parquet(str(folder))
@@ -280,7 +280,7 @@ def _copy_rows(project: Project, spark: SparkSession, collected: Collected) -> D
 
 @contextmanager
 def _folder_for(project: Project) -> Iterator[Path]:
-    folder = at(project.storage, _FOLDER, uuid.uuid4().hex)
+    folder = entry_path(project.storage, _FOLDER, uuid.uuid4().hex)
     try:
         yield folder
     finally:

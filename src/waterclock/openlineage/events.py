@@ -1,4 +1,4 @@
-"""Converts what happened to a batch into an OpenLineage event: a run of the table's job, with its inputs and outputs.
+"""Converts an event of a batch into an OpenLineage event: a run of the table's job, with its inputs and outputs.
 
 A run's id is derived from the project, environment, table, label and claim. An attempt thus always has the same id,
 whichever process reports it, and however often.
@@ -36,8 +36,8 @@ from openlineage.client.facet_v2 import (
 )
 from openlineage.client.serde import Serde
 
-from waterclock.batches.happenings import Happening, MadeRows, What
 from waterclock.batches.records import INPUTS_FOUND, warnings_of
+from waterclock.batches.run_events import Happening, MadeRows, What
 from waterclock.dpl.project import Project
 from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.choices import Action, Kind

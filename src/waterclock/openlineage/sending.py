@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
 from waterclock.openlineage.sinks import deliver
-from waterclock.operations.words import count_words
+from waterclock.operations.formatting import count_words
 from waterclock.posting import LEASE, NotDelivered, wait_after
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
-    from waterclock.batches.happenings import Happened, Happening
+    from waterclock.batches.run_events import Happened, Happening
     from waterclock.dpl.project import Project
-    from waterclock.engine.workplace import Workplace
+    from waterclock.engine.run_context import RunContext
     from waterclock.ledger.ledger import Ledger
     from waterclock.openlineage.events import Events
 
@@ -142,18 +142,18 @@ class _Sending:
             self.refused.clear()
 
 
-def send_after(work: Workplace) -> None:
+def send_after(work: RunContext) -> None:
     """Send pending events after a cycle of a run. A failure is reported once, and the run continues."""
     try:
         sent = send(work.project, work.ledger, seconds=SECONDS_OF_A_RUN)
     except Exception as raised:  # noqa: BLE001 - failed events do not fail the run's batches
         what = raised.what if isinstance(raised, WaterclockError) else type(raised).__name__
-        work.note_once(f"events of lineage were not sent: {what}")
+        work.report_once(f"events of lineage were not sent: {what}")
         return
     if sent.lost:
-        work.note_once(lost_words(sent.lost))
+        work.report_once(lost_words(sent.lost))
     if sent.left_out:
-        work.note_once(left_out_words(sent.left_out, work.ledger.openlineage.state().refusal))
+        work.report_once(left_out_words(sent.left_out, work.ledger.openlineage.state().refusal))
 
 
 def lost_words(why: str) -> str:

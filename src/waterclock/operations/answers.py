@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.query.query import AnsweredQuery, preview, query
 from waterclock.engine.query.ticks import AsOf, Gap, Moment
+from waterclock.operations.formatting import count_words, instant_words, label_range
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import open_project, zone_of
-from waterclock.operations.words import count_words, instant_words, label_range
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import parse_instant
 

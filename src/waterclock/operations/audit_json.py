@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.audit_trail import Audit
+from waterclock.batches.audit_records import Audit
 from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.operations.audit_lookup import AuditTarget, Listed
 from waterclock.operations.schema_versions import of_batch

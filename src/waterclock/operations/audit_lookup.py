@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.audit_trail import Audit, Link, PauseEvent
-from waterclock.batches.facts import BEGINNING, FOREVER, Closing
+from waterclock.batches.audit_records import Audit, Link, PauseEvent
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, Closing
 from waterclock.batches.records import BatchResult
 from waterclock.batches.schemas import SchemaVersion
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import read_closing
-from waterclock.operations.kept_back import kept_back, stage_of
-from waterclock.operations.opening import OpenedProject, labels_known
+from waterclock.operations.held_results import held_result, stage_of
+from waterclock.operations.opening import OpenedProject, known_label_bounds
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels
@@ -65,7 +65,7 @@ def look_up(
     table = at.flow.tables[name]
     low, high = BEGINNING, FOREVER
     if labels is not None:
-        low, high = labels_known(at, table, labels)
+        low, high = known_label_bounds(at, table, labels)
         if table.cadence.next(low) == high:
             return _one(at, table, low, depth)
     shown = [] if at.ledger is None else at.ledger.past.newest(name, last, low, high)
@@ -123,7 +123,7 @@ def _one(at: OpenedProject, table: Table, label: datetime, depth: int | None) ->
         pauses=at.ledger.past.pauses(table.name),
         closing=read_closing(at, table, label),
         schemas=at.ledger.reads.schemas(table.name),
-        held=kept_back(at, table, audit.cell),
+        held=held_result(at, table, audit.cell),
         stage=stage_of(at, table),
         is_outdated=now is not None and now.is_outdated,
     )

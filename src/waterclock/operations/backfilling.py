@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.restating import refuse_more_than
-from waterclock.planner.open_windows import states_asked
+from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select
 
@@ -40,7 +40,7 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
 
 def snapshot_for(at: OpenedProject, asked: Found) -> LedgerSnapshot:
     """Return the snapshot for planning requested batches. States of open windows also need older closings."""
-    asking = states_asked(at.flow, asked)
+    asking = requested_open_labels(at.flow, asked)
     if not asking or at.ledger is None:
         return at.snapshot
     known = at.ledger.reads.snapshot(at.flow, asking=asking)
@@ -64,7 +64,7 @@ def find_prerequisite_batches(at: OpenedProject, asked: Found) -> Found:
 
 def _find_missing_labels(at: OpenedProject, table: Table, labels: Labels | None, start: datetime) -> Iterator[datetime]:
     end, facts = table.cadence.last_due(at.now), at.snapshot.of(table.name)
-    low, high = (start, max(start, end)) if labels is None else labels.within(table, start, end)
+    low, high = (start, max(start, end)) if labels is None else labels.limit_to(table, start, end)
     if table.is_snapshot:
         low = max(low, table.cadence.previous(end))
     begun = {label for claim in facts.open_claims for label in claim.labels} | facts.troubles.keys()

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import Closing
+from waterclock.batches.ledger_snapshot import Closing
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.words import count_words, instant_words
+from waterclock.operations.formatting import count_words, instant_words
 from waterclock.planner.closings import closed_words, part_words
 from waterclock.planner.plan import Batch, Plan
 
@@ -33,7 +33,7 @@ class OpenBooks:
         return self.table.partial_after is None and self.now - window.end >= window.end - window.start
 
     @property
-    def closing(self) -> Closing:
+    def closing_of_oldest(self) -> Closing:
         """How far the oldest window was checked."""
         return self.first.closing or Closing()
 

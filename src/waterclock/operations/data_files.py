@@ -10,16 +10,16 @@ from waterclock.engine.damage import require_log
 from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.reads.as_of import commit_records, resolve_as_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, files_below, is_there
+from waterclock.filesystem import entry_path, files_below, is_there
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import zone_of
 from waterclock.storage.folds.older_states import find_cached_state
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.content_as_of import Resolved
 from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, version_if_kept
+from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, open_kept_version
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.symlinks import absolute, require_plain
@@ -53,7 +53,7 @@ class DataFiles:
     moment: Moment | None = None
 
 
-def data_files(work: Workplace, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:
+def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:
     """List the files of a table as it is now, or as of a tick.
 
     Raises  E434 where a list of files cannot express the table's rows, E435 where the files as of the tick are not
@@ -105,14 +105,14 @@ def partition_statements(found: DataFiles, folder: str) -> list[str]:
     return lines
 
 
-def _labels(work: Workplace, table: Table) -> tuple[str, ...]:
+def _labels(work: RunContext, table: Table) -> tuple[str, ...]:
     if not table.is_partitioned:
         return ()
     slices = (label for record in commit_records(work.ledger, table.name) for label in record.slices)
     return tuple(sorted({label_of(label) for label in slices}))
 
 
-def _live(work: Workplace, table: Table) -> tuple[ListedFile, ...]:
+def _live(work: RunContext, table: Table) -> tuple[ListedFile, ...]:
     folder = work.folder(table)
     if not table_exists(folder):
         return ()
@@ -134,7 +134,7 @@ def _label(file: LiveFile) -> str | None:
     return label_of_hive_path(file.path) if file.path.startswith(f"{STAGE}/") else None
 
 
-def _list_slice_files(work: Workplace, found: Resolved) -> tuple[ListedFile, ...]:
+def _list_slice_files(work: RunContext, found: Resolved) -> tuple[ListedFile, ...]:
     """Return the files of the sealed slices that make up a table as of a tick."""
     folder = work.lake.folder(found.table)
     files = []
@@ -144,19 +144,19 @@ def _list_slice_files(work: Workplace, found: Resolved) -> tuple[ListedFile, ...
         except WaterclockError as error:
             raise _files_gone_error(found, f"the slice of {label_of(step.label)} is gone") from error
         for file in manifest.files:
-            if not is_there(at(folder, file.path)):
+            if not is_there(entry_path(folder, file.path)):
                 raise _files_gone_error(found, f"a file of the slice of {label_of(step.label)} is gone")
             label = label_of(step.label)
             files.append(ListedFile(absolute(folder, file.path), step.slice_path, file.size, label))
     return tuple(files)
 
 
-def _of_state(work: Workplace, table: Table, found: Resolved) -> tuple[ListedFile, ...]:
+def _of_state(work: RunContext, table: Table, found: Resolved) -> tuple[ListedFile, ...]:
     """Return the files of the version that contains a MERGE or TEMPORAL table's state as of a tick."""
     folder = work.folder(table)
     if not found.steps:
         return ()
-    kept = version_if_kept(folder, found.version)
+    kept = open_kept_version(folder, found.version)
     if kept is not None and is_plain(kept):
         return _list_files(folder, live_files(kept))
     made = find_cached_state(work.lake, table, found.steps)
@@ -173,7 +173,7 @@ def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFi
     """
     folders = {file.folder for file in files}
     if len(folders) == 1 and (only := folders.pop()):
-        there = {file.path for file in files_below(at(folder, only)) if file.path.endswith(".parquet")}
+        there = {file.path for file in files_below(entry_path(folder, only)) if file.path.endswith(".parquet")}
         if there == {file.path.rpartition("/")[2] for file in files}:
             return absolute(folder, only)
     raise WaterclockError(

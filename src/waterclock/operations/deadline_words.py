@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import Due, Stand
-from waterclock.operations.words import count_words, local_label, local_range, seconds_words
+from waterclock.operations.formatting import count_words, local_label, local_range, seconds_words
 from waterclock.planner.plan import Status
 
 _WORTH_SAYING = timedelta(seconds=1)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import find_earliest_advance, mark_of
@@ -146,7 +146,7 @@ def due_of(
         way = ways.to(batch.table, batch.label)
         if table.deadline is None or batch.table not in names or batch.is_revision or table.is_by_watermark or not way:
             continue
-        by = table.deadline.after(batch.window.end, table.cadence.zone)
+        by = table.deadline.add_to(batch.window.end, table.cadence.zone)
         due = table.cadence.due_at(batch.window)
         if by <= plan.now:
             stand = Stand.MISSED
@@ -182,7 +182,7 @@ def _by_watermark(
     cadence, last = table.cadence, marks[-1] if marks else Reached(before.start)
     of_rows: tuple[Root, Reached] | None = None
     for window in cadence.windows(_first_open(cadence, before.start, last), cadence.floor(now)):
-        by = table.deadline.after(window.end, cadence.zone)
+        by = table.deadline.add_to(window.end, cadence.zone)
         earliest = find_earliest_advance(cadence, window.end, mark.marks)
         way, needed = ways.to_mark(table, earliest), needed_end(marks, window.end, earliest) if marks else earliest
         is_late = needed is not None and (needed > by or now + ways.to_mark(table, needed).left > by)
@@ -258,7 +258,7 @@ def long_ones(
 
 
 def _long(table: Table, window: Window, status: Status, took: timedelta, snapshot: LedgerSnapshot) -> Due:
-    by = window.end if table.deadline is None else table.deadline.after(window.end, table.cadence.zone)
+    by = window.end if table.deadline is None else table.deadline.add_to(window.end, table.cadence.zone)
     root = Root(table.name, window, status)
     return Due(table.name, window, by, Stand.LONG, status, root, took, fresh_to(table, snapshot))
 

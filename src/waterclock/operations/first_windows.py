@@ -1,4 +1,4 @@
-"""The first window of each table, its end and when it is due: what a table without any label waits for."""
+"""The first window of each table, for which a table without any label waits: its end, and when it is due."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.operations.words import instant_words, local_label
+from waterclock.operations.formatting import instant_words, local_label
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.facts import RELEASE, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.states import State, look_of, worst
+from waterclock.operations.states import State, display_state_of, worst
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 
 _LATE_AT_ONCE = NEEDS_SOMEBODY | {Status.BLOCKED}
@@ -51,7 +51,7 @@ def _of(table: Table, snapshot: LedgerSnapshot, batches: Iterable[Batch], plan: 
     missing = [batch for batch in batches if not batch.is_revision]
     gaps = sum(1 for batch in missing if label is not None and batch.label < label)
     late = min((due for batch in missing if (due := _late_since(table, batch, plan.now))), default=None)
-    state = worst([State.OK, *(look_of(batch) for batch in batches)])
+    state = worst([State.OK, *(display_state_of(batch) for batch in batches)])
     left = plan.left_out.get(table.name, 0)
     return Freshness(label, gaps, len(missing) - gaps + left, late, state)
 

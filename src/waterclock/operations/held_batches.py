@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject, one_table, select_tables

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.watching import MadeLabel
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Table
@@ -190,7 +190,7 @@ def delays_of(
     late = None
     if table.deadline is not None:
         zone = table.cadence.zone
-        by = {it.end: table.deadline.after(it.end, zone) for it in counted}
+        by = {it.end: table.deadline.add_to(it.end, zone) for it in counted}
         if not table.is_by_watermark:
             late = sum(1 for it in counted if it.done > by[it.end])
         elif passed is not None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from waterclock.batches.facts import LedgerSnapshot, OpenClaim
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, OpenClaim
 from waterclock.engine.runner_name import has_ended
 from waterclock.ledger.ledger import Ledger
 
 Left = Mapping[int, str]
 
 
-def left_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
+def describe_left_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
     """Return by claim a description of each whose runner is gone. Cost: nothing if no claim is open."""
     claims = [claim for facts in snapshot.tables.values() for claim in facts.open_claims]
     if not claims:

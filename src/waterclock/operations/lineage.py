@@ -261,7 +261,7 @@ def reverse_arrows(arrows: Arrows) -> Arrows:
     return found
 
 
-def within(arrows: Arrows, names: Iterable[str], steps: int | None = None) -> set[str]:
+def tables_within(arrows: Arrows, names: Iterable[str], steps: int | None = None) -> set[str]:
     """Return the tables reachable from some tables within a number of steps along the arrows, including themselves."""
     found, edge = set(names), set(names)
     while edge and steps != 0:
@@ -274,7 +274,7 @@ def within(arrows: Arrows, names: Iterable[str], steps: int | None = None) -> se
 def between(arrows: Arrows, one: str, other: str) -> set[str]:
     """Return the tables on all paths between two tables, whichever is upstream, or an empty set without a path."""
     back = reverse_arrows(arrows)
-    ways = (within(arrows, [low]) & within(back, [high]) for low, high in ((one, other), (other, one)))
+    ways = (tables_within(arrows, [low]) & tables_within(back, [high]) for low, high in ((one, other), (other, one)))
     return set().union(*ways)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.audit_trail import Counted
+from waterclock.batches.audit_records import Counted
 from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule, Table

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.offline import NEVER, OfflineRun, SpanFound, is_due, next_look, to_measure
 from waterclock.flow.declarations import Table
 from waterclock.flow.measures import OFFLINE
+from waterclock.operations.formatting import count_words, instant_words, local_range
 from waterclock.operations.measured import measured_lines
-from waterclock.operations.words import count_words, instant_words, local_range
 
 if TYPE_CHECKING:
     from waterclock.answers.watching import OfflineStatus
@@ -60,7 +60,7 @@ class OfflineStand:
         )
 
     def due_words(self) -> str:
-        """Describe what the next run measures. Empty if it measures nothing."""
+        """Describe the measurement of the next run. Empty if it measures nothing."""
         if not self.is_due:
             return ""
         waiting = f": {count_words(self.waiting, 'label')} wait" if self.waiting > 1 else ""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from waterclock.flow.open_windows import open_beside, view_of
-from waterclock.operations.words import count_words, instant_words
+from waterclock.flow.open_windows import open_windows_table, view_of
+from waterclock.operations.formatting import count_words, instant_words
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def open_windows(at: OpenedProject, names: Collection[str]) -> dict[str, OpenWin
 
 
 def _of(at: OpenedProject, name: str) -> Iterator[OpenWindows]:
-    beside = open_beside(at.flow, name)
+    beside = open_windows_table(at.flow, name)
     if beside is None:
         return
     books = at.planner.books_of(at.snapshot, at.now, name)

@@ -11,9 +11,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, folders_in, is_folder
+from waterclock.filesystem import entry_path, folders_in, is_folder
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Secret, Table
 from waterclock.flow.links import linked_tables
@@ -25,7 +25,7 @@ from waterclock.timelabel.zone import parse_instant
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
-    from waterclock.dpl.resolve.schemas import KnownColumns
+    from waterclock.dpl.resolve.schemas import RecordedColumns
     from waterclock.ledger.ledger import Ledger
 
 
@@ -120,7 +120,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        tables = at(self.storage, "tables")
+        tables = entry_path(self.storage, "tables")
         for schema in sorted(folders_in(tables)):
             for name in sorted(folders_in(tables / schema)):
                 if self._has(f"{schema}.{name}"):
@@ -131,15 +131,17 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
 
     def _has(self, name: str) -> bool:
         place = self.folders().get(name)
-        return is_folder(at(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log"))
+        return is_folder(
+            entry_path(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log")
+        )
 
 
-def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> KnownColumns | None:
+def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> RecordedColumns | None:
     """Return the stored columns of the project's tables, before the project has been checked."""
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.project import addresses
     from waterclock.dpl.project_files import read_project_file
-    from waterclock.dpl.resolve.schemas import KnownColumns
+    from waterclock.dpl.resolve.schemas import RecordedColumns
 
     try:
         config, _ = read_config(read_project_file(folder), env=env)
@@ -149,7 +151,7 @@ def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> Kno
         return None
     storage = str(folder / config.environment.storage)
     folders = cache(partial(_folders, addresses(folder, config)[1], connect=connect))
-    return KnownColumns(_StoredColumns(storage, folders), _StoredColumns(storage, folders, of_rows=True))
+    return RecordedColumns(_StoredColumns(storage, folders), _StoredColumns(storage, folders, of_rows=True))
 
 
 def _folders_of(project: Project) -> Mapping[str, str]:
@@ -181,7 +183,7 @@ def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[O
     from waterclock.engine.earlier_starts import as_applied
     from waterclock.engine.ledger_opening import open_ledger
     from waterclock.engine.links import links_of
-    from waterclock.operations.left_claims import left_claims, with_left_claims
+    from waterclock.operations.left_claims import describe_left_claims, with_left_claims
 
     project = open_project(folder, env)
     ledger = open_ledger(project)
@@ -189,8 +191,8 @@ def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[O
         at = now_of(now, project.flow, ledger)
         snapshot = LedgerSnapshot() if ledger is None else as_applied(ledger, project.flow, at)
         if linked_tables(project.flow):
-            snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
-        snapshot = snapshot if ledger is None else with_left_claims(snapshot, left_claims(ledger, snapshot))
+            snapshot = with_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
+        snapshot = snapshot if ledger is None else with_left_claims(snapshot, describe_left_claims(ledger, snapshot))
         yield OpenedProject(project, ledger, Planner(project.flow), snapshot, at)
     finally:
         if ledger is not None:
@@ -252,7 +254,7 @@ def _means_tables(flow: Flow, text: str) -> bool:
         return False
 
 
-def labels_known(at: OpenedProject, table: Table, labels: Labels) -> tuple[datetime, datetime]:
+def known_label_bounds(at: OpenedProject, table: Table, labels: Labels) -> tuple[datetime, datetime]:
     """Return the bounds of selected labels among all that a table has now or had before its START was moved.
 
     Raises  E513 where none is selected, with the nearest
@@ -260,7 +262,7 @@ def labels_known(at: OpenedProject, table: Table, labels: Labels) -> tuple[datet
     start = at.planner.starts(at.snapshot, at.now)[table.name]
     oldest = None if at.ledger is None else at.ledger.past.oldest_label(table.name)
     begin = start if oldest is None else min(start, oldest)
-    return labels.within(table, begin, max(table.cadence.last_due(at.now), begin))
+    return labels.limit_to(table, begin, max(table.cadence.last_due(at.now), begin))
 
 
 def one_table(flow: Flow, text: str) -> tuple[str, Labels | None]:

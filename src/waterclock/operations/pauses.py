@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import LedgerSnapshot, Pause
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, Pause
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.refusals import no_pause
 from waterclock.planner.plan import Plan
@@ -36,7 +36,7 @@ def pause_lines(plan: Plan, zone: str) -> list[str]:
     return [*of_all, *_by_name(plan.paused, zone)]
 
 
-def kept_lines(snapshot: LedgerSnapshot, names: Iterable[str], zone: str) -> list[str]:
+def waiting_request_lines(snapshot: LedgerSnapshot, names: Iterable[str], zone: str) -> list[str]:
     """Return lines noting that requests for paused tables wait until they are resumed. Empty if none is paused."""
     of_all = [] if snapshot.paused is None else [snapshot.paused.words(zone)]
     lines = [*of_all, *paused_by_name(snapshot, names, zone)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.facts import Pause
+from waterclock.batches.ledger_snapshot import Pause
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.pauses import tables_meant

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from waterclock.batches.audit_trail import Settled
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.audit_records import Settled
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Table
 from waterclock.operations.grid import Grid, bounds, make_grid, newest_span
 from waterclock.operations.opening import OpenedProject

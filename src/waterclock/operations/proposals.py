@@ -1,4 +1,4 @@
-"""Proposed actions on batches: exactly which batches, in which order, at what cost.
+"""Proposed actions on batches: the exact batches, their order and their cost.
 
 A proposal is shown first. Its digest names every batch of it, so that a user's decision applies to exactly what was
 shown.
@@ -254,7 +254,7 @@ def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | Non
     meant = behind or parse_labels(labels or "")
     table = at.flow.tables[name]
     start = at.planner.starts(at.snapshot, at.now)[name]
-    low, high = meant.within(table, start, table.cadence.last_due(at.now))
+    low, high = meant.limit_to(table, start, table.cadence.last_due(at.now))
     refuse_more_than(most, table.cadence.count(low, high))
     windows = tuple(table.cadence.windows(low, high))
     done = [] if at.ledger is None else [cell for cell in at.ledger.past.grid([name], low, high) if cell.current_claim]

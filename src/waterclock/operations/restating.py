@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import FOLLOW, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import FOLLOW, LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import LINKED, Batching, Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.ledger import refusals
 from waterclock.ledger.ledger import Ledger
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import OpenedProject, select_tables
-from waterclock.operations.words import count_words
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
@@ -38,7 +38,7 @@ def hidden_lines(at: OpenedProject, found: Found) -> list[str]:
         newest = at.ledger.reads.newest(name) if at.ledger is not None else None
         if table.retain is None or table.mode is not Mode.APPEND or newest is None:
             continue
-        shown = table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
+        shown = table.cadence.ceil(table.retain.subtract_from(newest.end, table.cadence.zone))
         if hidden := sum(label < shown for label in labels):
             count = count_words(hidden, "label")
             said = f"RETAIN {table.retain} of {name} hides labels before {label_of(shown)}"
@@ -57,9 +57,10 @@ def labels_behind(at: OpenedProject, selection: str, labels: str | None) -> Foun
 def build_requests(
     at: OpenedProject, ledger: Ledger, verb: str, found: Found, most: int | None = None
 ) -> tuple[Asking, LedgerSnapshot]:
-    """Return the requests by verb and table, and a ledger snapshot that counts them as requested.
+    """Return the labels to request by (verb, table), and a ledger snapshot in which they count as requested.
 
-    They consist of the found labels and the FOLLOW requests of older states that depend on them.
+    FOLLOW requests are added for the older states that depend on the labels in `found`.
+
     Raises  E525 where more than `most` batches depend on them
     Cost: a snapshot with all dependent batches, some 50 µs a batch
     """
@@ -141,7 +142,7 @@ def _span(at: OpenedProject, table: Table, labels: Labels | None, start: datetim
     end, dropped = table.cadence.last_due(at.now), at.snapshot.of(table.name).dropped_before
     if labels is None:
         return (max(start, dropped or start), end) if start < end else None
-    low, high = labels.within(table, start, end)
+    low, high = labels.limit_to(table, start, end)
     if dropped is not None and low < dropped:
         raise WaterclockError(
             "E518",

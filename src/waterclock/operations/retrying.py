@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, BatchStatus
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.planner.plan import STOPS, Plan, Status
 from waterclock.planner.request import PlanRequest

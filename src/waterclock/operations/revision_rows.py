@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.audit_trail import Attempt, Audit, Revision
+from waterclock.batches.audit_records import Attempt, Audit, Revision
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject
@@ -27,7 +27,7 @@ Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedRow:
+class RowDifference:
     """A row for display: `same`, `changed`, `new` or `gone`. `was` contains the previous values of a changed row."""
 
     kind: str
@@ -45,7 +45,7 @@ class RevisionRows:
 
     columns: tuple[str, ...]
     rows: int
-    shown: tuple[ComparedRow, ...]
+    shown: tuple[RowDifference, ...]
     differing: int | None = None
     compared: int = 0
 
@@ -74,7 +74,7 @@ def revision_rows(
     other = None if against is None else _manifest(folder, _revision(table, *against))
     if other is None or max(one.rows, other.rows) > MOST_COMPARED:
         columns, rows = _rows(folder, one, MOST_SHOWN)
-        return RevisionRows(columns, one.rows, tuple(ComparedRow("same", row) for row in rows))
+        return RevisionRows(columns, one.rows, tuple(RowDifference("same", row) for row in rows))
     columns, rows = _rows(folder, one, MOST_COMPARED)
     before, old = _rows(folder, other, MOST_COMPARED)
     columns = columns or before  # a revision without rows may have no file
@@ -116,7 +116,7 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from waterclock.filesystem import at, readable
+    from waterclock.filesystem import entry_path, readable
     from waterclock.storage.slices.row_filter import HIDDEN
 
     parts: list[pa.Table] = []
@@ -125,7 +125,7 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
         for file in manifest.files:
             if left <= 0:
                 break
-            with pq.ParquetFile(readable(at(folder, file.path), file.size)) as parquet:
+            with pq.ParquetFile(readable(entry_path(folder, file.path), file.size)) as parquet:
                 for batch in parquet.iter_batches(batch_size=min(left, 50_000)):
                     parts.append(pa.Table.from_batches([batch]).slice(0, left))
                     left -= parts[-1].num_rows
@@ -154,28 +154,28 @@ def _reorder_columns(rows: Sequence[Row], have: Sequence[str], wanted: Sequence[
     return [tuple(None if place is None else row[place] for place in places) for row in rows]
 
 
-def _compare_rows(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[ComparedRow]:
+def _compare_rows(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[RowDifference]:
     """Compare rows with older ones, by key if there is one and otherwise as a whole. Yield them in their order."""
     if not keys:
         left = Counter(map(_hashable, old))
         for row in rows:
             is_there = left[_hashable(row)] > 0
             left[_hashable(row)] -= is_there
-            yield ComparedRow("same" if is_there else "new", row)
+            yield RowDifference("same" if is_there else "new", row)
         for row in old:
             if left[_hashable(row)] > 0:
                 left[_hashable(row)] -= 1
-                yield ComparedRow("gone", row)
+                yield RowDifference("gone", row)
         return
     before: dict[Any, Row] = {_hashable(tuple(row[key] for key in keys)): row for row in old}
     for row in rows:
         was = before.pop(_hashable(tuple(row[key] for key in keys)), None)
         if was is None:
-            yield ComparedRow("new", row)
+            yield RowDifference("new", row)
         else:
-            yield ComparedRow("same", row) if was == row else ComparedRow("changed", row, was)
+            yield RowDifference("same", row) if was == row else RowDifference("changed", row, was)
     for row in before.values():
-        yield ComparedRow("gone", row)
+        yield RowDifference("gone", row)
 
 
 def _hashable(value: Any) -> Any:

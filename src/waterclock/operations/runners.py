@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from waterclock.batches.audit_trail import RunnerSeen
+from waterclock.batches.audit_records import RunnerSeen
 from waterclock.engine.runner_name import has_ended
 from waterclock.operations.opening import OpenedProject
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from waterclock.batches.schemas import SchemaVersion, Side, changes_of
 from waterclock.flow.schema_changes import SchemaChange
-from waterclock.operations.words import count_words
+from waterclock.operations.formatting import count_words
 
 OF_SIDE = {Side.SOURCE: "its source's columns", Side.TABLE: "its own columns"}
 

@@ -19,7 +19,7 @@ from waterclock.batches.watching import LabelRows
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.usual import LEAST_SEASONS, SATURDAY
-from waterclock.operations.words import count_words, local_range
+from waterclock.operations.formatting import count_words, local_range
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import nominal_zone

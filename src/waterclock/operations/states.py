@@ -58,7 +58,7 @@ def worst(states: Iterable[State]) -> State:
     return min(states, key=LOUDNESS.__getitem__)
 
 
-def look_of(batch: Batch) -> State:
+def display_state_of(batch: Batch) -> State:
     """Return the display state of a planned batch. A batch that was done before and must run again is stale."""
     if batch.is_revision and batch.status in {Status.READY, Status.WAITING, Status.PAUSED}:
         return State.STALE

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from waterclock.flow.checks import every_rule
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.operations.formatting import count_words, number_words
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.words import count_words, number_words
 
 _FEWEST = 5  # the minimum of batches for a suggestion
 _FEWEST_FOR_BOUNDS = 20

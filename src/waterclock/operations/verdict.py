@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.flow.declarations import Flow
+from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.freshness import Freshness
 from waterclock.operations.opening import zone_of
 from waterclock.operations.pauses import pause_lines
-from waterclock.operations.states import State, look_of
-from waterclock.operations.words import count_words, number_words, short_label
+from waterclock.operations.states import State, display_state_of
 from waterclock.planner.plan import Batch, Plan, Status
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -48,7 +48,7 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
             return Verdict((VerdictPart("No table is selected."),))
         how = "Write a statement into a file of the folder flows, or create an example with `waterclock init`."
         return Verdict((VerdictPart("No table is declared yet."),), (VerdictPart(how),))
-    counts = Counter(look_of(batch) for batch in plan.batches)
+    counts = Counter(display_state_of(batch) for batch in plan.batches)
     pauses = _pauses(flow, plan)
     failed = [batch for batch in plan.batches if batch.status is Status.FAILED]
     held = [batch for batch in plan.batches if batch.status is Status.HELD]

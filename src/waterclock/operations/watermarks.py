@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.audit_trail import Counted
+from waterclock.batches.audit_records import Counted
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.measures import Measured, read_measured_values
 from waterclock.flow.watermarks import REACHED, SLOWEST, SLOWEST_AT, mark_of
-from waterclock.operations.words import instant_words, span_words
+from waterclock.operations.formatting import instant_words, span_words
 from waterclock.timelabel.cadence import Cadence
 
 if TYPE_CHECKING:

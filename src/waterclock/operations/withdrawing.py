@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from waterclock.batches.facts import TableFacts
+from waterclock.batches.ledger_snapshot import TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.ledger import refusals
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import OpenedProject, select_tables
-from waterclock.operations.words import count_words
 from waterclock.timelabel.label import label_of
 
 Found = dict[str, frozenset[datetime]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import BatchStatus, TableFacts
+from waterclock.batches.ledger_snapshot import BatchStatus, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.planner.graph import Node
@@ -19,15 +19,15 @@ from waterclock.timelabel.zone import local_text
 Missing = Mapping[str, IntervalSet]
 
 
-def may_lack(node: Node) -> bool:
-    """Return whether a table's content may be shown in part: rows of labels, but not a state made by one batch."""
+def can_be_partial(node: Node) -> bool:
+    """Return whether the table can be shown without some labels. False for REPLACE: one batch makes all its content."""
     return node.table.mode is not Mode.REPLACE
 
 
 def unmade_windows_error(ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool) -> WaterclockError:
     """Build the error for windows up to a tick that are not made, not due yet, or dropped (E522, E518)."""
     name = next(
-        (each for each in missing if not is_partial or not may_lack(ticks.graph.nodes[each])), next(iter(missing))
+        (each for each in missing if not is_partial or not can_be_partial(ticks.graph.nodes[each])), next(iter(missing))
     )
     node = ticks.graph.nodes[name]
     low, high = next(iter(missing[name]))
@@ -122,4 +122,4 @@ def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tup
 
 
 def _or_partial(node: Node, *, is_partial: bool) -> str:
-    return "" if is_partial or not may_lack(node) else "; --partial answers without it"
+    return "" if is_partial or not can_be_partial(node) else "; --partial answers without it"

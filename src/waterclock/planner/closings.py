@@ -18,7 +18,7 @@ from datetime import datetime
 from hashlib import sha256
 from itertools import groupby, islice
 
-from waterclock.batches.facts import AT_LAST, BY_HAND, CONDITION, Closing, TableFacts
+from waterclock.batches.ledger_snapshot import AT_LAST, BY_HAND, CONDITION, Closing, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
@@ -77,13 +77,13 @@ class Books:
     def last(self, window: Window) -> datetime | None:
         """Return the boundary at which a window closes whatever its condition's value; None if there is none."""
         after = self.table.partial_after
-        return None if after is None else self.cadence.ceil(after.after(window.end, self.table.cadence.zone))
+        return None if after is None else self.cadence.ceil(after.add_to(window.end, self.table.cadence.zone))
 
     def windows(self) -> Iterator[Window]:
         """Yield the windows that are to be made, oldest first."""
         return (window for low, high in self.missing for window in self.table.cadence.windows(low, high))
 
-    def before(self, window: Window) -> datetime | None:
+    def previous_closing(self, window: Window) -> datetime | None:
         """Return the tick at which the window before this one closed; None where there is no such bound.
 
         Skipped windows have no closing tick and are passed over.
@@ -129,7 +129,7 @@ class Books:
         bounds = [self.cadence.ceil(window.end)]
         if closing.looked is not None and self._was_looked_at(window):
             bounds.append(self.cadence.next(closing.looked))
-        before = self.before(window) if is_first else None
+        before = self.previous_closing(window) if is_first else None
         return max([*bounds, *([before] if before is not None else [])])
 
     @property
@@ -188,7 +188,7 @@ class Books:
         closings: list[tuple[Window, Closing]] = []
         before: datetime | None = None
         for window, run in groupby(pairs, key=lambda pair: pair.window):
-            own = self.before(window)
+            own = self.previous_closing(window)
             before = own if before is None else before if own is None else max(before, own)
             seen = [pair for pair in run if before is None or pair.boundary >= before]
             closing = self._find_closing(window, seen, holds, before)
@@ -304,7 +304,7 @@ def by_hand(books: Books, window: Window) -> datetime:
             f"it can close at a boundary from {local_text(window.end, zone)} on, once all earlier inputs are settled",
             f"`waterclock plan {', '.join(read.table for read in books.open_ended_reads)}` shows what is missing",
         )
-    before = books.before(window)
+    before = books.previous_closing(window)
     return tick if before is None else max(tick, before)
 
 

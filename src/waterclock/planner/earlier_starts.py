@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from waterclock.batches.facts import BEGINNING, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot
 from waterclock.batches.records import Input
 from waterclock.flow.choices import OnRestate
 from waterclock.flow.declarations import Flow

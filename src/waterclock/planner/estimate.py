@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.planner.plan import Plan
 
 
@@ -57,7 +57,7 @@ def estimate(plan: Plan, snapshot: LedgerSnapshot) -> Estimate:
 
 
 def cost_of(batches: Mapping[str, int], snapshot: LedgerSnapshot) -> Estimate:
-    """Estimate the cost of the given numbers of batches by table, from the mean seconds of past ones."""
+    """Estimate the run time of `batches`, a number for each table, from the mean duration of earlier batches."""
     tables = {}
     for name, count in batches.items():
         mean = snapshot.of(name).seconds_per_batch

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 
-from waterclock.batches.facts import (
+from waterclock.batches.ledger_snapshot import (
     FOREVER,
     History,
     InputFact,
@@ -88,7 +88,7 @@ class Worlds:
         return (table.covered - now) | IntervalSet.from_intervals((made.low, made.high) for made in then if made)
 
     def snapshot(self, at: datetime | None) -> LedgerSnapshot:
-        """Return the ledger's snapshot as of an instant, as far as it determines what was settled then."""
+        """Return the ledger's snapshot as of an instant: the part that determines which labels were settled then."""
 
         def suspects(name: str) -> Mapping[datetime, tuple[InputFact, ...]]:
             read = {label: self._inputs(name, label, at) for label in self._read[name]}
@@ -139,7 +139,7 @@ class Worlds:
                         to_do.append(span)
         return found
 
-    def before(self, conflicts: Collection[Conflict], at: datetime | None) -> datetime:
+    def instant_before(self, conflicts: Collection[Conflict], at: datetime | None) -> datetime:
         """Return an instant before `at` when none of these conflicts existed, but right after which one of them did.
 
         If it is older than `history.since`, it is just the newest instant that this history does not cover. Cost: for

@@ -9,8 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 
-from waterclock.batches.audit_trail import Cell, Settled
-from waterclock.batches.facts import BatchStatus, LedgerSnapshot, Missing, describe_missing_inputs
+from waterclock.batches.audit_records import Cell, Settled
+from waterclock.batches.ledger_snapshot import BatchStatus, LedgerSnapshot, Missing, describe_missing_inputs
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -165,7 +165,7 @@ def _collect_state_facts(
     reported: Mapping[str, Collection[datetime]] = {}
     behind: Mapping[str, Collection[datetime]] = {}
     if span[0] < span[1]:
-        plan = planner.plan(snapshot, now, PlanRequest(listed=only, labels=Labels.between(*span), cap=_NO_CAP))
+        plan = planner.plan(snapshot, now, PlanRequest(listed=only, labels=Labels.from_range(*span), cap=_NO_CAP))
         reported, behind = plan.reported, plan.behind
         for batch in plan.batches:
             planned.setdefault(batch.table, {})[batch.label] = batch

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from waterclock.batches.facts import BEGINNING, ClosedSince
+from waterclock.batches.ledger_snapshot import BEGINNING, ClosedSince
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.late_rows import LateRows
@@ -31,7 +31,7 @@ def find_closed_windows(
     """
     cadence = table.cadence
     # windows that were done before CLOSE WHEN was declared have read as far past their end as UNTIL declares
-    high = cadence.floor(late_rows.reach.before(at, cadence.zone))
+    high = cadence.floor(late_rows.reach.subtract_from(at, cadence.zone))
     high = high if since.first is None else min(high, since.first)
     before = IntervalSet.from_intervals([(begins, high)] if begins < high else []) & since.covered
     return (before | _find_checked_closed_windows(table, since, at)) - _windows(table, since.skipped)
@@ -56,7 +56,7 @@ def _windows(table: Table, labels: Iterable[datetime]) -> IntervalSet:
 def early_from(table: Table, late_rows: LateRows, at: datetime, begins: datetime) -> datetime:
     """Return the start of the first window that does not read the slice at `at`. `begins` is the table's START."""
     cadence = table.cadence
-    start = cadence.floor(late_rows.reach.after(at, cadence.zone))
+    start = cadence.floor(late_rows.reach.add_to(at, cadence.zone))
     while until_begins(table, late_rows.reach, start) > at:
         start = cadence.previous(start)
     while until_begins(table, late_rows.reach, start) <= at:
@@ -72,7 +72,7 @@ def may_open(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime
     closed = _find_checked_closed_windows(table, since, at) - _windows(table, since.skipped)
     found: list[Window] = []
     start = cadence.previous(cadence.floor(at))
-    while since.first is not None and start >= since.first and late_rows.within.after(cadence.next(start), zone) > at:
+    while since.first is not None and start >= since.first and late_rows.within.add_to(cadence.next(start), zone) > at:
         if closed.covers_instant(start):
             found.append(cadence.window_of(start))
         start = cadence.previous(start)

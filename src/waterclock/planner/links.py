@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from waterclock.batches.facts import BEGINNING, BatchStatus, InputFact, LedgerSnapshot, Pause
+from waterclock.batches.ledger_snapshot import BEGINNING, BatchStatus, InputFact, LedgerSnapshot, Pause
 from waterclock.batches.links import LinkFacts
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table

@@ -7,13 +7,13 @@ from datetime import datetime
 
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow
+from waterclock.planner.due_batches import TableWork
 from waterclock.planner.graph import FlowGraph
 from waterclock.planner.reads import bind_read
-from waterclock.planner.to_do import ToDo
 
 
 def oldest_needed(
-    flow: Flow, graph: FlowGraph, to_do: Mapping[str, ToDo], starts: Mapping[str, datetime], now: datetime
+    flow: Flow, graph: FlowGraph, to_do: Mapping[str, TableWork], starts: Mapping[str, datetime], now: datetime
 ) -> dict[str, datetime]:
     """Return, by table, the oldest instant there that a batch reads which is due and not done, or next to become due.
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from waterclock.batches.facts import BACKFILL, Closing
+from waterclock.batches.ledger_snapshot import BACKFILL, Closing
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow
 from waterclock.planner.closings import Books
@@ -80,7 +80,9 @@ def is_forgotten(books: Books, boundary: datetime) -> bool:
     return since is not None and boundary < since
 
 
-def states_asked(flow: Flow, force: Mapping[str, Collection[datetime]]) -> dict[tuple[str, str], Collection[datetime]]:
+def requested_open_labels(
+    flow: Flow, force: Mapping[str, Collection[datetime]]
+) -> dict[tuple[str, str], Collection[datetime]]:
     """Return the requested labels of tables of open windows, in the form that a snapshot of the ledger takes."""
     return {(BACKFILL, name): labels for name, labels in force.items() if flow.tables[name].open_of is not None}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.batches.facts import LedgerSnapshot, Missing
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, Missing
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.plan import BoundRead, ReadScope
@@ -26,7 +26,7 @@ class Partial:
 def waits_no_longer(node: Node, window: Window, now: datetime) -> bool:
     """Return whether a batch may be made from settled inputs only, because the PARTIAL AFTER time has passed."""
     after = None if node.table.closes is not None else node.table.partial_after  # it closes windows instead
-    return after is not None and after.after(window.end, node.table.cadence.zone) <= now
+    return after is not None and after.add_to(window.end, node.table.cadence.zone) <= now
 
 
 def partial_of(

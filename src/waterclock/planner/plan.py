@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from waterclock.batches.facts import AT_LAST, RECOMPUTE, RELEASE, Closing, Missing, Pause
+from waterclock.batches.ledger_snapshot import AT_LAST, RECOMPUTE, RELEASE, Closing, Missing, Pause
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
 from waterclock.planner.sharing import SharedQueries

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from waterclock.batches.facts import (
+from waterclock.batches.ledger_snapshot import (
     LedgerSnapshot,
 )
 from waterclock.flow.declarations import Flow
 from waterclock.planner.closings import Books
+from waterclock.planner.due_batches import TableWork
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.settlement import Settlement
-from waterclock.planner.to_do import ToDo
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Facts:
     clock: datetime
     starts: Mapping[str, datetime]
     settlement: Settlement
-    to_do: Mapping[str, ToDo]
+    to_do: Mapping[str, TableWork]
     selected: frozenset[str]
     absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, islice
 
-from waterclock.batches.facts import RELEASE, LedgerSnapshot, TableFacts
+from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.closings import Books, closed_windows
+from waterclock.planner.due_batches import TableWork, work_by_table
 from waterclock.planner.graph import FlowGraph, Node, graph_of
 from waterclock.planner.links import within_link
 from waterclock.planner.oldest_read import oldest_needed
@@ -24,7 +25,6 @@ from waterclock.planner.settlement import find_awaited_inputs, find_dependent_wi
 from waterclock.planner.sharing import SharedQueries, most_together, queries_of
 from waterclock.planner.starts import starts_of
 from waterclock.planner.ticks import Ticks
-from waterclock.planner.to_do import ToDo, to_do_by_table
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
@@ -190,7 +190,7 @@ class Planner:
                 asked[name] = tuple(Window(label, cadence.next(label)) for label in sorted(wanted))
         return Ripple(asked, following)
 
-    def _build_claimable_groups(self, judge: Judge, node: Node, to_do: ToDo, request: PlanRequest) -> list[Group]:
+    def _build_claimable_groups(self, judge: Judge, node: Node, to_do: TableWork, request: PlanRequest) -> list[Group]:
         """Return the groups of one table that may be claimed. Only windows that may be ready are checked."""
         past = judge.facts.snapshot.of(node.table.name)
         if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name) or past.refused:
@@ -214,21 +214,21 @@ class Planner:
             request.clock,
         )
         settlement = settle(self.graph, snapshot, force)
-        to_do = to_do_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
+        to_do = work_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
         selected = frozenset(self.graph.nodes if only is None else only)
         facts = Facts(
             self.flow, self.graph, snapshot, now, clock or now, starts, settlement, to_do, selected, request.absent
         )
         return Judge(facts)
 
-    def _select_work(self, judge: Judge, request: PlanRequest) -> Iterator[tuple[Node, ToDo]]:
+    def _select_work(self, judge: Judge, request: PlanRequest) -> Iterator[tuple[Node, TableWork]]:
         """Yield the selected tables that have something to do, upstream first, with the labels that may run."""
         for name, node in self.graph.nodes.items():
             to_do = judge.facts.to_do[name]
             is_listed = name in judge.facts.selected and (request.listed is None or name in request.listed)
             if is_listed and (to_do.missing or to_do.revisions):
                 chosen = request.labels_of(name)
-                yield node, to_do if chosen is None else to_do.between(*chosen.bounds(node.table.cadence))
+                yield node, to_do if chosen is None else to_do.limit_to_labels(*chosen.bounds(node.table.cadence))
 
     def _in_turn(self, groups: list[Group]) -> tuple[Group, ...]:
         """Sort groups into the order of claiming: oldest first, upstream before downstream."""
@@ -249,12 +249,12 @@ class Planner:
     def _patience_ends(self, table: Table, after: Duration, now: datetime) -> datetime:
         """Return the first instant after `now` at which the PARTIAL AFTER time of a window has passed."""
         cadence = table.cadence
-        end = cadence.floor(after.before(now, cadence.zone))
-        while after.after(end, cadence.zone) <= now:
+        end = cadence.floor(after.subtract_from(now, cadence.zone))
+        while after.add_to(end, cadence.zone) <= now:
             end = cadence.next(end)
-        return after.after(end, cadence.zone)
+        return after.add_to(end, cadence.zone)
 
-    def _behind(self, to_do_of: Mapping[str, ToDo]) -> dict[str, tuple[datetime, ...]]:
+    def _behind(self, to_do_of: Mapping[str, TableWork]) -> dict[str, tuple[datetime, ...]]:
         """Return by table the labels of the windows that are behind, oldest first."""
         found = {}
         for name, to_do in to_do_of.items():

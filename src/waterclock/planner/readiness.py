@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, starmap
 
-from waterclock.batches.facts import (
+from waterclock.batches.ledger_snapshot import (
     RECOMPUTE,
     RELEASE,
     BatchStatus,
@@ -21,6 +21,7 @@ from waterclock.batches.facts import (
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read
 from waterclock.planner.closings import closed_words, open_words
+from waterclock.planner.due_batches import find_snapshot_start
 from waterclock.planner.graph import Node, is_circular
 from waterclock.planner.links import is_expired, waits_for
 from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
@@ -39,7 +40,6 @@ from waterclock.planner.plan_facts import Facts
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import find_awaited_inputs, is_dropped
-from waterclock.planner.to_do import find_snapshot_start
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window

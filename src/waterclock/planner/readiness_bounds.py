@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read
 from waterclock.planner.graph import Node
@@ -39,7 +39,7 @@ def no_longer_waiting(node: Node, now: datetime) -> IntervalSet:
     after, cadence = node.table.partial_after, node.table.cadence
     if after is None or node.table.closes is not None:
         return IntervalSet()
-    return IntervalSet.from_intervals([(BEGINNING, cadence.ceil(after.before(now, cadence.zone)))])
+    return IntervalSet.from_intervals([(BEGINNING, cadence.ceil(after.subtract_from(now, cadence.zone)))])
 
 
 def _find_reachable_windows(
@@ -66,8 +66,8 @@ def _list_served_intervals(node: Node, u: Node, settled: IntervalSet, behind: Du
     for low, high in settled:
         end = u.table.cadence.next(high)
         if behind is not None:
-            end = behind.before(end, cadence.zone) + slack
-            low = low if low == BEGINNING else behind.before(low, cadence.zone) - slack  # noqa: PLW2901
+            end = behind.subtract_from(end, cadence.zone) + slack
+            low = low if low == BEGINNING else behind.subtract_from(low, cadence.zone) - slack  # noqa: PLW2901
         first = low if low == BEGINNING else cadence.floor(low)
         last = cadence.previous(end)
         if first < last:

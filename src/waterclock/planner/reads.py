@@ -46,12 +46,12 @@ def bind_read(table: Table, read: Read, window: Window, flow: Flow, starts: Mapp
 
 def until_begins(table: Table, span: Duration, s: datetime) -> datetime:
     """Return where UNTIL starts to read for a window that starts at `s`: fast clocks send rows before the window."""
-    return span.before(s, table.cadence.zone)
+    return span.subtract_from(s, table.cadence.zone)
 
 
 def until_ends(table: Table, span: Duration, e: datetime) -> datetime:
     """Return where UNTIL ends for a window that ends at `e`."""
-    return span.after(e, table.cadence.zone)
+    return span.add_to(e, table.cadence.zone)
 
 
 def _bind_read(
@@ -80,7 +80,7 @@ def _bind_read(
 def _slices(table: Table, read: Read, u: Table, window: Window, start: datetime, closing: datetime | None) -> BoundRead:
     low, high = window.start, window.end
     if read.kind is ReadKind.PAST and read.span is not None:
-        low = max(u.cadence.ceil(read.span.before(high, table.cadence.zone)), start)
+        low = max(u.cadence.ceil(read.span.subtract_from(high, table.cadence.zone)), start)
     elif read.kind is ReadKind.UNTIL and read.span is not None and table.closes is not None:
         # not cut at RETAIN: the inputs of an open window are kept for it, however long it is open
         low, high = max(until_begins(table, read.span, low), start), high if closing is None else closing
@@ -92,7 +92,7 @@ def _slices(table: Table, read: Read, u: Table, window: Window, start: datetime,
     elif read.kind is ReadKind.HISTORY:
         low, high = start, u.cadence.floor(high)
     elif read.kind is ReadKind.PREVIOUS and read.span is not None:
-        low, high = u.cadence.ceil(read.span.before(high, table.cadence.zone)), low
+        low, high = u.cadence.ceil(read.span.subtract_from(high, table.cadence.zone)), low
     elif read.kind is ReadKind.PREVIOUS:
         low, high = table.cadence.previous(low), low
     return BoundRead(read, ReadScope.SLICES, _cut_at_retain(u, min(low, high), high), high)
@@ -114,7 +114,7 @@ def _cut_at_retain(u: Table, low: datetime, high: datetime) -> datetime:
     """Cut an interval at RETAIN: as of b an APPEND table has the windows in `[b - d, b)`."""
     if u.retain is None or u.mode is not Mode.APPEND:
         return low
-    return min(max(low, u.cadence.ceil(u.retain.before(high, u.cadence.zone))), high)
+    return min(max(low, u.cadence.ceil(u.retain.subtract_from(high, u.cadence.zone))), high)
 
 
 def _cut(bound: BoundRead, start: datetime) -> BoundRead:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from waterclock.batches.facts import InputFact, LedgerSnapshot, Missing, TableFacts
+from waterclock.batches.ledger_snapshot import InputFact, LedgerSnapshot, Missing, TableFacts
 from waterclock.flow.choices import Mode, OnRestate
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.timelabel.intervals import IntervalSet
@@ -36,7 +36,7 @@ class Settlement:
         for low, high in reversed(spans):
             kept = start
             if table.retain is not None and table.mode is Mode.APPEND:
-                kept = max(start, table.cadence.ceil(table.retain.before(high, table.cadence.zone)))
+                kept = max(start, table.cadence.ceil(table.retain.subtract_from(high, table.cadence.zone)))
             if low <= kept < high:
                 return table.cadence.floor(high)
         return None

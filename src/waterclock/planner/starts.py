@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 
-from waterclock.batches.facts import BEGINNING, LedgerSnapshot, TableFacts
+from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.late_rows import LateRows
@@ -179,5 +179,5 @@ def _first_slices(table: Table, read: Read, start: datetime) -> datetime:
     if read.kind is not ReadKind.PAST or read.span is None:
         return first
     earlier = cadence.floor(start)  # a span shorter than the window may start after START even if the window does not
-    begins = read.span.before(cadence.next(earlier), cadence.zone)
+    begins = read.span.subtract_from(cadence.next(earlier), cadence.zone)
     return earlier if begins >= start else first

@@ -8,7 +8,7 @@ from datetime import datetime
 from heapq import merge
 from itertools import islice
 
-from waterclock.batches.facts import BEGINNING, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
@@ -210,7 +210,7 @@ class Ticks:
             return min(max(table.cadence.previous(high), self.starts[table.name]), high), high
         low = self.starts[table.name]
         if table.retain is not None and table.mode is Mode.APPEND:
-            low = max(low, table.cadence.ceil(table.retain.before(high, table.cadence.zone)))
+            low = max(low, table.cadence.ceil(table.retain.subtract_from(high, table.cadence.zone)))
         if self._is_open_ended(table.name):
             high = max(self.opened[table.name].first_at(tick), low)
         return low, high

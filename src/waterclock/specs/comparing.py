@@ -22,7 +22,7 @@ class CellMark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedRow:
+class CheckedRow:
     """One row as expected, as found, or both; `wrong` are the positions of the columns that differ."""
 
     mark: CellMark
@@ -45,7 +45,7 @@ class Comparison:
     """The compared columns and all lines: the expected rows in their order, then the unexpected ones."""
 
     columns: tuple[str, ...]
-    lines: tuple[ComparedRow, ...]
+    lines: tuple[CheckedRow, ...]
 
     @property
     def is_same(self) -> bool:
@@ -89,21 +89,21 @@ def compare(
     half of their cells must be equal. `may_be_more`: unexpected rows are not a difference.
     """
     left = list(got)
-    lines: list[ComparedRow | None] = []
+    lines: list[CheckedRow | None] = []
     for row in expected:
         at = next((at for at, other in enumerate(left) if not _wrong(row, other)), None)
-        lines.append(None if at is None else ComparedRow(CellMark.SAME, row, left.pop(at)))
+        lines.append(None if at is None else CheckedRow(CellMark.SAME, row, left.pop(at)))
     places = [list(columns).index(key) for key in keys]
     for index, row in enumerate(expected):
         if lines[index] is not None:
             continue
         at = _partner(row, left, places)
         if at is None:
-            lines[index] = ComparedRow(CellMark.MISSING, row, None)
+            lines[index] = CheckedRow(CellMark.MISSING, row, None)
         else:
             other = left.pop(at)
-            lines[index] = ComparedRow(CellMark.CHANGED, row, other, _wrong(row, other))
-    unexpected = () if may_be_more else (ComparedRow(CellMark.UNEXPECTED, None, row) for row in left)
+            lines[index] = CheckedRow(CellMark.CHANGED, row, other, _wrong(row, other))
+    unexpected = () if may_be_more else (CheckedRow(CellMark.UNEXPECTED, None, row) for row in left)
     return Comparison(tuple(columns), (*filter(None, lines), *unexpected))
 
 

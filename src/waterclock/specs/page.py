@@ -12,7 +12,7 @@ from html import escape
 from importlib.resources import files
 from itertools import groupby
 
-from waterclock.specs.comparing import CellMark, ComparedRow, Comparison
+from waterclock.specs.comparing import CellMark, CheckedRow, Comparison
 from waterclock.specs.document import ExampleTable, Feature, Scenario, SpecRule, SpecStep
 from waterclock.specs.outcome import DeclaredRule, ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
 from waterclock.specs.values import NULL, text_of
@@ -207,7 +207,7 @@ def _render_comparison(comparison: Comparison) -> str:
     return f'<div class="rows"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
 
 
-def _line(line: ComparedRow) -> str:
+def _line(line: CheckedRow) -> str:
     sign = f'<th class="mark" scope="row">{_MARKS[line.mark] or "✓"}</th>'
     if line.expected is None or line.got is None:
         cells = "".join(_cell(text_of(value)) for value in line.expected or line.got or ())

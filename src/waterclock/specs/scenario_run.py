@@ -15,12 +15,12 @@ from waterclock.dpl.project import Project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.progress import GroupReport, SilentListener
 from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.session import Sessions
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.secrets import Secrets
@@ -88,7 +88,7 @@ class _Heard(SilentListener):
 class Bench:
     """Runs the steps of one scenario."""
 
-    work: Workplace
+    work: RunContext
     derived: Derived
     typed: Typed
     given: GivenRows
@@ -123,7 +123,7 @@ class Bench:
             self._seed(made, window)
             asked = self._asked.setdefault(name, set())
             asked.add(window.start)
-            bounds = Labels.between(min(asked), window.start)
+            bounds = Labels.from_range(min(asked), window.start)
             if self.derived.flow.tables[name].in_label_order:
                 bounds = Labels(None, bounds.high)
             outcome = self._carry_out(
@@ -144,7 +144,7 @@ class Bench:
             if name not in made or not (todo or self.given.find_changed_labels(hidden)):
                 continue
             end = self.derived.flow.tables[name].cadence.next(labels[-1])
-            bounds = {name: Labels.between(labels[0], labels[-1])}
+            bounds = {name: Labels.from_range(labels[0], labels[-1])}
             outcome = self._carry_out(
                 self.derived.seeding, frozenset({name, hidden}), min(end, window.end), bounds, {name: frozenset(labels)}
             )

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from waterclock.engine.batch.window_rows import rows_over
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
@@ -50,7 +50,7 @@ class Schema:
 class SpecSchemas:
     """The schemas of a flow's tables, each computed once; `work` is opened on the flow as the user declared it."""
 
-    work: Workplace
+    work: RunContext
     _session: SparkSession | None = None
     _named: Mapping[str, tuple[str, ...]] | None = None
     _known: dict[tuple[str, str], Schema] = field(default_factory=dict)

@@ -31,9 +31,10 @@ GivenRow = Mapping[str, Any]
 
 @dataclass(slots=True)
 class GivenRows:
-    """The rows that the steps so far give, by table and label, and those already read. A `WindowCollector`.
+    """The source rows of a scenario, by table and label: those of the executed Given steps, and those already read.
 
-    A label of an APPEND or MERGE table that no step names has no rows. A REPLACE table keeps its previous rows there.
+    Implements `WindowCollector`. If no step names a label, an APPEND or MERGE table has no rows there; a REPLACE table
+    has the rows of its last label before.
     """
 
     modes: Mapping[str, Mode]

@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import singledispatch
 from typing import Any
 
-from waterclock.connectors.misfits import TypeMismatch
+from waterclock.connectors.type_mismatch import TypeMismatch
 from waterclock.connectors.values import Times, column, is_plain
 from waterclock.errors import WaterclockError
 from waterclock.specs.document import TableCell

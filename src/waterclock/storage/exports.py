@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from waterclock.filesystem import (
-    at,
+    entry_path,
     files_below,
-    look,
     make_folder,
     open_for_reading,
     open_for_writing,
     put_file_if_absent,
     remove_file,
+    stat_file,
 )
 
 FOLDER = "ledger"
@@ -34,7 +34,7 @@ def export_name(at: datetime, sequence: int) -> str:
 
 def export_names(root: str) -> list[str]:
     """List the exports of a storage, newest first."""
-    return sorted((file.path for file in files_below(at(root, FOLDER)) if _is_export(file.path)), reverse=True)
+    return sorted((file.path for file in files_below(entry_path(root, FOLDER)) if _is_export(file.path)), reverse=True)
 
 
 def _is_export(path: str) -> bool:
@@ -49,7 +49,10 @@ def first_line(root: str, name: str) -> str:
 def read_export(root: str, name: str) -> Iterator[str]:
     """Yield the lines of an export, and stop early where the file is damaged."""
     try:
-        with open_for_reading(at(root, FOLDER, name)) as source, gzip.open(source, "rt", encoding="utf-8") as file:
+        with (
+            open_for_reading(entry_path(root, FOLDER, name)) as source,
+            gzip.open(source, "rt", encoding="utf-8") as file,
+        ):
             yield from file
     except (OSError, EOFError, UnicodeDecodeError):
         return
@@ -57,13 +60,13 @@ def read_export(root: str, name: str) -> Iterator[str]:
 
 def write_export(root: str, name: str, lines: Iterable[str]) -> int:
     """Write an export put-if-absent and return its size in bytes, or 0 if an export of that name exists already."""
-    path = at(root, FOLDER, name)
+    path = entry_path(root, FOLDER, name)
     make_folder(path.parent)
     beside = path.with_name(f".{name}.{uuid.uuid4().hex}")
     try:
         with open_for_writing(beside) as sink, gzip.open(sink, "wt", encoding="utf-8", compresslevel=_QUICK) as file:
             file.writelines(f"{line}\n" for line in lines)
-        size = look(beside).size
+        size = stat_file(beside).size
         return size if put_file_if_absent(beside, path) else 0
     finally:
         remove_file(beside)
@@ -71,7 +74,7 @@ def write_export(root: str, name: str, lines: Iterable[str]) -> int:
 
 def remove_export(root: str, name: str) -> int:
     """Remove an export and return the bytes it freed."""
-    path = at(root, FOLDER, name)
-    size = look(path).size
+    path = entry_path(root, FOLDER, name)
+    size = stat_file(path).size
     remove_file(path)
     return size

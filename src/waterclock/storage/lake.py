@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, make_folder, open_for_writing, put_if_absent, remove_file
+from waterclock.filesystem import entry_path, make_folder, open_for_writing, put_if_absent, remove_file
 from waterclock.timelabel.label import hive_path, label_of
 
 STAGE = "_stage"
@@ -61,7 +61,7 @@ def require_latch(root: str) -> None:
             E603 where the storage cannot be written, E609 where an object store cannot be reached
     """
     name = f".latch-{uuid.uuid4().hex}"
-    probe, plain = at(root, name), at(root, f"{name}.write")
+    probe, plain = entry_path(root, name), entry_path(root, f"{name}.write")
     try:
         make_folder(probe.parent)
         with open_for_writing(plain):

@@ -16,9 +16,17 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, files_below, is_folder, make_folder, read_text, remove_folder, replace_text
+from waterclock.filesystem import (
+    entry_path,
+    files_below,
+    is_folder,
+    make_folder,
+    read_text,
+    remove_folder,
+    replace_text,
+)
 from waterclock.object_stores import is_remote
-from waterclock.storage.log.delta_log import actions_after
+from waterclock.storage.log.delta_log import read_commits_after
 from waterclock.storage.log.open_tables import OpenTable, open_table
 from waterclock.timelabel.label import TIMELABEL
 
@@ -47,7 +55,7 @@ def follow(folder: str) -> int:
         if changed is None:  # files listed before that are gone, perhaps of another layout
             wanted = dict.fromkeys(_there(folder), "") | wanted
         _put(folder, wanted)
-        replace_text(at(folder, FOLDER, _FOLLOWED), f"{version}\n")
+        replace_text(entry_path(folder, FOLDER, _FOLLOWED), f"{version}\n")
         written += len(wanted)
         seen = version
     return written
@@ -77,12 +85,12 @@ def restore_links(folder: str) -> int:
 
 def is_kept(folder: str) -> bool:
     """Return whether a manifest exists, or was started."""
-    return is_folder(at(folder, FOLDER))
+    return is_folder(entry_path(folder, FOLDER))
 
 
 def remove(folder: str) -> None:
     """Remove the manifest: without updates it would list files that were replaced."""
-    remove_folder(at(folder, FOLDER))
+    remove_folder(entry_path(folder, FOLDER))
 
 
 def require_plain(table: OpenTable) -> None:
@@ -103,12 +111,12 @@ def require_plain(table: OpenTable) -> None:
 
 def absolute(folder: str, path: str) -> str:
     """Return the absolute path of a table's file, for engines on this machine or with access to the bucket."""
-    return str(at(folder, path)) if not is_remote(folder) else f"{folder.rstrip('/')}/{path}"
+    return str(entry_path(folder, path)) if not is_remote(folder) else f"{folder.rstrip('/')}/{path}"
 
 
 def _read_followed_version(folder: str) -> int | None:
     try:
-        return int(read_text(at(folder, FOLDER, _FOLLOWED)))
+        return int(read_text(entry_path(folder, FOLDER, _FOLLOWED)))
     except (FileNotFoundError, ValueError):
         return None
 
@@ -117,7 +125,7 @@ def _find_changed_labels(table: OpenTable, seen: int) -> set[str] | None:
     """Return the labels whose files changed after a version, or None if the log does not contain that."""
     found: set[str] = set()
     newest = seen
-    for version, actions in actions_after(table.folder, seen):
+    for version, actions in read_commits_after(table.folder, seen):
         if version > table.version:
             break
         newest = version
@@ -156,23 +164,23 @@ def _uri(folder: str, path: str) -> str:
 
 def _put(folder: str, texts: Mapping[str, str]) -> None:
     for label, text in texts.items():
-        place = at(folder, FOLDER, *([f"{TIMELABEL}={label}"] if label else []))
+        place = entry_path(folder, FOLDER, *([f"{TIMELABEL}={label}"] if label else []))
         if not text and label:
             remove_folder(place)
             continue
         make_folder(place)
         replace_text(place / _NAME, text)
-    make_folder(at(folder, FOLDER))
+    make_folder(entry_path(folder, FOLDER))
 
 
 def _there(folder: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    root = at(folder, FOLDER)
+    root = entry_path(folder, FOLDER)
     if not is_folder(root):
         return found
     for file in files_below(root):
         place, _, name = file.path.rpartition("/")
         if name == _NAME:
             with suppress(FileNotFoundError):
-                found[place.rpartition("=")[2]] = read_text(at(folder, FOLDER, file.path))
+                found[place.rpartition("=")[2]] = read_text(entry_path(folder, FOLDER, file.path))
     return found

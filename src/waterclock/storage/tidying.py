@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties
 
-from waterclock.filesystem import FileInfo, at, each_of, look
+from waterclock.filesystem import FileInfo, each_of, entry_path, stat_file
 from waterclock.object_stores import is_remote
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.write_commit import Change, removes_of, try_commit
@@ -82,13 +82,17 @@ def unneeded_files(folder: str, hours: int) -> list[FileInfo]:
         if not table.is_plain:
             return []  # deletion vectors are in files of their own, which delta-rs does not fully support
         paths = table.delta().vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
-    return [file for file in each_of(paths, lambda name: _read_file_info(at(folder, unquote(name))), at=folder) if file]
+    return [
+        file
+        for file in each_of(paths, lambda name: _read_file_info(entry_path(folder, unquote(name))), at=folder)
+        if file
+    ]
 
 
 def _read_file_info(path: Path) -> FileInfo | None:
     """Return the metadata of a file, or None for a folder or a missing file."""
     try:
-        return look(path) if is_remote(path) or path.is_file() else None
+        return stat_file(path) if is_remote(path) or path.is_file() else None
     except FileNotFoundError:
         return None
 

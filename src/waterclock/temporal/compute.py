@@ -125,7 +125,7 @@ def _raw(
         for each in shape.attributes
     ]
     return df.select(
-        *(exact_column(key).alias(held) for key, held in zip(shape.keys, shape.held_keys, strict=True)),
+        *(exact_column(key).alias(held) for key, held in zip(shape.keys, shape.internal_key_columns, strict=True)),
         at.alias("at"),
         said_at.alias("said_at"),
         *(exact_column(name).alias(f"s{place}") for place, name in enumerate(order)),
@@ -136,10 +136,10 @@ def _raw(
 
 def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
     """Leave out rows without key or time if `counts` count them; else let the query stop at one."""
-    no_key = reduce(or_, (sql.col(key).isNull() for key in shape.held_keys))
+    no_key = reduce(or_, (sql.col(key).isNull() for key in shape.internal_key_columns))
     no_time, is_timed = sql.expr(f"NOT coalesce({can_begin_sql('at')}, false)"), sql.col("said_at").isNotNull()
     if counts is None:
-        said = [*map(sql.col, shape.held_keys), sql.col("said_at")]
+        said = [*map(sql.col, shape.internal_key_columns), sql.col("said_at")]
         unplaced, untimed = (stop(refusal, *said).cast("boolean") for refusal in (UNPLACED, UNTIMED))
         stopped = sql.when(no_key | ~is_timed, unplaced).otherwise(untimed)
         return raw.where(sql.when(no_key | no_time, stopped).otherwise(sql.lit(col=True))).drop("said_at")
@@ -156,7 +156,7 @@ def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFra
 
 def _lives(said: DataFrame, shape: Shape) -> DataFrame:
     """Number the lives of a key: a delete opens one. A row is real unless it, or the next one of its time, deletes."""
-    order = shape.in_order(shape.held_keys)
+    order = shape.in_order(shape.internal_key_columns)
     running = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     dies = sql.lead("gone").over(order) & (sql.lead("at").over(order) == sql.col("at"))
     return said.select(
@@ -174,7 +174,9 @@ def _fill_forward(said: DataFrame, shape: Shape) -> DataFrame:
         (sql.last(each.held, ignorenulls=True).over(running) if each.is_filled else sql.col(each.held)).alias(each.held)
         for each in shape.attributes
     )
-    filled = said.select(*shape.held_keys, "at", *shape.marks, *values, sql.lead("at").over(order).alias("next_at"))
+    filled = said.select(
+        *shape.internal_key_columns, "at", *shape.marks, *values, sql.lead("at").over(order).alias("next_at")
+    )
     return filled.where(sql.col("next_at").isNull() | (sql.col("next_at") != sql.col("at"))).drop("next_at")
 
 
@@ -205,7 +207,9 @@ def _changes(filled: DataFrame, shape: Shape) -> DataFrame:
                 (before if known is None else sql.coalesce(before, known)).alias(f"before_{each.held}"),
                 (last if known is None else sql.coalesce(last, known)).alias(f"last_{each.held}"),
             ]
-    kept = filled.select(*shape.held_keys, "at", *shape.marks, *columns, reduce(or_, changes).alias("is_kept"))
+    kept = filled.select(
+        *shape.internal_key_columns, "at", *shape.marks, *columns, reduce(or_, changes).alias("is_kept")
+    )
     return kept.where(sql.col("is_kept")).drop("is_kept")
 
 
@@ -214,7 +218,7 @@ def _close_versions(changes: DataFrame, shape: Shape, counts: Counts | None) -> 
 
     Counts are observed on the window's own rows: any expression in between would copy each row once more.
     """
-    order = Window.partitionBy(*shape.held_keys).orderBy(*shape.life[len(shape.keys) :], "at")
+    order = Window.partitionBy(*shape.internal_key_columns).orderBy(*shape.life[len(shape.keys) :], "at")
     riding = [f"before_{each.held}" for each in shape.attributes if each.rides_along]
     following = ["at", *(["life"] if shape.has_deletes and riding else []), *riding]
     closed = changes.select(
@@ -228,7 +232,7 @@ def _close_versions(changes: DataFrame, shape: Shape, counts: Counts | None) -> 
         closed = closed.where("is_real")
     expires = sql.coalesce("next_at", open_end())
     return closed.select(
-        *(sql.col(held).alias(key) for key, held in zip(shape.keys, shape.held_keys, strict=True)),
+        *(sql.col(held).alias(key) for key, held in zip(shape.keys, shape.internal_key_columns, strict=True)),
         sql.col("at").alias(EFFECTIVE),
         *(_select_attribute(each, shape).alias(each.name) for each in shape.attributes),
         expires.alias(EXPIRES),

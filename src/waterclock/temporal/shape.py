@@ -44,14 +44,14 @@ class Shape:
     has_deletes: bool
 
     @property
-    def held_keys(self) -> list[str]:
+    def internal_key_columns(self) -> list[str]:
         """The columns of the key between the stages."""
         return [f"k{at}" for at in range(len(self.keys))]
 
     @property
     def life(self) -> list[str]:
         """The columns that identify a key, or, where rows delete, one life of it."""
-        return [*self.held_keys, *(["life"] if self.has_deletes else [])]
+        return [*self.internal_key_columns, *(["life"] if self.has_deletes else [])]
 
     @property
     def marks(self) -> list[str]:

@@ -25,7 +25,7 @@ class Signing(System, Protocol):
 
 
 class SignConformance(KeepsSecrets):
-    """A window is read once its sign is there, and each sign belongs to one window."""
+    """AWAIT signals: a signal is found only after it was given, and it belongs to one window."""
 
     def test_a_sign_is_seen_once_it_is_given(self, system: Signing) -> None:
         window = hours(3, 1)[0]

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.duration import elapsed_text
-from waterclock.timelabel.instant import EPOCH, MONDAY, beyond, utc_of
+from waterclock.timelabel.instant import EPOCH, MONDAY, out_of_range_error, utc_of
 from waterclock.timelabel.label import instant_of, label_of
 from waterclock.timelabel.period import MINUTE_COUNTS, Period, TimeUnit, first_ordinal, index_of
 from waterclock.timelabel.window import Window
@@ -81,14 +81,14 @@ class Cadence:
         try:
             return t - (t - anchor) % step + step
         except OverflowError:
-            raise beyond(f"the window after {t.isoformat()}") from None
+            raise out_of_range_error(f"the window after {t.isoformat()}") from None
 
     def previous(self, t: datetime) -> datetime:
         """Return the last boundary strictly before `t`."""
         try:
             return self.floor(t - _TICK)
         except OverflowError:
-            raise beyond(f"the window before {t.isoformat()}") from None
+            raise out_of_range_error(f"the window before {t.isoformat()}") from None
 
     def is_boundary(self, t: datetime) -> bool:
         """Return whether a window starts (and another ends) at `t`."""
@@ -107,7 +107,7 @@ class Cadence:
         try:
             return utc_of(t) + n * grid[0]
         except OverflowError:
-            raise beyond(f"{n} windows from {t.isoformat()}") from None
+            raise out_of_range_error(f"{n} windows from {t.isoformat()}") from None
 
     def window_of(self, t: datetime) -> Window:
         """Return the window that contains `t`."""
@@ -148,7 +148,7 @@ class Cadence:
         try:
             return self.floor(now - self.delay)
         except OverflowError:
-            raise beyond(f"{self.delay} before {now.isoformat()}") from None
+            raise out_of_range_error(f"{self.delay} before {now.isoformat()}") from None
 
     def _grid(self) -> tuple[timedelta, datetime] | None:
         """Return step and anchor if all windows are equally long in UTC, else None."""
@@ -171,7 +171,7 @@ class Cadence:
         try:
             index = index_of(self.period.unit, t.astimezone(nominal_zone(self.zone)))
         except OverflowError:
-            raise beyond(f"{t.isoformat()} in {self.zone}") from None
+            raise out_of_range_error(f"{t.isoformat()} in {self.zone}") from None
         while self._start(index + 1) <= t:
             index += 1
         return index
@@ -180,7 +180,7 @@ class Cadence:
         try:
             ordinal = first_ordinal(self.period.unit, index)
         except ValueError:
-            raise beyond(f"{self.period} number {index}") from None
+            raise out_of_range_error(f"{self.period} number {index}") from None
         return date_start(self.zone, ordinal)
 
     def _rank(self, boundary: datetime) -> int:

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from typing import Literal, cast
 
 from waterclock.errors import WaterclockError
-from waterclock.timelabel.instant import beyond, utc_of
+from waterclock.timelabel.instant import out_of_range_error, utc_of
 from waterclock.timelabel.period import UNIT_WORDS, meant_span, split_span
 from waterclock.timelabel.zone import date_start, first_instant, nominal_zone, resolve_local
 
@@ -35,7 +35,7 @@ class Duration:
         """Return the canonical form, `1 HOUR` or `7 DAYS`, which `parse_duration` can parse."""
         return f"{self.amount} {self.unit}{'' if self.amount == 1 else 'S'}"
 
-    def before(self, instant: datetime, zone: str) -> datetime:
+    def subtract_from(self, instant: datetime, zone: str) -> datetime:
         """Return the instant this long before another.
 
         Seconds, minutes and hours are elapsed time. Days and longer units are counted on the calendar of `zone` and
@@ -44,8 +44,8 @@ class Duration:
         """
         return self._shift_instant(instant, zone, -1)
 
-    def after(self, instant: datetime, zone: str) -> datetime:
-        """Return the instant this long after another, by the rules of `before`."""
+    def add_to(self, instant: datetime, zone: str) -> datetime:
+        """Return the instant this long after another, by the rules of `subtract_from`."""
         return self._shift_instant(instant, zone, 1)
 
     def to_timedelta(self) -> timedelta:
@@ -63,7 +63,7 @@ class Duration:
         try:
             return timedelta(seconds=self.amount * _SECONDS[self.unit])
         except OverflowError:
-            raise beyond(str(self)) from None
+            raise out_of_range_error(str(self)) from None
 
     def _shift_instant(self, instant: datetime, zone: str, sign: int) -> datetime:
         t = utc_of(instant)
@@ -73,7 +73,7 @@ class Duration:
             local = t.astimezone(nominal_zone(zone)).replace(tzinfo=None)
             target = self._moved_date(local.date(), sign)
         except (OverflowError, ValueError):
-            raise beyond(f"{self} {'after' if sign > 0 else 'before'} {t.isoformat()}") from None
+            raise out_of_range_error(f"{self} {'after' if sign > 0 else 'before'} {t.isoformat()}") from None
         if t == first_instant(zone, local.toordinal()):
             return date_start(zone, target.toordinal())
         return resolve_local(datetime.combine(target, local.time()), zone)

@@ -27,10 +27,10 @@ def utc_of(instant: datetime) -> datetime:
     try:
         return instant.astimezone(UTC)
     except OverflowError:
-        raise beyond(instant.isoformat()) from None
+        raise out_of_range_error(instant.isoformat()) from None
 
 
-def beyond(what: str) -> WaterclockError:
+def out_of_range_error(what: str) -> WaterclockError:
     """Build the error for an instant outside of years 1 to 9999."""
     return WaterclockError(
         "E106",

@@ -9,7 +9,7 @@ from importlib.resources import files
 from zoneinfo import ZoneInfo
 
 from waterclock.errors import WaterclockError, nearest
-from waterclock.timelabel.instant import beyond, utc_of
+from waterclock.timelabel.instant import out_of_range_error, utc_of
 from waterclock.timelabel.label import instant_of
 
 _SECOND = timedelta(seconds=1)
@@ -56,7 +56,7 @@ def first_instant(zone: str, ordinal: int) -> datetime:
             return instant
         before = midnight.replace(tzinfo=rules, fold=1).astimezone(UTC)
     except (OverflowError, ValueError):
-        raise beyond(f"day {ordinal} in {zone}") from None
+        raise out_of_range_error(f"day {ordinal} in {zone}") from None
     low, high = 0, (instant - before) // _SECOND
     while high - low > 1:
         middle = (low + high) // 2
@@ -99,7 +99,7 @@ def resolve_local(naive: datetime, zone: str) -> datetime:
     try:
         return naive.replace(tzinfo=nominal_zone(zone), fold=0).astimezone(UTC)
     except OverflowError:
-        raise beyond(f"{naive.isoformat()} in {zone}") from None
+        raise out_of_range_error(f"{naive.isoformat()} in {zone}") from None
 
 
 def parse_instant(text: str, zone: str) -> datetime:

@@ -50,11 +50,11 @@ _LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 def pages(asker: Asker) -> tuple[At, ...]:
     """Return all pages. `asker` runs their queries."""
     return (
-        At("grid", ("/", "/grid"), grid, "Grid", answers.Grid),
+        At("grid", ("/", "/grid"), grid, "Grid", answers.GridPage),
         At("today", ("/today",), today, "Today", answers.Today, ("t",)),
         At("catalog", ("/catalog",), catalog, "Catalog", table_pages.Catalog, ("t", *_FACETS)),
         At(
-            "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", table_pages.Table,
+            "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", table_pages.TablePage,
             ("at", "known", "against", "beside", "differing"),
         ),
         At("batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, ()),
@@ -63,11 +63,11 @@ def pages(asker: Asker) -> tuple[At, ...]:
         At("runs", ("/runs",), runs, "Runs", answers.Runs, (), is_of_ledger=False),
         At("run", ("/runs/{run}",), run, "Runs", answers.OneRun, ("against",), is_of_ledger=False),
         At("quality", ("/quality",), quality, "Quality", quality_pages.Quality, ("t",)),
-        At("lag", ("/lag",), lag, "Quality", quality_pages.Lag, ("t",)),
+        At("lag", ("/lag",), lag, "Quality", quality_pages.LagPage, ("t",)),
         At("errors", ("/errors",), errors, "Errors", answers.AllErrors, ("t",)),
-        At("plan", ("/plan",), plan, "Grid", answers.Plan, ("verb", "t", "l"), is_of_ledger=False),
+        At("plan", ("/plan",), plan, "Grid", answers.PlanPage, ("verb", "t", "l"), is_of_ledger=False),
         At(
-            "query", ("/query",), partial(query, asker=asker), "Query", answers.Query, ("q", "as-of"),
+            "query", ("/query",), partial(query, asker=asker), "Query", answers.QueryPage, ("q", "as-of"),
             is_of_ledger=False, starts_spark=True,
         ),
     )  # fmt: skip

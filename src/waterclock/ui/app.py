@@ -131,9 +131,9 @@ async def _json(live: LiveProject, at: At, queries: _Queries, request: Request) 
     if at.starts_spark:
         return await queries.run(
             request,
-            lambda reader: _respond_json(live, request, lambda: _tell(live, at, live.look(), asked.read_by(reader))),
+            lambda reader: _respond_json(live, request, lambda: _tell(live, at, live.load(), asked.read_by(reader))),
         )
-    return await run_in_threadpool(_respond_json, live, request, lambda: _tell(live, at, live.look(), asked))
+    return await run_in_threadpool(_respond_json, live, request, lambda: _tell(live, at, live.load(), asked))
 
 
 async def _named_so(
@@ -145,7 +145,7 @@ async def _named_so(
 
     def render_table() -> Response | None:
         try:
-            is_table = name in live.look().flow.tables
+            is_table = name in live.load().flow.tables
         except WaterclockError:  # reported by the page that answers
             return None
         return _render_page(live, at, PageQuery.of({**asked.values, "table": name}), request) if is_table else None
@@ -159,7 +159,7 @@ async def _svg(live: LiveProject, request: Request) -> Response:
 
     def render_svg() -> Response:
         try:
-            drawn = lineage(live.look(), asked)
+            drawn = lineage(live.load(), asked)
         except WaterclockError as error:
             return _page_of_errors(live, error, "Lineage", asked, request)
         name = quote(f"{drawn['table'] or 'lineage'}.svg")
@@ -171,7 +171,7 @@ async def _svg(live: LiveProject, request: Request) -> Response:
 
 def _render_page(live: LiveProject, at: At, asked: PageQuery, request: Request) -> Response:
     try:
-        reading = live.look()
+        reading = live.load()
         content = _tell(live, at, reading, asked)
     except WaterclockError as error:
         return _page_of_errors(live, error, at.menu, asked, request)
@@ -234,7 +234,7 @@ async def _csv(live: LiveProject, asker: Asker, queries: _Queries, request: Requ
 
     def rows(reader: Reader) -> Response:
         try:
-            text = as_csv(live.look(), asked.read_by(reader), asker)
+            text = as_csv(live.load(), asked.read_by(reader), asker)
         except WaterclockError as error:
             return _page_of_errors(live, error, "Query", asked, request)
         return Response(text, media_type="text/csv")
@@ -273,7 +273,7 @@ async def _keep(
 
     def store_form() -> Response:
         try:
-            keep(live.look(), asked, RunSettings().who)
+            keep(live.load(), asked, RunSettings().who)
         except WaterclockError as error:
             return _page_of_errors(live, error, page, asked, request)
         return RedirectResponse(f"/{page.lower()}{asked.query_string}", HTTPStatus.SEE_OTHER)
@@ -284,10 +284,10 @@ async def _keep(
 def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
     asked = PageQuery.of(values)
     try:
-        reading = live.look()
+        reading = live.load()
         content, is_done = carry_out_plan(reading, asked, RunSettings().who)
         if is_done:
-            reading = live.look()
+            reading = live.load()
     except WaterclockError as error:
         return _page_of_errors(live, error, "Grid", asked, request)
     status = HTTPStatus.OK if is_done else HTTPStatus.CONFLICT
@@ -298,7 +298,7 @@ def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request)
 
 async def _tables(live: LiveProject, request: Request) -> Response:
     """Return the names of all tables, upstream first."""
-    return await run_in_threadpool(_respond_json, live, request, lambda: {"tables": list(live.look().flow.order)})
+    return await run_in_threadpool(_respond_json, live, request, lambda: {"tables": list(live.load().flow.order)})
 
 
 async def _serve_openapi(_: Request) -> Response:
@@ -329,7 +329,7 @@ def _flat(error: WaterclockError) -> list[WaterclockError]:
 def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
     """Return the status: unavailable if the project cannot be read now, else not found, or not processable."""
     try:
-        live.look()
+        live.load()
     except WaterclockError:
         return HTTPStatus.SERVICE_UNAVAILABLE
     if error.transient:
@@ -352,7 +352,7 @@ def _answer_of_cards(
     if _is_part(request):
         return HTMLResponse(render("_cards.html", content=content), status)
     try:
-        around = shell(live.look(), menu, asked)
+        around = shell(live.load(), menu, asked)
     except WaterclockError:
         around = shell(None, menu, asked)
     is_passing = status == HTTPStatus.SERVICE_UNAVAILABLE

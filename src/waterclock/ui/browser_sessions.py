@@ -27,7 +27,7 @@ class BrowserSessions:
             del self._used[next(iter(self._used))]
         return value
 
-    def has(self, value: str) -> bool:
+    def has_session(self, value: str) -> bool:
         """Return whether a cookie belongs to a session. This counts as a use of the session."""
         digest = _digest(value)
         used = self._used.pop(digest, None)

@@ -91,7 +91,7 @@ class Guard:
         return await self._without_token(request)
 
     async def _without_token(self, request: Request) -> Response | None:
-        has_session = self.sessions.has(request.cookies.get(self.cookie, ""))
+        has_session = self.sessions.has_session(request.cookies.get(self.cookie, ""))
         code = request.query_params.get(LINK)
         if code is not None and request.method == "GET":  # programs that preview a link send HEAD
             if has_session:

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
@@ -17,7 +17,7 @@ from waterclock.flow.links import linked_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
 from waterclock.ledger.store.locations import redact_url_text
-from waterclock.operations.left_claims import Left, left_claims, with_left_claims
+from waterclock.operations.left_claims import Left, describe_left_claims, with_left_claims
 from waterclock.operations.opening import OpenedProject, now_of, open_project
 from waterclock.planner.links import with_links
 from waterclock.planner.planning import Planner
@@ -48,7 +48,7 @@ class LiveProject:
     _snapshot: LedgerSnapshot | None = None
     _left: Left = field(default_factory=dict)
 
-    def look(self) -> OpenedProject:
+    def load(self) -> OpenedProject:
         """Return the project as it is now. Cost: the times of its files, and one query of an unchanged ledger.
 
         Raises  ProjectErrors with all errors in its files; E421 where its ledger is gone, E422 where it is damaged,
@@ -59,7 +59,7 @@ class LiveProject:
             ledger = self._open_ledger(project)
             snapshot = LedgerSnapshot() if ledger is None else self._as_it_stands(ledger, project)
             if linked_tables(project.flow):
-                snapshot = with_links(snapshot, links_of(project, connections_of(project)).look(ledger))
+                snapshot = with_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
             return OpenedProject(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class LiveProject:
     def _as_it_stands(self, ledger: Ledger, project: Project) -> LedgerSnapshot:
         if self._snapshot is None or self._snapshot.sequence != ledger.sequence():
             self._snapshot, self._left = ledger.reads.snapshot(project.flow), {}
-        left = left_claims(ledger, self._snapshot)
+        left = describe_left_claims(ledger, self._snapshot)
         if left != self._left:  # an expired lease or an ended process writes nothing to the ledger
             self._snapshot, self._left = with_left_claims(self._snapshot, left), left
         return self._snapshot

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from waterclock.operations.formatting import count_words, number_words
 from waterclock.operations.states import State
-from waterclock.operations.words import count_words, number_words
 from waterclock.ui.page_query import batch_address, table_address
 from waterclock.ui.svg_paints import attributes, classes
 

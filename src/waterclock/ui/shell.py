@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
-from waterclock.operations.words import count_words
 from waterclock.timelabel.zone import nominal_zone
 from waterclock.ui.page_query import Content, PageQuery
 

@@ -72,7 +72,10 @@ def classes(*names: str) -> Markup:
 
 
 def attributes(*names: str) -> Markup:
-    """Return the same styles as attributes. Later names override earlier ones."""
+    """Return the styles of some CSS classes as SVG attributes, for a file without a stylesheet.
+
+    Later classes override earlier ones.
+    """
     paint: dict[str, str] = {}
     for name in names:
         paint |= PAINTS.get(name, {})

@@ -13,7 +13,7 @@ import pytest
 from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
 from tests.model.books import CONDITIONS, LENGTH, START, Life
 from tests.tiny import Tiny, day, described, labels
-from waterclock.batches.facts import CONDITION, Closing
+from waterclock.batches.ledger_snapshot import CONDITION, Closing
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
 
 if TYPE_CHECKING:

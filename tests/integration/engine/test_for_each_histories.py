@@ -12,7 +12,7 @@ import pytest
 from tests.apis import Space
 from tests.integration.engine.test_for_each import Shop, Stopped, users
 from tests.tiny import TOML, Tiny, day, labels
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.faults import inject_faults
 from waterclock.planner.plan import RECOLLECT
 from waterclock.timelabel.label import instant_of

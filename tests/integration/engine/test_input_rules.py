@@ -383,7 +383,7 @@ def test_labels_of_a_group_are_asked_in_one_scan(
 
         return note
 
-    for name in ("counted_in_input", "set_aside_of_input"):
+    for name in ("counted_in_input", "quarantine_input_rows"):
         monkeypatch.setattr(input_rules, name, noted(getattr(input_rules, name)))
     tiny.declare(
         f"""{ORDERS}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.logs import Log, registered
 from tests.tiny import TOML, Tiny, day, described, labels
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.cli.views.audit import _source_pairs
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults

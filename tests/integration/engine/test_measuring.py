@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
-from waterclock.batches.audit_trail import Revision
+from waterclock.batches.audit_records import Revision
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

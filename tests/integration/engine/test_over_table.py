@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
-from waterclock.batches.facts import FOREVER
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.cli.actions.release import release_batches
 from waterclock.engine.reads.as_of import steps_before
-from waterclock.filesystem import at, remove_folder
+from waterclock.filesystem import entry_path, remove_folder
 from waterclock.storage.folds.state_after import state_after
 from waterclock.storage.slices.manifest import read_manifest
 
@@ -95,7 +95,7 @@ def test_what_was_staged_is_needed_and_comes_back_by_recompute(tmp_path: Path, s
     assert not tiny.run(day(3)).failed
     with tiny.opened() as work:
         [first, *_] = work.ledger.reads.slices("out.sent", day(1), day(2))
-        remove_folder(at(work.folder(work.flow.tables["out.sent"]), first.slice_path))
+        remove_folder(entry_path(work.folder(work.flow.tables["out.sent"]), first.slice_path))
     [report] = tiny.run(day(4)).failed
     assert report.error is not None
     assert (report.error.code, report.error.what) == ("E387", f"the rows of {labels(1)[0]} in out.sent are not known")
@@ -148,7 +148,7 @@ def test_a_damaged_slice_that_is_made_again_keeps_no_rule_from_being_asked(
         folder = work.lake.folder("shop.orders")
         [second] = work.ledger.reads.slices("shop.orders", day(2), day(3))
         for file in read_manifest(folder, second.slice_path).files:
-            at(folder, file.path).write_bytes(b"damaged")
+            entry_path(folder, file.path).write_bytes(b"damaged")
         work.ledger.decisions.request_restate("shop.orders", [day(2)], "recompute", who="ann")
     tiny.shop("UPDATE sent SET amount = amount + 10 WHERE at LIKE '2020-01-01%'")
     restate(tiny, 1)

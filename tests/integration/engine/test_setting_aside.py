@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
-from waterclock.batches.facts import BEGINNING, FOREVER, RECOMPUTE
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE
 from waterclock.cli.actions.release import release_batches
 from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.batch.releasing import group_to_release

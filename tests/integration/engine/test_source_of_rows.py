@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.timelabel.label import instant_of
 
 if TYPE_CHECKING:

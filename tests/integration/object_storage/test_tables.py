@@ -16,7 +16,7 @@ from tests.s3_refusing import Refusing, refusing_server
 from tests.stores import fresh_bucket
 from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, make_folder, put_if_absent, remove_folder, writable
+from waterclock.filesystem import entry_path, make_folder, put_if_absent, remove_folder, writable
 from waterclock.object_stores import reach_by
 from waterclock.storage.commit import creation
 from waterclock.storage.commit.creation import create_table
@@ -42,8 +42,8 @@ def commit(folder: str, claim: int) -> str:
     with open_table(folder) as table:
         base = table.version
     path = f"state/c={claim}/v={base}"
-    make_folder(at(folder, path))
-    with writable(at(folder, path, "part-0.parquet")) as sink:
+    make_folder(entry_path(folder, path))
+    with writable(entry_path(folder, path, "part-0.parquet")) as sink:
         pq.write_table(pa.table({"timelabel": ["20200101000000"], "id": [claim]}), sink)
     identity = Identity("p", "a.b", "data", (), "", claim, "")
     assert commit_state(folder, identity, path, base=base) == base + 1
@@ -51,7 +51,7 @@ def commit(folder: str, claim: int) -> str:
 
 
 def test_a_log_that_another_process_made_anew_is_seen(folder: str) -> None:
-    make_folder(at(folder))
+    make_folder(entry_path(folder))
     create_table(folder, SCHEMA, is_partitioned=False, project="p")
     commit(folder, 1)
     commit(folder, 2)
@@ -59,7 +59,7 @@ def test_a_log_that_another_process_made_anew_is_seen(folder: str) -> None:
         seen, kept = table.version, dict(open_tables._kept)
         assert len(table.files) == 1
     open_tables._kept.clear()  # what follows is another process's
-    remove_folder(at(folder, "_delta_log"))
+    remove_folder(entry_path(folder, "_delta_log"))
     recreate(folder, SCHEMA, is_partitioned=False, project="p", above=seen)
     last = commit(folder, 3)
     open_tables._kept.clear()
@@ -71,11 +71,11 @@ def test_a_log_that_another_process_made_anew_is_seen(folder: str) -> None:
 def test_an_empty_file_is_damage_however_a_version_is_read(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a bucket, where none is asked for alone, as far as files are looked up."""
     spark: Any = None  # it is told before Spark is asked
-    make_folder(at(folder))
+    make_folder(entry_path(folder))
     create_table(folder, SCHEMA, is_partitioned=False, project="p")
     commit(folder, 1)
     path = commit(folder, 2)
-    at(folder, path).write_bytes(b"")
+    entry_path(folder, path).write_bytes(b"")
     ways: list[Callable[[], object]] = [lambda: read.frame_if_kept(spark, folder, 2, is_partitioned=False)]
     if not folder.startswith("s3:"):
         ways.append(lambda: read.frame_at(spark, folder, 2, is_partitioned=False))
@@ -90,12 +90,12 @@ def test_an_empty_file_is_damage_however_a_version_is_read(folder: str, monkeypa
 @pytest.mark.parametrize("version", [1, 2])
 def test_an_empty_commit_is_a_damaged_log(tmp_path: Path, version: int) -> None:
     folder = str(tmp_path / "tables" / "a" / "b")
-    make_folder(at(folder))
+    make_folder(entry_path(folder))
     create_table(folder, SCHEMA, is_partitioned=False, project="p")
     for claim in (1, 2):
         commit(folder, claim)
     open_tables.forget(folder)
-    empty = at(folder, "_delta_log", f"{version:020d}.json")
+    empty = entry_path(folder, "_delta_log", f"{version:020d}.json")
     empty.write_bytes(b"")
     with pytest.raises(WaterclockError, match="E643") as error, open_table(folder):
         pass
@@ -147,7 +147,7 @@ def test_columns_are_added_where_s3_was_at_another_such_put(refusing: Refusing, 
 def test_what_a_store_took_too_slowly_is_a_reason_to_try_again(refusing: Refusing, refused: str) -> None:
     refusing.refuse("PUT", "", 400, "RequestTimeout")
     with pytest.raises(WaterclockError, match="E609 the object store cannot be reached") as told:
-        put_if_absent(at(refused, "any"), "x")
+        put_if_absent(entry_path(refused, "any"), "x")
     assert told.value.transient
     refusing.refuse("PUT", "", 400, "RequestTimeout")
     with pytest.raises(OSError, match="RequestTimeout") as raised:

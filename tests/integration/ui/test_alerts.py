@@ -8,9 +8,9 @@ from starlette.testclient import TestClient
 
 from tests import stocks
 from waterclock.alerts.checking import RunSaid, tell
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
-from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.operations.opening import open_project
 from waterclock.planner.plan import Batch, Group, Status
 from waterclock.storage.lake import Lake
@@ -36,7 +36,9 @@ def hold(shop: stocks.Stocks, rows: int = 2) -> None:
         folder, path = lake.folder("raw.inventory"), lake.slice_path(FAILED, claim.number)
         Path(folder, path).mkdir(parents=True)
         counts = {"in": 5, "quarantined": 3}
-        put_claim_record(folder, claim, [BatchResult(FAILED, window.end, -1, rows, 2400, None, path, measures=counts)])
+        write_claim_record(
+            folder, claim, [BatchResult(FAILED, window.end, -1, rows, 2400, None, path, measures=counts)]
+        )
         ledger.claims.record_failed(claim, error="E755 few rows", is_transient=False, status=BatchStatus.HELD)
 
 

@@ -158,7 +158,7 @@ def test_ten_thousand_failures_are_told_as_one_kind(tmp_path: Path, served: Call
 def test_of_more_than_can_be_looked_at_the_oldest_is_told(
     tmp_path: Path, served: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waterclock.operations.due._MOST", 60)
+    monkeypatch.setattr("waterclock.operations.plan_excerpt._MOST", 60)
     page = served(stocks.all_failed(tmp_path / "many", 200).folder)
     told = page.get("/grid.json").json()
     said = "".join(part["text"] for part in (*told["title"], *told["more"]))

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from tests import stocks
 from tests.unit.cli.commands.test_close import FLOW, NOW, Books, day
-from waterclock.batches.facts import Closing
+from waterclock.batches.ledger_snapshot import Closing
 
 ADDRESS = "/batches/web.daily/20261101000000"
 

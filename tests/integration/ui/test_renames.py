@@ -25,12 +25,12 @@ def test_an_open_page_follows_what_the_text_and_a_runner_rename(tmp_path: Path) 
     applied(tiny)
     live = LiveProject(tmp_path)
     try:
-        assert live.look().renames == {}
+        assert live.load().renames == {}
         tiny.declare(FLOW.format("sales.orders", " WAS raw.orders"))
-        looked = live.look()
+        looked = live.load()
         assert looked.renames == {"sales.orders": "raw.orders"}
         applied(tiny)
-        looked = live.look()
+        looked = live.load()
         assert looked.ledger is not None
         found = looked.ledger.reads.find_table("sales.orders")
         assert found is not None

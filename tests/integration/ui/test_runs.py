@@ -12,7 +12,7 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from tests import stocks
-from waterclock.batches.audit_trail import RunClaim
+from waterclock.batches.audit_records import RunClaim
 from waterclock.ui.pages.run_against import side_by_side
 
 

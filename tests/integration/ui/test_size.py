@@ -108,7 +108,7 @@ def test_a_grid_of_500_tables_and_90_labels_is_less_than_100_kilobytes(
     )
     shop = stocks.make(tmp_path / "wide", flow=flow)
     with closing(LiveProject(shop.folder, now="2026-12-21T01:30Z")) as live:
-        at = live.look()
+        at = live.load()
     by = Cadence(Period(TimeUnit.DAY))
     axis = Axis.over(by, (stocks.FIRST, stocks.FIRST + timedelta(days=90)))
     drawn = [Ribbon(name, tuple(pieces(axis, n))) for n, name in enumerate(at.flow.order)]

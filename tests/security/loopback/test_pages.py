@@ -120,11 +120,11 @@ def test_sessions_end_and_are_few() -> None:
     sessions = BrowserSessions(lambda: now)
     first = sessions.begin()
     others = [sessions.begin() for _ in range(MOST - 1)]
-    assert sessions.has(first)
+    assert sessions.has_session(first)
     sessions.begin()
-    assert (sessions.has(first), sessions.has(others[0])) == (True, False)
+    assert (sessions.has_session(first), sessions.has_session(others[0])) == (True, False)
     now = 8 * 24 * 3600.0
-    assert not sessions.has(first)
+    assert not sessions.has_session(first)
 
 
 def test_wrong_tokens_are_answered_late_and_right_ones_at_once(served: Served) -> None:

@@ -17,7 +17,7 @@ from tests.security.rest.servers import RecordingServer, recording_server, send
 from tests.systems import setting_of, unit_of
 from waterclock.connectors.rest import declared, delivery
 from waterclock.connectors.rest.addresses import OutsideApi, fill_path, parse_below
-from waterclock.connectors.rest.asking import ApiRequest
+from waterclock.connectors.rest.client import ApiRequest
 from waterclock.connectors.rest.collection import RestSource, ask_page
 from waterclock.connectors.rest.declared import resource_of
 from waterclock.connectors.rest.paging import first_place

@@ -13,8 +13,8 @@ import pytest
 from tests.apis import patient
 from tests.security.rest.servers import RecordingServer, recording_server, send
 from tests.systems import setting_of
-from waterclock.connectors.rest import asking
-from waterclock.connectors.rest.asking import ApiRequest
+from waterclock.connectors.rest import client
+from waterclock.connectors.rest.client import ApiRequest
 from waterclock.errors import WaterclockError
 
 ONE = ApiRequest("GET", "x", {})
@@ -67,7 +67,7 @@ def test_a_refusal_is_read_in_part(server: RecordingServer, tmp_path: Path) -> N
 def test_an_answer_is_bounded_unpacked(
     server: RecordingServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "MOST_BYTES", MIB)
+    monkeypatch.setattr(client, "MOST_BYTES", MIB)
     server.answer = lambda handler: send(handler, gzip.compress(b" " * 8 * MIB), Content_Encoding="gzip")
     with pytest.raises(WaterclockError) as caught:
         patient(setting_of("api", tmp_path, url=server.url)).ask(ONE, where="w")

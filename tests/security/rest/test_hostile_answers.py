@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from waterclock.connectors.rest import records
-from waterclock.connectors.rest.answers import Response
 from waterclock.connectors.rest.records import NoRecords, body_of
+from waterclock.connectors.rest.response_headers import Response
 from waterclock.connectors.rest.tokens import Tokens
 
 

@@ -8,8 +8,8 @@ from tests.ledgers import flow, table
 from waterclock.alerts.causes import CheckInput, RefusedBatch, build_alert_input
 from waterclock.alerts.decisions import MOST, decide
 from waterclock.alerts.wording import Words
-from waterclock.batches.alerts import Alert, KnownAlerts, TroubleKind, Warned
-from waterclock.batches.facts import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
+from waterclock.batches.alerts import Alert, StoredAlerts, TroubleKind, Warned
+from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Alerting, AlertRule, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow
@@ -47,7 +47,7 @@ def messages(looked: CheckInput) -> tuple[list[str], list[Alert]]:
     every = frozenset(looked.flow.tables)
     rule = AlertRule("all", every, Severity.WARNING, ("ops",), timedelta(days=1))
     alerting = Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True)
-    made = decide(KnownAlerts(), build_alert_input(looked), alerting, NOW)
+    made = decide(StoredAlerts(), build_alert_input(looked), alerting, NOW)
     words = Words("shop", "prod", looked.flow)
     return [str(words.body(each, NOW)["title"]) for each in made.messages], list(made.changed)
 

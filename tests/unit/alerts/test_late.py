@@ -12,8 +12,8 @@ from tests.unit.operations.test_watermark_deadlines import at, done, marked, ste
 from waterclock.alerts.causes import CheckInput, build_alert_input
 from waterclock.alerts.decisions import decide
 from waterclock.alerts.wording import Words
-from waterclock.batches.alerts import Alert, KnownAlerts, RootCause, TroubleKind
-from waterclock.batches.facts import LedgerSnapshot, TableFacts
+from waterclock.batches.alerts import Alert, RootCause, StoredAlerts, TroubleKind
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
 from waterclock.flow.alerts import Alerting, AlertRule, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import due_of
@@ -45,7 +45,7 @@ def followed(of: Flow, steps: Iterable[tuple[dict[str, TableFacts], float]]) -> 
     said = []
     for known, hours in steps:
         now = day(21) + hours * HOUR
-        before = KnownAlerts(tuple(alerts.values()), next_number=len(alerts) + 1)
+        before = StoredAlerts(tuple(alerts.values()), next_number=len(alerts) + 1)
         made = decide(before, build_alert_input(looked(of, known, hours)), alerting, now)
         alerts |= {alert.number: alert for alert in made.changed}
         words = Words("shop", "prod", of)
@@ -138,7 +138,7 @@ def test_old_rows_are_told_once_near_once_missed_and_once_over_of_the_table_that
         plan = Planner(of).plan(snapshot, at(hours), PlanRequest(clock=at(hours)))
         come = dict.fromkeys(("web.clicks", "made.kept"), steady(int(hours), stops, '{"device":7}'))
         late_now = tuple(due_of(of, snapshot, plan, list(of.tables), reached=come))
-        before = KnownAlerts(tuple(alerts.values()), next_number=len(alerts) + 1)
+        before = StoredAlerts(tuple(alerts.values()), next_number=len(alerts) + 1)
         found = build_alert_input(CheckInput(of, snapshot, plan, deadlines=late_now))
         made = decide(before, found, alerting, at(hours))
         alerts |= {alert.number: alert for alert in made.changed}

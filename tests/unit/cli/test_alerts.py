@@ -324,8 +324,8 @@ def test_a_runner_knows_what_it_could_not_claim_at_later_looks_too(telling: Tell
     report = GroupReport(Group("web.visits", (batch,)), None, error=WaterclockError("E754", "the log is gone"))
     with open_workplace(telling.shop.project) as work:
         runner, first, second = Runner(work), RunOutcome(), RunOutcome()
-        runner._note_unclaimed(report, set(), first)
-        runner._note_unclaimed(report, set(), second)
+        runner._report_unclaimed(report, set(), first)
+        runner._report_unclaimed(report, set(), second)
     assert (len(first.failed), len(second.failed)) == (1, 0), "it is told once"
     assert first.unclaimed == second.unclaimed == {"web.visits": report}
 

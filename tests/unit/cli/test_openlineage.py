@@ -9,11 +9,11 @@ import pytest
 from tests.listening import Heard, listening
 from tests.openlineage_types import problems
 from tests.unit.cli.conftest import Shop, day
-from waterclock.batches.happenings import LEFT_OUT, Happening, What
 from waterclock.batches.records import Input
+from waterclock.batches.run_events import LEFT_OUT, Happening, What
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.code_lineage import AGGREGATED, CodeLineage, Origin
 from waterclock.openlineage import sending
 from waterclock.openlineage.events import Events, batch_id
@@ -132,7 +132,7 @@ def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(
     hook.answer = 503
     notes: list[str] = []
     with open_workplace(project) as work:
-        monkeypatch.setattr(Workplace, "note_once", lambda _, text: notes.append(text))
+        monkeypatch.setattr(RunContext, "report_once", lambda _, text: notes.append(text))
         send_after(work)
     assert notes == ["events of lineage did not arrive (it answered 503); they wait in the ledger, and are sent later"]
     assert hook.bodies == []
@@ -295,7 +295,7 @@ def test_without_the_library_check_says_how_to_get_it_and_a_run_goes_on(
     assert "E379" in busy_shop.ask("openlineage", "send").stderr
     notes: list[str] = []
     with open_workplace(project) as work:
-        monkeypatch.setattr(Workplace, "note_once", lambda _, text: notes.append(text))
+        monkeypatch.setattr(RunContext, "report_once", lambda _, text: notes.append(text))
         send_after(work)
     assert notes == [
         "events of lineage were not sent: events of lineage are made by openlineage-python, which is not installed"

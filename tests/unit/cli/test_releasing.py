@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.cli.conftest import Shop, day
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
-from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.operations.opening import open_read_only
 from waterclock.operations.proposals import Verb, propose
 from waterclock.storage.lake import Lake
@@ -24,7 +24,7 @@ def hold(shop: Shop, **measures: Any) -> str:
     path = lake.slice_path(day(19), claim.number)
     sealed = BatchResult(day(19), day(20), -1, 2, 2400, None, path, measures=measures)
     Path(lake.folder("shop.orders"), path).mkdir(parents=True)
-    put_claim_record(lake.folder("shop.orders"), claim, [sealed])
+    write_claim_record(lake.folder("shop.orders"), claim, [sealed])
     shop.ledger.claims.record_failed(claim, error=SAID, is_transient=False, status=BatchStatus.HELD)
     return f"{lake.folder('shop.orders')}/{path}"
 
@@ -90,7 +90,7 @@ def test_what_is_held_and_outdated_is_to_be_made_again_and_not_released(busy_sho
     lake = Lake(busy_shop.project.storage)
     path = lake.slice_path(day(18), claim.number)
     Path(lake.folder(name), path).mkdir(parents=True)
-    put_claim_record(lake.folder(name), claim, [BatchResult(day(18), day(19), -1, 2, 2400, None, path)])
+    write_claim_record(lake.folder(name), claim, [BatchResult(day(18), day(19), -1, 2, 2400, None, path)])
     for command in ("status", "plan"):
         assert f"waterclock release {where}" in " ".join(busy_shop.ask(command).stdout.split())
     busy_shop.done("shop.orders", 18, rows=11)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.connectors.local_times import instants_of
-from waterclock.connectors.misfits import TypeMismatch
+from waterclock.connectors.type_mismatch import TypeMismatch
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import resolve_local
 

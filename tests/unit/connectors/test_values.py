@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.connectors import values
-from waterclock.connectors.misfits import TypeMismatch
+from waterclock.connectors.type_mismatch import TypeMismatch
 from waterclock.connectors.values import Times, arrow_type, column, instant_of, instants, is_plain
 from waterclock.errors import WaterclockError
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl.project import Project, check_project, load_project
-from waterclock.dpl.resolve.schemas import KnownColumns
+from waterclock.dpl.resolve.schemas import RecordedColumns
 from waterclock.errors import ProjectErrors
 from waterclock.flow.declarations import Secret
 
@@ -145,7 +145,7 @@ def test_columns_of_the_last_run_are_known(tmp_path: Path) -> None:
     write(tmp_path, {"flows/case.dpl": "TRANSFORM marts.a AS SELECT idd, name, country FROM raw.customers;"})
     known = {"raw.customers": {"id": "bigint", "name": "string"}}
     assert check_project(tmp_path, capabilities=CAPABILITIES)[1] == ()
-    _, errors = check_project(tmp_path, capabilities=CAPABILITIES, known=KnownColumns(known))
+    _, errors = check_project(tmp_path, capabilities=CAPABILITIES, known=RecordedColumns(known))
     assert [error.what for error in errors] == ["unknown column idd", "unknown column country"]
 
 
@@ -168,7 +168,7 @@ SEEN = dict.fromkeys(("id", "rec_eff_time", "city", "nick", "rec_exp_time", "rec
 def test_what_an_open_collect_with_versions_names_is_held_against_its_rows_of_the_last_run(
     tmp_path: Path, part: str, wrong: str, fix: str | None
 ) -> None:
-    known = KnownColumns({"dim.a": SEEN}, {"dim.a": ROWS})
+    known = RecordedColumns({"dim.a": SEEN}, {"dim.a": ROWS})
     write(tmp_path, {"waterclock.toml": SETTINGS, "flows/known.dpl": KNOWN})
     write(tmp_path, {"flows/case.dpl": VERSIONED.format(**RIGHT)})
     assert check_project(tmp_path, capabilities=CAPABILITIES, known=known)[1] == ()
@@ -183,14 +183,14 @@ def test_what_an_open_collect_with_versions_names_is_held_against_its_rows_of_th
 def test_a_column_that_the_rows_do_not_have_yet_is_named_in_the_list(tmp_path: Path) -> None:
     text = VERSIONED.format(**RIGHT | {"at": "changed_at"}).replace("(id KEY, *)", "(id KEY, changed_at TIMESTAMP, *)")
     write(tmp_path, {"waterclock.toml": SETTINGS, "flows/known.dpl": KNOWN, "flows/case.dpl": text})
-    known = KnownColumns({"dim.a": SEEN}, {"dim.a": ROWS})
+    known = RecordedColumns({"dim.a": SEEN}, {"dim.a": ROWS})
     assert check_project(tmp_path, capabilities=CAPABILITIES, known=known)[1] == ()
 
 
 def test_versions_are_known_where_their_rows_are_not(tmp_path: Path) -> None:
     text = VERSIONED.format(**RIGHT | {"at": "sene", "read": "citi"})
     write(tmp_path, {"waterclock.toml": SETTINGS, "flows/known.dpl": KNOWN, "flows/case.dpl": text})
-    errors = check_project(tmp_path, capabilities=CAPABILITIES, known=KnownColumns({"dim.a": SEEN}))[1]
+    errors = check_project(tmp_path, capabilities=CAPABILITIES, known=RecordedColumns({"dim.a": SEEN}))[1]
     assert [error.what for error in errors] == ["unknown column citi"]
 
 

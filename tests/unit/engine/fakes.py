@@ -136,7 +136,7 @@ class FakeSessions:
 
 @dataclass
 class FakeWork:
-    """As much of a workplace as planning and retrying ask for."""
+    """As much of a run context as planning and retrying ask for."""
 
     flow: Flow
     connections: FakeConnections = field(default_factory=FakeConnections)
@@ -158,7 +158,7 @@ class FakeWork:
 
 
 def work_of(tables: Iterable[Table], *, pools: Mapping[str, int] | None = None, **more: Any) -> Any:
-    """Return a workplace around a flow of `tables`; typed loosely, for it stands for the real one."""
+    """Return a run context around a flow of `tables`; typed loosely, for it stands for the real one."""
     known = {each.name: each for each in tables}
     return FakeWork(Flow(project="demo", tables=known, order=tuple(known), pools=dict(pools or {})), **more)
 

@@ -18,9 +18,9 @@ from waterclock.engine.batch import retry
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.reloading import Reloading
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
 from waterclock.engine.spark.user_functions import load_function
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.signatures import signature_of
 from waterclock.ledger.write.whole_set import Moved
@@ -47,7 +47,7 @@ class Site:
     """A project that a runner works from."""
 
     root: Path
-    work: Workplace
+    work: RunContext
     said: list[str] = field(default_factory=list)
     times: int = 0
 
@@ -216,7 +216,7 @@ def test_a_rename_beside_a_runner_of_the_old_flow_fails_nothing_and_is_told_once
         with open_workplace(load_project(site.root, capabilities=capabilities())) as other:
             apply_flow(other, day(5))
 
-    def fails_before_its_claim(work: Workplace, group: Group, now: datetime) -> GroupReport:
+    def fails_before_its_claim(work: RunContext, group: Group, now: datetime) -> GroupReport:
         del now
         with pytest.raises(WaterclockError, match="knows no table") as raised:
             work.ledger.reads.table(group.table)

@@ -16,8 +16,8 @@ from waterclock.dpl.project import load_project
 from waterclock.engine import runner as module
 from waterclock.engine.batch.takeover import TakenOver
 from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 
 FLOW = "COLLECT shop.orders PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY BY DATA TIME at;"
@@ -36,7 +36,7 @@ connections.files = { path = "files" }
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workplace]:
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunContext]:
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML)
@@ -46,7 +46,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workplace]
         yield work
 
 
-def claim(work: Workplace, *, runner: str = "elsewhere:1:abc", lease: float = 600, table: str = "shop.orders") -> Claim:
+def claim(
+    work: RunContext, *, runner: str = "elsewhere:1:abc", lease: float = 600, table: str = "shop.orders"
+) -> Claim:
     request = ClaimRequest(
         table=table,
         labels=(day(1),),
@@ -61,23 +63,23 @@ def claim(work: Workplace, *, runner: str = "elsewhere:1:abc", lease: float = 60
     return work.ledger.claims.take(request)
 
 
-def waiting(work: Workplace, *, refused: bool = False) -> Runner:
+def waiting(work: RunContext, *, refused: bool = False) -> Runner:
     found = Runner(work, waits=True)
     found._elsewhere = {(batch.table, batch.label) for batch in found.plan(day(3)).batches}
     found._refused = {("shop.orders", day(2))} if refused else set()
     return found
 
 
-def test_nobody_is_waited_for_where_nobody_works(work: Workplace) -> None:
+def test_nobody_is_waited_for_where_nobody_works(work: RunContext) -> None:
     assert not waiting(work)._has_waited()
 
 
-def test_a_refusal_whose_reason_is_gone_is_looked_at_again_once(work: Workplace) -> None:
+def test_a_refusal_whose_reason_is_gone_is_looked_at_again_once(work: RunContext) -> None:
     runner = waiting(work, refused=True)
     assert [runner._has_waited() for _ in range(3)] == [True, False, False]
 
 
-def test_a_runner_that_makes_what_is_due_is_waited_for_until_it_writes(work: Workplace) -> None:
+def test_a_runner_that_makes_what_is_due_is_waited_for_until_it_writes(work: RunContext) -> None:
     held = claim(work)
     others = threading.Timer(0.2, lambda: work.ledger.claims.renew(held))
     others.start()
@@ -88,14 +90,14 @@ def test_a_runner_that_makes_what_is_due_is_waited_for_until_it_writes(work: Wor
     others.join()
 
 
-def test_a_run_that_is_stopped_waits_no_longer(work: Workplace) -> None:
+def test_a_run_that_is_stopped_waits_no_longer(work: RunContext) -> None:
     claim(work)
     runner = waiting(work)
     threading.Timer(0.1, runner.stop).start()
     assert not runner._has_waited()
 
 
-def test_a_lease_that_runs_out_meanwhile_ends_the_waiting_and_its_claim_is_settled(work: Workplace) -> None:
+def test_a_lease_that_runs_out_meanwhile_ends_the_waiting_and_its_claim_is_settled(work: RunContext) -> None:
     claim(work, lease=0.3)
     runner = waiting(work)
     assert runner._has_waited()
@@ -104,7 +106,7 @@ def test_a_lease_that_runs_out_meanwhile_ends_the_waiting_and_its_claim_is_settl
 
 
 def test_a_claim_that_nobody_can_settle_is_waited_for_by_nobody(
-    work: Workplace, monkeypatch: pytest.MonkeyPatch
+    work: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a table that the flow no longer has; without this, a run that was refused would look again without end."""
     claim(work, lease=0.01)
@@ -115,7 +117,7 @@ def test_a_claim_that_nobody_can_settle_is_waited_for_by_nobody(
 
 
 def test_a_claim_that_cannot_be_settled_is_no_good_end_of_a_run_until_it_is(
-    work: Workplace, monkeypatch: pytest.MonkeyPatch
+    work: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = claim(work, lease=0.01)
     time.sleep(0.05)
@@ -137,6 +139,6 @@ def test_a_claim_that_cannot_be_settled_is_no_good_end_of_a_run_until_it_is(
     assert not Runner(work).run_once(day(1)).has_failed
 
 
-def test_a_run_that_need_not_wait_does_not(work: Workplace) -> None:
+def test_a_run_that_need_not_wait_does_not(work: RunContext) -> None:
     claim(work)
     assert not Runner(work)._has_waited()

@@ -6,10 +6,10 @@ from decimal import Decimal
 from tests.ledgers import SOMEWHERE, table
 from waterclock.flow.checks import (
     Demand,
+    can_quarantine_rows,
     checks_of,
-    columns_as_asked,
+    columns_to_request,
     is_of_key,
-    keeps_aside,
     keeps_unread,
     key_ladder,
     key_stays,
@@ -66,30 +66,30 @@ def test_only_what_takes_rows_out_makes_a_quarantine() -> None:
     dropped = ruled(Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=DROPS))
     aside = ruled(rules=(rule("n", Action.QUARANTINE),))
     assert [takes_rows_out(of) for of in (warned, dropped, aside)] == [False, True, True]
-    assert [keeps_aside(of) for of in (warned, dropped, aside)] == [False, False, True]
+    assert [can_quarantine_rows(of) for of in (warned, dropped, aside)] == [False, False, True]
 
 
 def test_what_may_be_of_another_type_is_asked_for_as_text() -> None:
     of = ruled(Column("n", SOMEWHERE, "INT", else_of_type=WARNS), Column("m", SOMEWHERE, "INT", else_of_type=FAILS))
     assert loose_types(of) == {"n": "n INT"}
-    assert [column.type for column in columns_as_asked(of).named] == ["STRING", "INT"]
-    assert columns_as_asked(ruled()) == Columns(())
+    assert [column.type for column in columns_to_request(of).named] == ["STRING", "INT"]
+    assert columns_to_request(ruled()) == Columns(())
 
 
 def test_a_time_is_asked_for_as_its_source_has_it() -> None:
     """A text of an instant has lost its zone."""
     at = Column("at", SOMEWHERE, "TIMESTAMP", else_of_type=ASIDE)
-    assert columns_as_asked(ruled(at)).named[0].type is None
+    assert columns_to_request(ruled(at)).named[0].type is None
 
 
 def test_where_rows_came_from_is_asked_for_where_a_column_tells_it_or_rows_are_set_aside() -> None:
     said = Column("file", SOMEWHERE, tells="file")
-    assert [(it.name, it.tells) for it in columns_as_asked(ruled(said, Column("id", SOMEWHERE))).named] == [
+    assert [(it.name, it.tells) for it in columns_to_request(ruled(said, Column("id", SOMEWHERE))).named] == [
         ("id", None),
         ("_waterclock_source_file", "file"),
     ]
-    assert all(it.tells is None for it in columns_as_asked(ruled(Column("id", SOMEWHERE, is_key=True))).named)
-    aside = columns_as_asked(ruled(rules=(rule("n", Action.QUARANTINE),))).named
+    assert all(it.tells is None for it in columns_to_request(ruled(Column("id", SOMEWHERE, is_key=True))).named)
+    aside = columns_to_request(ruled(rules=(rule("n", Action.QUARANTINE),))).named
     assert [(it.name, it.type) for it in aside] == [
         ("_waterclock_source_file", "STRING"),
         ("_waterclock_source_row", "BIGINT"),
@@ -126,7 +126,7 @@ def test_a_line_is_asked_first_whether_it_can_be_read_and_a_parent_with_its_firs
         ("parsed()", "readable"),
         ("(n, m) REFERENCES b.parent", "(n, m) REFERENCES b.parent"),
     ]
-    assert columns_as_asked(of).unread == Unread("readable", DROPS)
+    assert columns_to_request(of).unread == Unread("readable", DROPS)
 
 
 def test_lines_that_fail_their_batch_are_no_rows() -> None:
@@ -138,7 +138,7 @@ def test_lines_that_fail_their_batch_are_no_rows() -> None:
 
 def test_of_lines_that_are_set_aside_it_is_asked_where_they_came_from_also_without_a_column_list() -> None:
     of = replace(ruled(), columns=Columns(unread=Unread("parsed()", ASIDE)))
-    assert [it.tells for it in columns_as_asked(of).named] == ["file", "row"]
+    assert [it.tells for it in columns_to_request(of).named] == ["file", "row"]
 
 
 WEEK = Duration(7, "DAY")

@@ -57,7 +57,7 @@ def test_references_are_followed_to_the_top_and_composite_keys_pair_by_name(flow
     )
     sale = flat_read(flow, "fact.sale")
     assert sale == Flat(Read("fact.sale"), (FlatJoin(client, ("shop", "buyer"), ("shop", "nr"), "buyer", "sold_at"),))
-    assert sale.reads == (Read("fact.sale"), Read("dim.client"), Read("dim.city"), Read("dim.land"))
+    assert sale.included_reads == (Read("fact.sale"), Read("dim.client"), Read("dim.city"), Read("dim.land"))
 
 
 def test_exact_goes_up_through_all_that_keep_versions(flow: Flow) -> None:

@@ -195,7 +195,7 @@ def test_opening_what_is_there_imports_no_migrations(tmp_path: Path) -> None:
 
 def test_facts_and_records_import_no_database() -> None:
     code = (
-        "import sys, waterclock.batches.facts, waterclock.batches.records, waterclock.batches.audit_trail\n"
+        "import sys, waterclock.batches.ledger_snapshot, waterclock.batches.records, waterclock.batches.audit_records\n"
         "print('sqlalchemy' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

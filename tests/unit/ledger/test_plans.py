@@ -16,10 +16,10 @@ from waterclock.ledger.read import (
     content,
     current,
     dependents,
-    happenings,
     measures,
     notes,
     provenance,
+    run_events,
     schemas,
     snapshot,
     states,
@@ -30,7 +30,7 @@ from waterclock.ledger.write import applying, claim_endings, claims, completion,
 
 MODULES = (
     applying, changes_since, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
-    happenings, measures, notes, dependents, schemas, snapshot, status, suspects, watching,
+    run_events, measures, notes, dependents, schemas, snapshot, status, suspects, watching,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "schemas", "versions")
 STATEMENTS = {

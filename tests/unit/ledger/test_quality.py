@@ -6,7 +6,7 @@ import pytest
 
 from tests.counting import calls_of
 from tests.ledgers import Desk, day, desk, result, table
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 
 
 @pytest.fixture

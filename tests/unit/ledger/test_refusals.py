@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import day
-from waterclock.batches.facts import OpenClaim, Pause
+from waterclock.batches.ledger_snapshot import OpenClaim, Pause
 from waterclock.codes.catalog import LEDGER
 from waterclock.errors import WaterclockError
 from waterclock.ledger import refusals, refused_databases, refused_rebuilds
@@ -47,7 +47,7 @@ ALL = [
     refusals.pool_full("a.x", day(0), "heavy", 2),
     refusals.is_paused("a.x", day(0), Pause(day(0), "ann", "the source lies")),
     refusals.no_pause("a.x is not paused", why="its batches may be claimed"),
-    refusals.ledger_there("ledger.db"),
+    refusals.existing_ledger_error("ledger.db"),
     refusals.nothing_to_withdraw("a.x", why="nobody asked", fix=None),
     refusals.unusable_export("it was cut off", "it holds 3 rows"),
     refusals.nothing_to_export("sqlite:///ledger.db"),

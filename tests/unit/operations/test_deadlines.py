@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.ledgers import flow, table
 from tests.model.random_flow import EVE, random_flow
-from waterclock.batches.facts import BatchStatus, FailedBatch, LedgerSnapshot, OpenClaim, Pause, TableFacts
+from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, OpenClaim, Pause, TableFacts
 from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.model.flows import choosing, collect, flow, past, transform
 from waterclock.operations.description import declared_pairs
-from waterclock.operations.lineage import between, how_read, reverse_arrows, table_lineage, within
+from waterclock.operations.lineage import between, how_read, reverse_arrows, table_lineage, tables_within
 
 READS = {"a": {}, "b": {"a": "a"}, "c": {"a": "LATEST(a)"}, "d": {"b": "b", "c": "c"}, "e": {"d": "d"}, "x": {"c": "c"}}
 
@@ -13,10 +13,10 @@ def test_arrows_turned_keep_how_a_table_is_read() -> None:
 
 
 def test_so_many_steps_lead_so_far() -> None:
-    assert within(READS, ["e"], 0) == {"e"}
-    assert within(READS, ["e"], 1) == {"e", "d"}
-    assert within(READS, ["e"], 2) == {"e", "d", "b", "c"}
-    assert within(READS, ["e"]) == {"e", "d", "b", "c", "a"}
+    assert tables_within(READS, ["e"], 0) == {"e"}
+    assert tables_within(READS, ["e"], 1) == {"e", "d"}
+    assert tables_within(READS, ["e"], 2) == {"e", "d", "b", "c"}
+    assert tables_within(READS, ["e"]) == {"e", "d", "b", "c", "a"}
 
 
 def test_between_two_tables_lies_what_is_on_a_way_from_one_to_the_other() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import stocks
-from waterclock.batches.audit_trail import Counted
+from waterclock.batches.audit_records import Counted
 from waterclock.engine.batch.measuring import MeasureHistory
 from waterclock.flow.declarations import Table
 from waterclock.flow.measures import GIVEN_UP, MEASURED, OFFLINE, Compared, ComparedSource, read_measured_values

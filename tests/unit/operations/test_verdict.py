@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tests.ledgers import flow, table
-from waterclock.batches.facts import LedgerSnapshot, Pause, TableFacts
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, Pause, TableFacts
 from waterclock.flow.declarations import Flow
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.states import State

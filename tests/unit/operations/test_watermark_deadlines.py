@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.ledgers import flow, table
 from tests.unit.operations.test_deadlines import FAILED
 from waterclock.answers.watching import WindowDeadline
-from waterclock.batches.audit_trail import Counted
-from waterclock.batches.facts import LedgerSnapshot, TableFacts
+from waterclock.batches.audit_records import Counted
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.watermarks import Watermark, mark_of

@@ -5,7 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from tests.model.flows import at
-from waterclock.batches.facts import BatchStatus, FailedBatch, InputFact, LedgerSnapshot, OpenClaim, TableFacts
+from waterclock.batches.ledger_snapshot import (
+    BatchStatus,
+    FailedBatch,
+    InputFact,
+    LedgerSnapshot,
+    OpenClaim,
+    TableFacts,
+)
 from waterclock.planner.plan import Plan
 from waterclock.timelabel.intervals import IntervalSet
 

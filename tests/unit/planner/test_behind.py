@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tests.model.flows import at, collect, flow, history, publish, transform
 from tests.unit.planner.pasts import covered, done, past, read_then, states
-from waterclock.batches.facts import InputFact, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import InputFact, LedgerSnapshot
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.planner.planning import Planner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.model.flows import at, collect, flow, snapshot, transform
-from waterclock.batches.facts import BEGINNING, RELEASE, LedgerSnapshot, TableFacts
+from waterclock.batches.ledger_snapshot import BEGINNING, RELEASE, LedgerSnapshot, TableFacts
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
 

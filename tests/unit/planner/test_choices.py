@@ -22,7 +22,7 @@ from tests.model.flows import (
 )
 from tests.unit.planner.pasts import done, offered, reason, states
 from tests.unit.planner.pasts import past as ledger_of
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.planning import Planner, plan
 from waterclock.planner.starts import starts

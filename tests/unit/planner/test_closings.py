@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from tests.model.flows import PLACE, at, collect, day, flow, transform, until
-from waterclock.batches.facts import BatchStatus, Closing, FailedBatch, LedgerSnapshot, Pause, TableFacts
+from waterclock.batches.ledger_snapshot import BatchStatus, Closing, FailedBatch, LedgerSnapshot, Pause, TableFacts
 from waterclock.flow.closings import Closes
 from waterclock.flow.declarations import Column, Columns, Flow
 from waterclock.planner.plan import Plan, Status

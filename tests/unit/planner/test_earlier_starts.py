@@ -21,7 +21,7 @@ from tests.model.flows import (
 )
 from tests.unit.planner.pasts import done
 from tests.unit.planner.pasts import past as ledger
-from waterclock.batches.facts import BEGINNING, LedgerSnapshot, Missing, TableFacts
+from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot, Missing, TableFacts
 from waterclock.batches.records import Input
 from waterclock.flow.choices import Mode, OnRestate
 from waterclock.flow.declarations import Flow, Read, Table

@@ -7,7 +7,14 @@ from datetime import datetime, timedelta
 
 from tests.model.flows import at, collect, flow, history, replace_transform, snapshot, transform
 from tests.unit.planner.pasts import covered, done, past, read_then
-from waterclock.batches.facts import History, InputFact, LedgerSnapshot, RevisionFact, TableHistory, content_text
+from waterclock.batches.ledger_snapshot import (
+    History,
+    InputFact,
+    LedgerSnapshot,
+    RevisionFact,
+    TableHistory,
+    content_text,
+)
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.planner.graph import graph_of
@@ -91,9 +98,9 @@ class TestThen:
     def test_the_step_back_is_to_the_newest_instant_that_agrees(self) -> None:
         known = self.worlds()
         conflicts = known.conflicts(needs("h", *ALL), None)
-        assert known.before(conflicts, None) == at("2014-01-01 12:00") - INSTANT
+        assert known.instant_before(conflicts, None) == at("2014-01-01 12:00") - INSTANT
         earlier = known.conflicts(needs("h", *ALL), at("2014-01-01 10:30"))
-        assert known.before(earlier, at("2014-01-01 10:30")) == at("2014-01-01 10:00") - INSTANT
+        assert known.instant_before(earlier, at("2014-01-01 10:30")) == at("2014-01-01 10:00") - INSTANT
 
     def test_a_batch_that_was_not_there_is_in_nobodys_way(self) -> None:
         read = InputFact("a", at("2013-01-01"), at("2013-01-02"), content_text(7, 0), content_text(9, 0))
@@ -108,7 +115,7 @@ class TestThen:
         )
         known = then(flow(A, self.HISTORY), a=a, h=h)
         conflicts = known.conflicts(needs("h", *ALL), None)
-        before = known.before(conflicts, None)
+        before = known.instant_before(conflicts, None)
         assert before == at("2014-01-01 11:15") - INSTANT, "from there on it had read what was at 10:30"
         assert not known.conflicts(needs("h", *ALL), before)
 
@@ -116,7 +123,7 @@ class TestThen:
         read = InputFact("a", at("2013-01-02"), at("2013-01-03"), content_text(3, 0), content_text(1, 0))
         h = TableHistory(Mode.APPEND, covered(ALL), read={at("2013-01-02"): {8: (read,)}})
         known = then(flow(A, self.HISTORY), a=TableHistory(Mode.APPEND, covered(ALL)), h=h)
-        assert known.before(known.conflicts(needs("h", *ALL), None), None) < SINCE
+        assert known.instant_before(known.conflicts(needs("h", *ALL), None), None) < SINCE
 
     def test_a_batch_made_later_is_missing_before(self) -> None:
         known = self.worlds()
@@ -159,7 +166,7 @@ class TestThen:
         needed = {"t": next(iter(whole)), "h": next(iter(whole))}
         conflicts = known.conflicts(needed, NOON + timedelta(days=9))
         assert len(conflicts) == 6000
-        before = known.before(conflicts, NOON + timedelta(days=9))
+        before = known.instant_before(conflicts, NOON + timedelta(days=9))
         assert before == SINCE + timedelta(minutes=1) - INSTANT
         assert not known.conflicts(needed, before)
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.counting import calls_of
 from tests.model.flows import at, collect, snapshot, transform
-from waterclock.batches.audit_trail import Cell, Settled
-from waterclock.batches.facts import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
+from waterclock.batches.audit_records import Cell, Settled
+from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.label_states import LabelState, count_states, label_states, quiet

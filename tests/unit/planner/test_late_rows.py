@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.ledgers import flow, table
 from tests.model.flows import until
-from waterclock.batches.facts import ClosedSince
+from waterclock.batches.ledger_snapshot import ClosedSince
 from waterclock.flow.declarations import Table
 from waterclock.flow.late_rows import LateRows
 from waterclock.planner.late_rows import early_from, find_closed_windows, find_remakeable_windows, may_open
@@ -110,7 +110,7 @@ def test_windows_open_again_where_a_row_would_be_late_within_the_time(random: Ra
         if within is not None
         and window.end <= slice_
         and fate(books, window.start, slice_) == "late"
-        and within.after(window.end, books.table.cadence.zone) > slice_
+        and within.add_to(window.end, books.table.cadence.zone) > slice_
     ]
     assert list(may_open(books.table, books.late_rows, since, slice_)) == right
 

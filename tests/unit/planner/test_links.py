@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from tests.model.flows import cadence, collect, flow, replace_transform, transform
-from waterclock.batches.facts import BatchStatus, FailedBatch, InputFact, LedgerSnapshot, OpenClaim, Pause, TableFacts
+from waterclock.batches.ledger_snapshot import (
+    BatchStatus,
+    FailedBatch,
+    InputFact,
+    LedgerSnapshot,
+    OpenClaim,
+    Pause,
+    TableFacts,
+)
 from waterclock.batches.links import LinkFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.model.flows import at, collect, flow
-from waterclock.batches.facts import BatchStatus, FailedBatch, LedgerSnapshot, OpenClaim, TableFacts
+from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, OpenClaim, TableFacts
 from waterclock.planner.metrics import TOLD, metrics_of
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest

@@ -8,7 +8,7 @@ import pytest
 
 from tests.model.flows import at, collect, flow, history, transform
 from tests.unit.planner.pasts import done, failed, past, reason, running
-from waterclock.batches.facts import TableFacts
+from waterclock.batches.ledger_snapshot import TableFacts
 from waterclock.flow.choices import Mode
 from waterclock.planner.planning import Planner
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.ledgers import ZERO, day, flow, table
-from waterclock.batches.facts import LedgerSnapshot, TableFacts
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.model.flows import at
 from tests.unit.planner.pasts import done, past
-from waterclock.batches.facts import Closing, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import Closing, LedgerSnapshot
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.flow.declarations import Flow

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from tests.model.flows import at, collect, flow, merge_transform, snapshot, transform
 from tests.unit.planner.pasts import done, failed, past, read_then, reason, running, states
-from waterclock.batches.facts import LedgerSnapshot, Missing, Pause, TableFacts
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, Missing, Pause, TableFacts
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.plan import Batch, Plan

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from tests.model.flows import at, collect, flow, transform
 from tests.unit.planner.pasts import done, failed, past, reason, running, states
-from waterclock.batches.facts import LedgerSnapshot, Pause
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, Pause
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.operations.freshness import freshness
-from waterclock.operations.states import State, look_of
+from waterclock.operations.states import State, display_state_of
 from waterclock.operations.why import way_to_cause
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.planning import Planner, plan
@@ -87,7 +87,7 @@ def test_what_is_asked_of_a_paused_table_waits() -> None:
     found = planned(flow(A, B), ledger)
     assert states(found, "a") == {"01-02": "paused"}
     [batch] = found.batches
-    assert (batch.is_revision, batch.verb, look_of(batch)) == (True, "recompute", State.STALE)
+    assert (batch.is_revision, batch.verb, display_state_of(batch)) == (True, "recompute", State.STALE)
 
 
 def test_labels_in_their_order_are_each_told_as_paused() -> None:

@@ -22,7 +22,7 @@ from tests.model.flows import (
     transform,
 )
 from tests.unit.planner.pasts import done, failed, offered, past, read_then, reason, running, states
-from waterclock.batches.facts import BEGINNING, BatchStatus, LedgerSnapshot, TableFacts
+from waterclock.batches.ledger_snapshot import BEGINNING, BatchStatus, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Batching, Mode, OnRestate
 from waterclock.flow.declarations import Flow
 from waterclock.planner.plan import Cause, Plan, ReadScope, Status

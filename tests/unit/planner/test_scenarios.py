@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from tests.model.flows import at, collect, flow, history, replace_transform, snapshot, transform
 from tests.unit.planner.pasts import done, failed, offered, past, reason, states
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.planner.planning import plan
 from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.cron import compile_cron

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import CONNECTIONS, TOML, day
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.planner.planning import plan

@@ -22,7 +22,7 @@ from tests.model.flows import (
 )
 from tests.unit.planner.pasts import done
 from tests.unit.planner.pasts import past as ledger_of
-from waterclock.batches.facts import LedgerSnapshot, TableFacts
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
 from waterclock.planner.plan import Status

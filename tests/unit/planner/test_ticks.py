@@ -7,7 +7,7 @@ import pytest
 
 from tests.model.flows import at, collect, days, flow, merge_transform, replace_transform, snapshot, transform
 from tests.unit.planner.pasts import covered, done, past, read_then
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.specifying import shop, typed_script
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.dpl.project import Project
 from waterclock.flow.choices import Batching, Kind, Mode
 from waterclock.planner.planning import Planner

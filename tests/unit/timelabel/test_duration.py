@@ -61,33 +61,33 @@ def test_a_negative_duration_cannot_be_made() -> None:
 
 def test_hours_elapse_over_a_change_of_the_clock() -> None:
     midnight = at(3, 11, 4)  # New York's, after the night of 23 hours
-    assert Duration(24, "HOUR").before(midnight, NEW_YORK) == at(3, 10, 4)
+    assert Duration(24, "HOUR").subtract_from(midnight, NEW_YORK) == at(3, 10, 4)
 
 
 def test_days_keep_local_midnight_over_a_change_of_the_clock() -> None:
     midnight = at(3, 11, 4)
-    assert Duration(1, "DAY").before(midnight, NEW_YORK) == at(3, 10, 5)
-    assert Duration(7, "DAY").before(midnight, NEW_YORK) == at(3, 4, 5)
-    assert Duration(1, "WEEK").before(midnight, NEW_YORK) == at(3, 4, 5)
-    assert Duration(7, "DAY").after(at(3, 4, 5), NEW_YORK) == midnight
+    assert Duration(1, "DAY").subtract_from(midnight, NEW_YORK) == at(3, 10, 5)
+    assert Duration(7, "DAY").subtract_from(midnight, NEW_YORK) == at(3, 4, 5)
+    assert Duration(1, "WEEK").subtract_from(midnight, NEW_YORK) == at(3, 4, 5)
+    assert Duration(7, "DAY").add_to(at(3, 4, 5), NEW_YORK) == midnight
 
 
 def test_from_the_start_of_a_date_days_lead_to_the_start_of_a_date() -> None:
     one_oclock = at(10, 15, 3, year=2017)  # São Paulo's date began at 01:00
-    assert Duration(7, "DAY").before(one_oclock, "America/Sao_Paulo") == at(10, 8, 3, year=2017)
-    assert Duration(7, "DAY").after(at(10, 8, 3, year=2017), "America/Sao_Paulo") == one_oclock
+    assert Duration(7, "DAY").subtract_from(one_oclock, "America/Sao_Paulo") == at(10, 8, 3, year=2017)
+    assert Duration(7, "DAY").add_to(at(10, 8, 3, year=2017), "America/Sao_Paulo") == one_oclock
 
 
 def test_days_keep_the_local_time() -> None:
-    assert Duration(1, "DAY").before(at(3, 11, 13), NEW_YORK) == at(3, 10, 13)
-    assert Duration(1, "DAY").before(at(3, 10, 13), NEW_YORK) == at(3, 9, 14)
+    assert Duration(1, "DAY").subtract_from(at(3, 11, 13), NEW_YORK) == at(3, 10, 13)
+    assert Duration(1, "DAY").subtract_from(at(3, 10, 13), NEW_YORK) == at(3, 9, 14)
 
 
 def test_a_day_before_a_skipped_date_is_the_day_before_it() -> None:
     new_year = at(12, 31, 10, year=2011)  # Apia's 2012-01-01
-    assert Duration(1, "DAY").before(new_year, "Pacific/Apia") == at(12, 30, 10, year=2011)
-    assert Duration(2, "DAY").before(new_year, "Pacific/Apia") == at(12, 30, 10, year=2011)
-    assert Duration(3, "DAY").before(new_year, "Pacific/Apia") == at(12, 29, 10, year=2011)
+    assert Duration(1, "DAY").subtract_from(new_year, "Pacific/Apia") == at(12, 30, 10, year=2011)
+    assert Duration(2, "DAY").subtract_from(new_year, "Pacific/Apia") == at(12, 30, 10, year=2011)
+    assert Duration(3, "DAY").subtract_from(new_year, "Pacific/Apia") == at(12, 29, 10, year=2011)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_day_before_a_skipped_date_is_the_day_before_it() -> None:
     ],
 )
 def test_months_end_where_the_month_ends(start: datetime, duration: Duration, before: datetime) -> None:
-    assert duration.before(start, "UTC") == before
+    assert duration.subtract_from(start, "UTC") == before
 
 
 def test_elapsed_time_of_days_is_24_hours_each() -> None:
@@ -121,7 +121,7 @@ def test_months_have_no_elapsed_time(unit: str, days: int) -> None:
 @pytest.mark.parametrize("text", ["99999 YEARS", "999999999 DAYS", "999999999 WEEKS", "99999999 HOURS"])
 def test_a_duration_that_leads_beyond_the_calendar_is_refused(text: str) -> None:
     duration = parse_duration(text)
-    for move in (duration.before, duration.after):
+    for move in (duration.subtract_from, duration.add_to):
         with pytest.raises(WaterclockError, match=f"E106 {text}.*is outside the years 1 to 9999"):
             move(at(1, 1), "Asia/Tokyo")
 

@@ -11,7 +11,7 @@ from waterclock.alerts.checking import RunSaid, tell
 from waterclock.alerts.targets import deliver, target_errors
 from waterclock.alerts.wording import test_alert
 from waterclock.cli.views.alerts import (
-    KnownAlerts,
+    AlertList,
     Tried,
     known_answer,
     print_acknowledged,
@@ -147,13 +147,13 @@ def tells_nobody(project: Project) -> WaterclockError:
     )
 
 
-def _read_known_alerts(project: Project) -> KnownAlerts:
+def _read_known_alerts(project: Project) -> AlertList:
     ledger = open_ledger(project)
     if ledger is None:
-        return KnownAlerts(project, datetime.now(UTC))
+        return AlertList(project, datetime.now(UTC))
     with ledger:
         alerts = tuple(alert for alert in ledger.alerts.known() if alert.is_open)
-        return KnownAlerts(project, ledger.now(), alerts, ledger.alerts.outgoing_messages())
+        return AlertList(project, ledger.now(), alerts, ledger.alerts.outgoing_messages())
 
 
 def _select_targets(project: Project, names: Sequence[str]) -> tuple[Target, ...]:

@@ -16,9 +16,9 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import missing_labels, snapshot_for
+from waterclock.operations.formatting import count_words, seconds_words
 from waterclock.operations.opening import OpenedProject, open_read_only, select_tables
-from waterclock.operations.pauses import kept_lines
-from waterclock.operations.words import count_words, seconds_words
+from waterclock.operations.pauses import waiting_request_lines
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import PlanRequest
@@ -52,7 +52,7 @@ def run_backfill(
             print_plan(to, asked.plan, at.flow, at.zone, {})
             to.print()
             to.print(Text(f"estimate: {cost_words(estimate(asked.plan, at.snapshot))}"))
-            kept = kept_lines(at.snapshot, {batch.table for batch in asked.plan.batches}, at.zone)
+            kept = waiting_request_lines(at.snapshot, {batch.table for batch in asked.plan.batches}, at.zone)
             for line in kept:
                 to.print(Text(line), soft_wrap=True)
             confirm(f"Make {count_words(asked.count, 'batch', 'batches')}?", yes=yes)

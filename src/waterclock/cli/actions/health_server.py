@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request as HttpRequest
     from starlette.responses import Response
 
-    from waterclock.engine.workplace import Workplace
+    from waterclock.engine.run_context import RunContext
 
 _LOOPBACK = "127.0.0.1"
 _TEXT = "text/plain; charset=utf-8"
@@ -51,7 +51,7 @@ def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
 
 
 @contextmanager
-def serve_health_endpoints(work: Workplace, address: tuple[str, int]) -> Iterator[tuple[str, int]]:
+def serve_health_endpoints(work: RunContext, address: tuple[str, int]) -> Iterator[tuple[str, int]]:
     """Serve `/livez`, `/readyz` and `/metrics` from a separate thread, and yield the address.
 
     `/metrics`, and the reasons why the run is not ready, name tables: both need the token of WATERCLOCK_METRICS_TOKEN.
@@ -103,7 +103,7 @@ def _bind_listener(address: tuple[str, int]) -> socket.socket:
     return listener
 
 
-def _application(work: Workplace, host: str, token: str | None) -> Starlette:
+def _application(work: RunContext, host: str, token: str | None) -> Starlette:
     from anyio import CapacityLimiter
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
@@ -113,7 +113,7 @@ def _application(work: Workplace, host: str, token: str | None) -> Starlette:
     hosts, threads, wrong = hosts_of(host), CapacityLimiter(_MOST_ANSWERS), WrongTokens()
 
     async def answer_request(
-        request: HttpRequest, answer: Callable[[Workplace], _Answer], *, is_open: bool
+        request: HttpRequest, answer: Callable[[RunContext], _Answer], *, is_open: bool
     ) -> Response:
         if not hosts.allows(request.headers.get("host", "")):
             return PlainTextResponse("this host name is not served here\n", HTTPStatus.MISDIRECTED_REQUEST)
@@ -136,7 +136,7 @@ def _application(work: Workplace, host: str, token: str | None) -> Starlette:
         status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
         return PlainTextResponse("the paths are /livez, /readyz and /metrics\n", status)
 
-    def route(path: str, answer: Callable[[Workplace], _Answer], *, is_open: bool) -> Route:
+    def route(path: str, answer: Callable[[RunContext], _Answer], *, is_open: bool) -> Route:
         async def endpoint(request: HttpRequest) -> Response:
             return await answer_request(request, answer, is_open=is_open)
 
@@ -152,7 +152,7 @@ async def _in_thread(answer: Callable[[], _Answer], threads: CapacityLimiter) ->
     return await to_thread.run_sync(answer, limiter=threads)
 
 
-def _answer_of(answer: Callable[[Workplace], _Answer], work: Workplace) -> _Answer:
+def _answer_of(answer: Callable[[RunContext], _Answer], work: RunContext) -> _Answer:
     try:
         return answer(work)
     except WaterclockError as error:
@@ -162,12 +162,12 @@ def _answer_of(answer: Callable[[Workplace], _Answer], work: Workplace) -> _Answ
 _Answer = tuple[HTTPStatus, str, str]
 
 
-def _livez(_: Workplace) -> _Answer:
+def _livez(_: RunContext) -> _Answer:
     """Report that the process lives. A dependency that is down, even the ledger, is no reason to end the process."""
     return HTTPStatus.OK, "alive\n", _TEXT
 
 
-def _readyz(work: Workplace) -> _Answer:
+def _readyz(work: RunContext) -> _Answer:
     """Report whether a batch can start now: the ledger answers, and this process's flow is the applied one."""
     if not work.ledger.answers():
         return HTTPStatus.SERVICE_UNAVAILABLE, "the ledger does not answer\n", _TEXT
@@ -177,7 +177,7 @@ def _readyz(work: Workplace) -> _Answer:
     return HTTPStatus.OK, "ready\n", _TEXT
 
 
-def _metrics(work: Workplace) -> _Answer:
+def _metrics(work: RunContext) -> _Answer:
     """Return the project's metrics in Prometheus format. Cost: a snapshot of the ledger and a plan."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily, Metric
@@ -186,7 +186,7 @@ def _metrics(work: Workplace) -> _Answer:
     if not work.ledger.answers():
         return HTTPStatus.SERVICE_UNAVAILABLE, "the ledger does not answer\n", _TEXT
     flow, now = work.flow, work.real_now()
-    snapshot = with_links(work.ledger.reads.snapshot(flow), work.links.look(work.ledger))
+    snapshot = with_links(work.ledger.reads.snapshot(flow), work.links.read_progress(work.ledger))
     plan = Planner(flow).plan(snapshot, now, PlanRequest(cap=work.settings.catch_up))
 
     class Told:
@@ -202,4 +202,4 @@ def _metrics(work: Workplace) -> _Answer:
     return HTTPStatus.OK, generate_latest(registry).decode(), CONTENT_TYPE_LATEST
 
 
-_ANSWERS: Mapping[str, Callable[[Workplace], _Answer]] = {"/livez": _livez, "/readyz": _readyz, "/metrics": _metrics}
+_ANSWERS: Mapping[str, Callable[[RunContext], _Answer]] = {"/livez": _livez, "/readyz": _readyz, "/metrics": _metrics}

@@ -13,8 +13,8 @@ from waterclock.engine.upkeep.ledger_move import move_ledger
 from waterclock.engine.upkeep.ledger_rebuild import Rebuilt, rebuild_ledger
 from waterclock.ledger.refusals import nothing_to_export
 from waterclock.ledger.store.locations import redact_url_text
+from waterclock.operations.formatting import bytes_words, count_words
 from waterclock.operations.opening import open_project
-from waterclock.operations.words import bytes_words, count_words
 
 
 def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) -> None:

@@ -14,8 +14,8 @@ from waterclock.engine.opening import open_workplace
 from waterclock.engine.upkeep.kept_at_sources import KeptForNobody, let_go, look_at_sources
 from waterclock.engine.upkeep.maintain import Amount, Upkeep, do, look
 from waterclock.flow.declarations import Flow
+from waterclock.operations.formatting import bytes_words, count_words, local_label
 from waterclock.operations.opening import open_project, select_tables
-from waterclock.operations.words import bytes_words, count_words, local_label
 
 
 def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, *, is_dry: bool, is_json: bool) -> int:

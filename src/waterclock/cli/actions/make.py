@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
-from waterclock.batches.facts import FOLLOW
+from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import RunOptions, carry_out
@@ -17,10 +17,10 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import tables_asked
 from waterclock.engine.query.views import with_views
 from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import OpenedProject, open_read_only
-from waterclock.operations.words import count_words
 from waterclock.planner.estimate import estimate
-from waterclock.planner.open_windows import states_asked
+from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.prerequisites import ToMake, newest_tick, to_make
 from waterclock.planner.request import PlanRequest
 from waterclock.planner.ticks import read_tick
@@ -45,9 +45,9 @@ def _confirm_run(at: OpenedProject, tables: Collection[str], tick: str, *, yes: 
     if at.ledger is None or not tables:
         return None
     needed = _find_needed_batches(at, tables, tick)
-    labels = {name: Labels.between(*span) for name, span in needed.spans.items()}
+    labels = {name: Labels.from_range(*span) for name, span in needed.spans.items()}
     asking = {(FOLLOW, name): of_table for name, of_table in needed.follow.items()}
-    snapshot = at.ledger.reads.snapshot(at.flow, asking=asking | states_asked(at.flow, needed.force))
+    snapshot = at.ledger.reads.snapshot(at.flow, asking=asking | requested_open_labels(at.flow, needed.force))
     plan = at.planner.plan(snapshot, at.now, PlanRequest(only=labels, labels=labels, force=needed.force))
     count = len(plan.batches) + sum(plan.left_out.values())
     if not labels or not count:

@@ -76,7 +76,7 @@ def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is
     flat = flat_of(project.flow.tables, name, errors)
     if flat is None:
         raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
-    known = columns_stored(project, [read.table for read in flat.reads])
+    known = columns_stored(project, [read.table for read in flat.included_reads])
     if out is not None:
         _write(flat_diagram(flat, project.flow, known), out)
     if is_json:

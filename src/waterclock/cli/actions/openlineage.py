@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.batches.happenings import OpenLineageState
+from waterclock.batches.run_events import OpenLineageState
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.openlineage import print_sent, print_shown, sent_answer, shown_answer
 from waterclock.cli.views.theme import console

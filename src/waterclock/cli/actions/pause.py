@@ -7,16 +7,16 @@ from pathlib import Path
 
 from rich.text import Text
 
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_settings import RunSettings
 from waterclock.ledger.refusals import no_pause
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_project, open_read_only
 from waterclock.operations.pauses import names_words, paused_by_name, tables_meant
 from waterclock.operations.reasons import need_reason_of_pause
-from waterclock.operations.words import count_words
 
 
 def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:

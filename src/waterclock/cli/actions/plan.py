@@ -19,14 +19,13 @@ from waterclock.cli.views.watching import print_deadlines, print_held, print_off
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.first_windows import FirstWindow, find_pending_first_windows
-from waterclock.operations.held_logs import HeldLog
-from waterclock.operations.held_now import list_held_logs
-from waterclock.operations.looks import last_looks, looks_json
+from waterclock.operations.formatting import local_label
+from waterclock.operations.lookback_report import last_looks, looks_json
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.opening import OpenedProject, select_tables
-from waterclock.operations.received import find_waiting_files
+from waterclock.operations.retained_logs import TableLog, list_held_logs
 from waterclock.operations.source_waits import SourceWait, source_waits
-from waterclock.operations.words import local_label
+from waterclock.operations.waiting_files import find_waiting_files
 from waterclock.planner.label_states import IdleCounts, quiet
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import PlanRequest
@@ -52,7 +51,7 @@ class Planned:
     deadlines: Deadlines = NO_DEADLINES
     offline: tuple[OfflineStand, ...] = ()
     received: Mapping[str, Waiting] = field(default_factory=dict)
-    held: Sequence[HeldLog] = ()
+    held: Sequence[TableLog] = ()
     renames: Mapping[str, str] = field(default_factory=dict)
     waits: Sequence[SourceWait] = ()
 

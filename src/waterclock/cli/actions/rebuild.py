@@ -12,8 +12,8 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
 from waterclock.ledger.read.signatures import Difference
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_project, select_tables
-from waterclock.operations.words import count_words
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

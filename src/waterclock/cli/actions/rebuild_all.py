@@ -13,10 +13,10 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.upkeep.rebuild_all import Prospect, RemadeAll, carry_on_left, prospect, rebuild_all
+from waterclock.engine.upkeep.rebuild_all import Prospect, RemadeAll, finish_killed_rebuild, prospect, rebuild_all
 from waterclock.object_stores import is_remote
+from waterclock.operations.formatting import bytes_words, count_words
 from waterclock.operations.opening import open_project, zone_of
-from waterclock.operations.words import bytes_words, count_words
 
 
 def all_remade(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> None:
@@ -29,7 +29,7 @@ def all_remade(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> No
     progress = Progress(project.flow, zone_of(project.flow), to, is_quiet=is_json and not to.is_terminal)
     with open_workplace(project, listener=progress) as work:
         now = work.real_now()
-        carried = carry_on_left(work)
+        carried = finish_killed_rebuild(work)
         if carried:
             found = RemadeAll(carried, carried_on=True)
         else:

@@ -12,8 +12,8 @@ from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.reset import Resettable, prepare_reset, reset
 from waterclock.flow.choices import Kind
 from waterclock.flow.graph import late_tables
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import one_table, open_project
-from waterclock.operations.words import count_words
 
 
 def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: bool, is_json: bool) -> None:

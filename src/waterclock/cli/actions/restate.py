@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from waterclock.batches.facts import FOLLOW
+from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.formatting import count_words, label_range, local_range
 from waterclock.operations.held_batches import find_held_labels
 from waterclock.operations.opening import OpenedProject, open_read_only
-from waterclock.operations.pauses import kept_lines
+from waterclock.operations.pauses import waiting_request_lines
 from waterclock.operations.restating import Found, build_requests, hidden_lines, taken_late
-from waterclock.operations.words import count_words, label_range, local_range
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple
 from waterclock.selection import Labels
@@ -76,7 +76,7 @@ def restate_batches(
         ripple = at.planner.ripple(snapshot, at.now, found)
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
         print_ripple(to, at, wish.word, ripple, cost)
-        kept = kept_lines(at.snapshot, ripple.all, at.zone)
+        kept = waiting_request_lines(at.snapshot, ripple.all, at.zone)
         for line in (*hidden_lines(at, found), *kept):
             to.print(Text(line), soft_wrap=True)
         count = count_words(sum(map(len, found.values())), "batch", "batches")
@@ -94,7 +94,7 @@ def restate_batches(
         else:
             to.print("requested" if kept else f"requested; the next run makes {count} again")
         return 0
-    spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in may_run.items()}
+    spans = {name: Labels.from_range(windows[0].start, windows[-1].start) for name, windows in may_run.items()}
     return carry_out(
         project, RunOptions(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )
@@ -143,7 +143,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
         else:
             to.print("requested; the next run makes them again")
         return 0
-    spans = {name: Labels.between(labels[0], labels[-1]) for name, labels in held.items()}
+    spans = {name: Labels.from_range(labels[0], labels[-1]) for name, labels in held.items()}
     return carry_out(
         at.project, RunOptions(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )

@@ -8,10 +8,10 @@ from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_read_only
-from waterclock.operations.pauses import kept_lines
+from waterclock.operations.pauses import waiting_request_lines
 from waterclock.operations.proposals import Verb, decide, propose
-from waterclock.operations.words import count_words
 from waterclock.selection import Labels
 
 
@@ -32,7 +32,7 @@ def retry_batches(
         proposal = propose(at, Verb.RETRY, selection or "", labels)
         if proposal.count:
             decide(at, proposal, who=RunSettings().who, why=why)
-        project, kept = at.project, kept_lines(at.snapshot, proposal.all, at.zone)
+        project, kept = at.project, waiting_request_lines(at.snapshot, proposal.all, at.zone)
     labels_of = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
     if not proposal.count or not is_run:
         if is_json:
@@ -47,7 +47,7 @@ def retry_batches(
         to.print(f"due again: {name}@{', '.join(texts[:5])}{', …' if len(texts) > 5 else ''}", style="quiet")
     for line in kept:
         to.print(line, soft_wrap=True)
-    spans = {name: Labels.between(windows[0].start, windows[-1].start) for name, windows in proposal.all.items()}
+    spans = {name: Labels.from_range(windows[0].start, windows[-1].start) for name, windows in proposal.all.items()}
     return carry_out(
         project, RunOptions(command="retry", only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )

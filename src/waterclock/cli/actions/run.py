@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.dpl.project import Project
+    from waterclock.engine.run_context import RunContext
     from waterclock.engine.spark.session import Sessions
-    from waterclock.engine.workplace import Workplace
 
 
 _OF_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
@@ -136,7 +136,7 @@ def execute_run(project: Project, asked: RunOptions, to: Console, *, sessions: S
         yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun, beside)
 
 
-def _ready_beside(work: Workplace, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
+def _ready_beside(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
     """Count the ready batches that were not requested, because `nothing is due` does not include them.
 
     Cost: a plan of all tables, for commands that make batches again.
@@ -151,24 +151,24 @@ def _ready_beside(work: Workplace, asked: RunOptions, outcome: RunOutcome, now: 
     return sum(each.status is Status.READY and (each.table, each.label) not in known for each in plan.batches)
 
 
-def _carry_on(work: Workplace, progress: Progress) -> None:
+def _carry_on(work: RunContext, progress: Progress) -> None:
     """Finish the table moves of a `rebuild --all` that was killed during them. Usually it costs one ledger query."""
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done:
         return
-    from waterclock.engine.upkeep.rebuild_all import carry_on_left
+    from waterclock.engine.upkeep.rebuild_all import finish_killed_rebuild
 
-    if tables := carry_on_left(work):
+    if tables := finish_killed_rebuild(work):
         progress.on_message(f"{len(tables)} tables were moved in that a killed `rebuild --all` had made")
 
 
-def _carry_on_again(work: Workplace, progress: Progress) -> None:
+def _carry_on_again(work: RunContext, progress: Progress) -> None:
     """Finish a rebuild that was killed during a watch. The watch would otherwise wait for it forever."""
     try:
         _carry_on(work, progress)
     except (WaterclockError, OSError) as raised:
         said = raised.what if isinstance(raised, WaterclockError) else str(raised)
-        work.note_once(f"a killed `rebuild --all` cannot be finished: {said}")
+        work.report_once(f"a killed `rebuild --all` cannot be finished: {said}")
 
 
 @contextmanager
@@ -208,7 +208,7 @@ def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None
 
 def _driven(
     runner: Runner,
-    work: Workplace,
+    work: RunContext,
     progress: Progress,
     asked: RunOptions,
     now: datetime,
@@ -233,7 +233,7 @@ def _driven(
     return outcome
 
 
-def _tell(work: Workplace, asked: RunOptions, outcome: RunOutcome) -> None:
+def _tell(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> None:
     """Record source waits and logs kept at sources, and send alerts for problems that need a user.
 
     A project without alerts or kept logs loads nothing for them. A runner of an older flow reports nothing, because a
@@ -256,7 +256,7 @@ def _tell(work: Workplace, asked: RunOptions, outcome: RunOutcome) -> None:
 
 
 @contextmanager
-def _lineage_sent(work: Workplace) -> Iterator[None]:
+def _lineage_sent(work: RunContext) -> Iterator[None]:
     """Send lineage events after the run has ended, so that they include its end. A forced exit sends nothing."""
     try:
         yield
@@ -266,7 +266,7 @@ def _lineage_sent(work: Workplace) -> Iterator[None]:
     _send_lineage(work)
 
 
-def _send_lineage(work: Workplace) -> None:
+def _send_lineage(work: RunContext) -> None:
     """Send lineage events if `[openlineage]` enables them. A project without it loads nothing for that."""
     if work.project.openlineage.is_on:
         from waterclock.openlineage.sending import send_after
@@ -274,14 +274,14 @@ def _send_lineage(work: Workplace) -> None:
         send_after(work)
 
 
-def _tell_of_stop(work: Workplace, error: WaterclockError, now: datetime) -> None:
+def _tell_of_stop(work: RunContext, error: WaterclockError, now: datetime) -> None:
     if work.project.alerts.is_on:
         from waterclock.alerts.checking import tell_of_stop
 
         tell_of_stop(work, error, now)
 
 
-def _runner(work: Workplace, asked: RunOptions, stop: threading.Event) -> Runner:
+def _runner(work: RunContext, asked: RunOptions, stop: threading.Event) -> Runner:
     is_watch = asked.watch_seconds is not None
     return Runner(work, only=asked.only, labels=asked.labels, force=asked.force, waits=not is_watch, stop=stop)
 
@@ -300,7 +300,7 @@ def _stoppable(stop: threading.Event, progress: Progress, *, is_own_process: boo
 
 
 @contextmanager
-def _record_run(work: Workplace, asked: RunOptions, now: datetime) -> Iterator[list[str]]:
+def _record_run(work: RunContext, asked: RunOptions, now: datetime) -> Iterator[list[str]]:
     """Record the start and the end of the run in the ledger. The last item of the yielded list is its outcome."""
     work.run = work.ledger.past.begin_run(who=work.settings.who, command=asked.command, now=now)
     outcomes = ["interrupted"]

@@ -7,11 +7,11 @@ from pathlib import Path
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.engine.batch.give_up import damaged_labels, give_up
+from waterclock.engine.batch.given_up_batches import damaged_labels, give_up
 from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.operations.formatting import count_words, local_range
 from waterclock.operations.opening import now_of, one_table, open_project
 from waterclock.operations.reasons import need_reason
-from waterclock.operations.words import count_words, local_range
 from waterclock.planner.planning import Planner
 from waterclock.selection import parse_labels
 
@@ -32,7 +32,7 @@ def skip_batches(
         at = now_of(now, project.flow, work.ledger)
         apply_flow(work, at)
         start = Planner(project.flow).starts(work.ledger.reads.snapshot(project.flow), at)[name]
-        low, high = (behind or parse_labels(which[1])).within(table, start, table.cadence.last_due(at))
+        low, high = (behind or parse_labels(which[1])).limit_to(table, start, table.cadence.last_due(at))
         windows = list(table.cadence.windows(low, high))
         words = local_range(windows[0].start, windows[-1].start, table.cadence)
         lost = damaged_labels(work, table, [window.start for window in windows])

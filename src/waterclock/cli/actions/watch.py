@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from waterclock.cli.views.plan import next_due_words
 from waterclock.cli.views.run import held_words
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.runner import Runner
 from waterclock.operations.pauses import pause_lines
 
 if TYPE_CHECKING:
     from waterclock.cli.views.progress import Progress
-    from waterclock.engine.workplace import Workplace
+    from waterclock.engine.run_context import RunContext
 
 _MOST_HELD = 3
 _LOOK_SECONDS = 1.0  # between two checks for ledger writes by other processes
@@ -26,7 +26,7 @@ _LOOK_SECONDS = 1.0  # between two checks for ledger writes by other processes
 
 def watch(
     runner: Runner,
-    work: Workplace,
+    work: RunContext,
     progress: Progress,
     every: int,
     stop: threading.Event,
@@ -56,7 +56,7 @@ def watch(
             return total
 
 
-def _is_stopped(stop: threading.Event, work: Workplace, seconds: float) -> bool:
+def _is_stopped(stop: threading.Event, work: RunContext, seconds: float) -> bool:
     """Wait for the stop event, up to a timeout. Return early if another process wrote to the ledger or ended."""
     seen, end = work.ledger.sequence(), time.monotonic() + seconds
     left = _find_left_claims(work)
@@ -68,9 +68,9 @@ def _is_stopped(stop: threading.Event, work: Workplace, seconds: float) -> bool:
     return stop.is_set()
 
 
-def _find_left_claims(work: Workplace) -> set[int]:
+def _find_left_claims(work: RunContext) -> set[int]:
     """Return the claims that can be taken over, including those that could not be settled."""
-    return {claim.number for claim in left_claims(work)}
+    return {claim.number for claim in expired_claims(work)}
 
 
 @dataclass(slots=True)

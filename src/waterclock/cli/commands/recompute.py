@@ -31,7 +31,7 @@ def recompute(  # noqa: PLR0913 - each is an option
 
     It shows the affected batches and asks before it starts.
     """
-    from waterclock.batches.facts import FOLLOW
+    from waterclock.batches.ledger_snapshot import FOLLOW
     from waterclock.cli.actions.restate import Wish, restate_batches
     from waterclock.operations.restating import done_labels, labels_behind
 

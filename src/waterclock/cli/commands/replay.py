@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.cli.options import HERE, AsJson, AskOnly, Because, Env, Now, ProjectDir, SomeLabels, Which, Yes
 
 

@@ -13,7 +13,7 @@ from waterclock.alerts.checking import LookOutcome, lost_words
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, Outgoing
 from waterclock.flow.alerts import Severity, Target
-from waterclock.operations.words import count_words, seconds_words
+from waterclock.operations.formatting import count_words, seconds_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +25,7 @@ _STYLES = {Severity.CRITICAL: "fail.loud", Severity.ERROR: "fail", Severity.WARN
 
 
 @dataclass(frozen=True, slots=True)
-class KnownAlerts:
+class AlertList:
     """The open alerts and the pending messages, at an instant of the ledger's clock."""
 
     project: Project
@@ -42,7 +42,7 @@ class Tried:
     error: str = ""
 
 
-def print_known(to: Console, known: KnownAlerts) -> None:
+def print_known(to: Console, known: AlertList) -> None:
     """Print a card for each open alert, then the pending messages, then the recipients."""
     words = words_of(known.project)
     for alert in known.alerts:
@@ -97,7 +97,7 @@ def _print_rules(to: Console, project: Project) -> None:
         to.print(Text(said, style="quiet"), soft_wrap=True)
 
 
-def known_answer(known: KnownAlerts) -> AlertsAnswer:
+def known_answer(known: AlertList) -> AlertsAnswer:
     """Return the open alerts and the pending messages, for scripts."""
     from waterclock.answers.alerts import AlertsAnswer
 

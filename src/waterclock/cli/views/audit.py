@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table as Columns
 from rich.text import Text
 
-from waterclock.batches.audit_trail import Attempt, Audit, Link, PauseEvent
-from waterclock.batches.facts import describe_missing_inputs, parse_missing_inputs
+from waterclock.batches.audit_records import Attempt, Audit, Link, PauseEvent
+from waterclock.batches.ledger_snapshot import describe_missing_inputs, parse_missing_inputs
 from waterclock.batches.records import INPUTS_FOUND, QUARANTINED, WARNINGS, Input, warnings_of
 from waterclock.batches.schemas import SCHEMA
 from waterclock.cli.views.theme import LOOKS, sign
@@ -17,11 +17,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.measures import MEASURED, OFFLINE, PASSED_OVER
 from waterclock.operations.audit_lookup import AuditTarget, Listed
 from waterclock.operations.closings import books_words
-from waterclock.operations.looks import look_lines
-from waterclock.operations.measured import measured_lines
-from waterclock.operations.schema_versions import batch_words
-from waterclock.operations.states import State, state_of
-from waterclock.operations.words import (
+from waterclock.operations.formatting import (
     bytes_words,
     count_words,
     instant_words,
@@ -31,6 +27,10 @@ from waterclock.operations.words import (
     number_words,
     seconds_words,
 )
+from waterclock.operations.lookback_report import look_lines
+from waterclock.operations.measured import measured_lines
+from waterclock.operations.schema_versions import batch_words
+from waterclock.operations.states import State, state_of
 from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of

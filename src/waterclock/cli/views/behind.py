@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.operations.formatting import count_words, label_range
 from waterclock.operations.states import State
-from waterclock.operations.words import count_words, label_range
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -17,8 +17,8 @@ from waterclock.cli.views.error_card import flatten_errors, show_errors
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.flow.links import linked_tables
+from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_checked, open_project
-from waterclock.operations.words import count_words
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.theme import LOOKS, has_glyphs, sign
+from waterclock.operations.formatting import count_words, seconds_words
 from waterclock.operations.states import State
-from waterclock.operations.words import count_words, seconds_words
 
 if TYPE_CHECKING:
     from rich.console import Console

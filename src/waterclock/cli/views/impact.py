@@ -10,9 +10,9 @@ from rich.text import Text
 from waterclock.cli.views.theme import console
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
+from waterclock.operations.formatting import count_words
 from waterclock.operations.lineage import ColumnImpact, column_impact, columns_known, table_and_column
 from waterclock.operations.opening import open_project
-from waterclock.operations.words import count_words
 
 if TYPE_CHECKING:
     from waterclock.dpl.query.impact import Impact

@@ -35,7 +35,7 @@ class JsonLog:
         if report.error is None:
             steps = {name: round(seconds, 3) for name, seconds in report.timings.items()}
             self._tell("info", "finished", **about, rows=report.rows, steps=steps)
-        elif report.is_anothers:
+        elif report.is_of_other_runner:
             self._tell("info", "elsewhere", **about, said=report.error.what)
         else:
             self._tell("error", "finished", **about, error=report.error.to_dict())

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table as Columns
 from rich.text import Text
 
+from waterclock.operations.formatting import count_words, number_words, span_words
 from waterclock.operations.lag import Lag
-from waterclock.operations.words import count_words, number_words, span_words
 
 if TYPE_CHECKING:
     from rich.console import Console

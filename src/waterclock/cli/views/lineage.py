@@ -13,6 +13,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.links import upstream_of
 from waterclock.flow.shared import readers_of_shared
+from waterclock.operations.formatting import count_words
 from waterclock.operations.lineage import (
     ColumnTrees,
     Reach,
@@ -22,7 +23,6 @@ from waterclock.operations.lineage import (
     table_lineage,
 )
 from waterclock.operations.opening import open_project
-from waterclock.operations.words import count_words
 
 if TYPE_CHECKING:
     from waterclock.dpl.query.lineage import Branch

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from waterclock.openlineage.sending import left_out_words
-from waterclock.operations.words import count_words
+from waterclock.operations.formatting import count_words
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.answers.alerts import LineageSentAnswer, OpenLineageAnswer
-    from waterclock.batches.happenings import OpenLineageState
+    from waterclock.batches.run_events import OpenLineageState
     from waterclock.dpl.project import Project
     from waterclock.openlineage.sending import LineageSendResult
 

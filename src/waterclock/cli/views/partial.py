@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from waterclock.batches.facts import describe_missing_inputs
+from waterclock.batches.ledger_snapshot import describe_missing_inputs
 from waterclock.planner.plan import Plan
 from waterclock.timelabel.label import label_of
 

@@ -17,13 +17,13 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.flow.shared import readers_of_shared
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
+from waterclock.operations.formatting import count_words, instant_words, label_range, local_range, number_words
 from waterclock.operations.held_batches import ways_on
-from waterclock.operations.looks import looks_lines
+from waterclock.operations.lookback_report import looks_lines
 from waterclock.operations.pauses import pause_lines
-from waterclock.operations.received import received_lines
 from waterclock.operations.source_waits import SourceWait, count_waiting, with_waits
-from waterclock.operations.states import State, look_of
-from waterclock.operations.words import count_words, instant_words, label_range, local_range, number_words
+from waterclock.operations.states import State, display_state_of
+from waterclock.operations.waiting_files import received_lines
 from waterclock.planner.label_states import IdleCounts
 from waterclock.planner.plan import Batch, Plan, Status
 from waterclock.planner.sharing import SharedQueries
@@ -49,7 +49,7 @@ class Stretch:
     @property
     def state(self) -> State:
         """The display state of all batches."""
-        return look_of(self.batches[0])
+        return display_state_of(self.batches[0])
 
     @property
     def reason(self) -> str:

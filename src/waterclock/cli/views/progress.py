@@ -17,8 +17,8 @@ from waterclock.cli.views.screen import Screen
 from waterclock.cli.views.theme import LOOKS, has_glyphs, sign
 from waterclock.engine.progress import GroupReport
 from waterclock.flow.declarations import Flow
+from waterclock.operations.formatting import count_words, label_range, local_range, seconds_words
 from waterclock.operations.states import State
-from waterclock.operations.words import count_words, label_range, local_range, seconds_words
 from waterclock.planner.plan import Group, Plan
 from waterclock.printable import printable_line
 from waterclock.timelabel.zone import nominal_zone
@@ -183,7 +183,7 @@ class Progress:
     def _finished_line(self, report: GroupReport) -> Text:
         name = Text(f"{report.group.table:<{self._width}} ", style="name")
         labels = f"{self._labels(report.group):<{self._labels_width}} "
-        if report.error is not None and report.is_anothers:
+        if report.error is not None and report.is_of_other_runner:
             line = Text.assemble("  ", name, labels, report.error.what)
             line.stylize("quiet")
             return line

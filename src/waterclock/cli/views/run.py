@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.plan import next_due_words, print_pauses, summary_words
 from waterclock.cli.views.theme import LOOKS, sign
@@ -17,10 +17,10 @@ from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import blockers
+from waterclock.operations.formatting import count_words, instant_words, likeness, seconds_words
 from waterclock.operations.opening import zone_of
 from waterclock.operations.source_waits import waits
 from waterclock.operations.states import State
-from waterclock.operations.words import count_words, instant_words, likeness, seconds_words
 from waterclock.planner.plan import Plan, Status
 from waterclock.timelabel.label import label_of
 

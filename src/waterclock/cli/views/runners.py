@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from waterclock.batches.audit_trail import RunnerClaim, RunnerSeen
+from waterclock.batches.audit_records import RunnerClaim, RunnerSeen
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.flow.declarations import Flow
+from waterclock.operations.formatting import count_words, label_range, local_range, seconds_words
 from waterclock.operations.runners import is_alive
-from waterclock.operations.words import count_words, label_range, local_range, seconds_words
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table as Columns
 from rich.text import Text
 
-from waterclock.batches.facts import Pause
+from waterclock.batches.ledger_snapshot import Pause
 from waterclock.batches.records import Slice
 from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.cli.views.lineage import kind_words
@@ -20,14 +20,13 @@ from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.description import ColumnDescription, columns_said, deadline_text, declared_pairs
 from waterclock.operations.first_windows import FirstWindow, first_windows
-from waterclock.operations.held_logs import HeldLog, log_words
-from waterclock.operations.held_now import list_held_logs
+from waterclock.operations.formatting import count_words, instant_words, local_label
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import OpenedProject, one_table, open_read_only
+from waterclock.operations.retained_logs import TableLog, list_held_logs, log_words
 from waterclock.operations.schema_versions import OF_SIDE, change_words, list_schema_changes, versions_json
 from waterclock.operations.states import State, state_of
-from waterclock.operations.words import count_words, instant_words, local_label
 from waterclock.planner.plan import Status
 from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.label import label_of
@@ -57,7 +56,7 @@ class TableDescription:
     schemas: tuple[SchemaVersion, ...] = ()
     deadlines: Deadlines = NO_DEADLINES
     offline: OfflineStand | None = None
-    held: HeldLog | None = None
+    held: TableLog | None = None
 
     def to_answer(self) -> ShowAnswer:
         """Return the description for scripts. `sample` has the form of `query --json`."""

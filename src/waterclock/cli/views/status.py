@@ -31,12 +31,12 @@ from waterclock.cli.views.status_input import StatusInput
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.cli.views.watching import print_deadlines, print_held, print_offline, print_silences
 from waterclock.operations.blockers import blockers
+from waterclock.operations.formatting import count_words, likeness
 from waterclock.operations.held_batches import ways_on
-from waterclock.operations.looks import looks_json
+from waterclock.operations.lookback_report import looks_json
 from waterclock.operations.open_windows import OpenWindows
 from waterclock.operations.source_waits import count_waiting
 from waterclock.operations.states import State
-from waterclock.operations.words import count_words, likeness
 from waterclock.planner.plan import Batch, Plan, Status
 
 if TYPE_CHECKING:

@@ -16,17 +16,16 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.grid import Grid, column_cadence, newest_span, parse_columns, wider
-from waterclock.operations.held_logs import HeldLog
-from waterclock.operations.held_now import list_held_logs
 from waterclock.operations.lag import Lag, lags
-from waterclock.operations.looks import last_looks
+from waterclock.operations.lookback_report import last_looks
 from waterclock.operations.offline import OfflineStand, offline_stands
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.project_grid import project_grid, span_of_labels, span_since_start, zone_of_columns
-from waterclock.operations.received import find_waiting_files
+from waterclock.operations.retained_logs import TableLog, list_held_logs
 from waterclock.operations.silence import NO_SILENCE, Silent, silent
 from waterclock.operations.source_waits import SourceWait, source_waits
+from waterclock.operations.waiting_files import find_waiting_files
 from waterclock.planner.plan import Plan
 from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.cadence import Cadence
@@ -60,7 +59,7 @@ class StatusInput:
     silent: Silent = NO_SILENCE
     offline: tuple[OfflineStand, ...] = ()
     received: Mapping[str, Waiting] = field(default_factory=dict)
-    held: Sequence[HeldLog] = ()
+    held: Sequence[TableLog] = ()
     waits: Sequence[SourceWait] = ()
     clock: ClockBack | None = None
 

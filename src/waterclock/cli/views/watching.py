@@ -10,8 +10,8 @@ from rich.text import Text
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words
 from waterclock.operations.deadlines import Deadlines, Stand
-from waterclock.operations.held_logs import HeldLog, calm_words, log_words
 from waterclock.operations.offline import OfflineStand
+from waterclock.operations.retained_logs import TableLog, calm_words, log_words
 from waterclock.operations.silence import Silent, silence_words
 from waterclock.operations.states import State
 
@@ -70,7 +70,7 @@ def print_silences(to: Console, silences: Silent) -> None:
         to.print()
 
 
-def print_held(to: Console, logs: Sequence[HeldLog]) -> None:
+def print_held(to: Console, logs: Sequence[TableLog]) -> None:
     """Print the logs kept at sources, as a run last saw them: a line for each that needs attention."""
     troubled = [log for log in logs if log.is_troubled or not log.is_needed]
     for log in troubled[:_MOST]:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import misfit
-from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
 from waterclock.connectors.duckdb.dialect import quote_identifier
 from waterclock.connectors.duckdb.types import DuckdbColumn
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.local_times import instants_in
-from waterclock.connectors.misfits import TypeMismatch
+from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, read_if_few
 from waterclock.connectors.sql.columns import (
     SqlExtract,
     SqlRequestedColumn,
@@ -26,6 +25,7 @@ from waterclock.connectors.sql.columns import (
 )
 from waterclock.connectors.sql.reading import collected_while_open
 from waterclock.connectors.sql.window_bounds import WindowFilter, instants_of_counts, labels_of, within
+from waterclock.connectors.type_mismatch import TypeMismatch
 from waterclock.connectors.values import column
 from waterclock.spark_sql import ddl_of
 from waterclock.timelabel.label import TIMELABEL
@@ -75,7 +75,7 @@ def collect_rows(
     import pyarrow as pa
 
     counts = set_aside(connection, extract)
-    read = None if _are_many(connection, extract) else few(batches(connection, extract))
+    read = None if _are_many(connection, extract) else read_if_few(batches(connection, extract))
     source: dict[str, Any] = {"path": extract.database.path}
     if read is not None:
         close()

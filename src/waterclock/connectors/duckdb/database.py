@@ -13,7 +13,7 @@ from waterclock.connectors.interface import Setting
 from waterclock.connectors.sql.logins import file_of
 from waterclock.connectors.sql.refusals import (
     damaged_file,
-    locked,
+    lock_timeout_error,
     missing_file,
     no_table,
     refused_statement,
@@ -150,7 +150,7 @@ def translate_error(error: duckdb.Error, path: str, where: str) -> WaterclockErr
 
     text = " ".join(str(error).split())
     if _is_held(error) or isinstance(error, duckdb.TransactionException):
-        return locked(where, f"{path}: {text}", by="process")
+        return lock_timeout_error(where, f"{path}: {text}", by="process")
     if isinstance(error, duckdb.IOException) and any(word in text for word in _DAMAGED):
         return damaged_file(path, where, text)
     if "disabled by configuration" in text:

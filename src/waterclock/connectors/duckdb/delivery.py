@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
-from waterclock.connectors.duckdb.destination import columns_there, settle_table, wanted_columns
+from waterclock.connectors.duckdb.destination import read_stored_columns, settle_table, wanted_columns
 from waterclock.connectors.duckdb.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.duckdb.versioned_views import DuckdbViewTables
 from waterclock.connectors.slice_rows import batches_of, plain_text
@@ -78,7 +78,7 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
         return DuckdbViewTables(session_in(connection), connection)
 
     def _names_there(self, connection: duckdb.DuckDBPyConnection, unit: Unit) -> Mapping[str, str]:
-        return {name: spelt for name, (spelt, _) in columns_there(connection, unit).items()}
+        return {name: spelt for name, (spelt, _) in read_stored_columns(connection, unit).items()}
 
     def _find_missing_database(self) -> str | None:
         return name_missing_file(self.database.path, may_create=self.database.may_create)

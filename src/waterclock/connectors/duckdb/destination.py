@@ -44,7 +44,7 @@ def wanted_columns(delivery: Delivery, there: Mapping[str, tuple[str, str]] | No
     return wanted
 
 
-def columns_there(connection: duckdb.DuckDBPyConnection, unit: Unit) -> dict[str, tuple[str, str]]:
+def read_stored_columns(connection: duckdb.DuckDBPyConnection, unit: Unit) -> dict[str, tuple[str, str]]:
     """Return the name and type of each column of the table by its name in lower case; empty if there is no table."""
     if not kind_at(connection, unit):
         return {}
@@ -55,15 +55,15 @@ def columns_there(connection: duckdb.DuckDBPyConnection, unit: Unit) -> dict[str
 def settle_table(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> dict[str, tuple[str, str]]:
-    """Create the destination or add missing columns. Return its columns as `columns_there` does.
+    """Create the destination or add missing columns. Return its columns as `read_stored_columns` does.
 
     Raises  E820 for a table that belongs to someone else
     """
     session, wanted = session_in(connection), wanted_columns(delivery)
-    known = columns_there(connection, unit)
+    known = read_stored_columns(connection, unit)
     if not known:
         destination.create_table(session, unit, wanted)
-        return columns_there(connection, unit)
+        return read_stored_columns(connection, unit)
     destination.refuse_foreign_rows(session, unit, delivery, {}, is_ours=is_ours)
     is_wider = destination.add_columns(session, unit, wanted, known)
-    return columns_there(connection, unit) if is_wider else known
+    return read_stored_columns(connection, unit) if is_wider else known

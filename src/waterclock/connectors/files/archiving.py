@@ -18,8 +18,8 @@ from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Item, Report
 from waterclock.faults import fault
 from waterclock.filesystem import (
-    at,
     each_of,
+    entry_path,
     is_same_content,
     is_there,
     make_folder,
@@ -58,7 +58,7 @@ def _put_away(landing: Landing, item: Item) -> Report | None:
     relative = path_below(item.path, landing.folder)
     if relative is None:
         return None
-    target = at(landing.archive, relative)
+    target = entry_path(landing.archive, relative)
     try:
         is_put = _put(landing, item, relative, target)
     except FileNotFoundError:

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from waterclock.connectors.avro_readers import is_recursive, readers_of
 from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.files.avro_blocks import check_block
-from waterclock.connectors.files.by_python import NUMBER
+from waterclock.connectors.files.python_readers import NUMBER
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
 from waterclock.spark_sql import quote_name

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from waterclock.connectors.files.landed_names import WILDCARD, Finds, Names, is_date_folder, parse_file_name
 from waterclock.connectors.interface import Report
-from waterclock.filesystem import FileInfo, at, files_below, put_if_absent, text_of
+from waterclock.filesystem import FileInfo, entry_path, files_below, put_if_absent, text_of
 
 _ARRIVED = "%Y%m%dT%H%M%S.%fZ"
 _MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
@@ -47,7 +47,7 @@ def mark_arrival(target: Path, arrived: datetime) -> None:
 def _list_supplier_files(root: str, names: Names, finds: Finds) -> Iterator[tuple[str, str, FileInfo]]:
     folder = f"{names.supplier}/{names.source}"
     strange: set[str] = set()
-    for found in files_below(at(root, folder)):
+    for found in files_below(entry_path(root, folder)):
         *inner, name = found.path.split("/")
         if any(part[0] in "._" for part in (*inner, name)):
             continue
@@ -64,7 +64,7 @@ def _list_matching_files(root: str, names: Names) -> Iterator[tuple[str, str, Fi
     inner, begin = _fixed_part_of(names.path)
     head = f"{inner}/" if inner else ""
     pattern = _parts_of(names.path)
-    folder = at(root, inner)
+    folder = entry_path(root, inner)
     marks = files_below(folder, f".{begin}") if begin else ()  # else the second listing contains them
     arrived: dict[str, datetime] = {}
     matching: list[tuple[str, FileInfo]] = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.scanning import scan
 from waterclock.connectors.interface import ChangedWindows, Item, LookRequest
-from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, label_by, literal
+from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, label_sql, literal
 from waterclock.flow.declarations import Columns
 from waterclock.timelabel.window import Window
 
@@ -66,7 +66,7 @@ def _find_file_windows(
     try:
         found = (
             scanned.frame.where(within)
-            .selectExpr(FILE_KEY, f"{label_by(TIME, windows, has_gaps=has_gaps)} AS label")
+            .selectExpr(FILE_KEY, f"{label_sql(TIME, windows, has_gaps=has_gaps)} AS label")
             .where("label IS NOT NULL")
             .distinct()
             .collect()

@@ -228,7 +228,7 @@ class FilesCollector:
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return an error that names the file, the line and the column that Spark failed to read."""
-        from waterclock.connectors.files.broken import explain
+        from waterclock.connectors.files.error_positions import explain
 
         found = explain(error, self._resolve_read_options(unit), split_origin_columns(columns)[0])
         return None if found is None else name_as_landed(found, self._resolve_read_options(unit))

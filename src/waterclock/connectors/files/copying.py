@@ -23,13 +23,13 @@ from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import (
-    look,
     make_delivery_folder,
     move_file,
     names_in,
     open_for_reading,
     open_for_writing,
     remove_file,
+    stat_file,
 )
 from waterclock.flow.declarations import Unit
 from waterclock.object_stores import is_remote
@@ -55,7 +55,7 @@ class Copy:
         """Return the problem of the file in its place; None if it is intact. Cost: the file is read."""
         place = folder / self.target
         try:
-            size = look(place).size
+            size = stat_file(place).size
             if size != self.size:
                 return f"{place.name} has {size} bytes, {self.size} were delivered"
             found = digest_of(place)
@@ -127,7 +127,7 @@ class Copier:
         """Return whether the file is in its place. Raise E820 for another file that this publish did not deliver."""
         place = self.folder / copy.target
         try:
-            look(place)
+            stat_file(place)
         except (FileNotFoundError, NotADirectoryError):
             return False
         problem = copy.problem(self.folder)
@@ -145,7 +145,7 @@ class Copier:
 
     def _is_whole(self, part: Path, one: Original) -> bool:
         try:
-            return look(part).size == one.size and digest_of(part) == one.sha256
+            return stat_file(part).size == one.size and digest_of(part) == one.sha256
         except FileNotFoundError:
             return False
 
@@ -196,7 +196,7 @@ def _read_back(one: Original, aside: Path, where: str) -> None:
 
 
 def _read_change_time(place: Path) -> str:
-    return look(place).changed.isoformat()
+    return stat_file(place).changed.isoformat()
 
 
 def _missing_original_error(one: Original, where: str) -> WaterclockError:

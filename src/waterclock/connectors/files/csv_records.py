@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, TYPE_CHECKING
 
-from waterclock.connectors.files.by_python import NUMBER, Reader
 from waterclock.connectors.files.encodings import decode_file, decompress_file
+from waterclock.connectors.files.python_readers import NUMBER, Reader
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.spark_sql import sql_text
 

@@ -39,13 +39,13 @@ from waterclock.filesystem import (
     flush_folder,
     folders_in,
     is_there,
-    look,
     make_delivery_folder,
     move_file,
     names_in,
     put_if_absent,
     read_text,
     remove_file,
+    stat_file,
 )
 from waterclock.flow.declarations import Unit
 from waterclock.object_stores import is_remote
@@ -165,7 +165,7 @@ class FilesDeliverer:
             batches, columns = add_timelabel(batches, delivery.label_text), (*columns, (TIMELABEL, "STRING"))
         rows = write_file(place, batches, columns, writing)
         delivered = Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, 0, delivery.note)
-        return _Entry(delivered, str(target), look(place).size, str(part))
+        return _Entry(delivered, str(target), stat_file(place).size, str(part))
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Create the claim's record without a file, unless it exists."""
@@ -367,7 +367,7 @@ def _told_places(records: Path) -> frozenset[str]:
 
 def _describe_change(target: Path, entry: _Entry) -> str | None:
     try:
-        size = look(target).size
+        size = stat_file(target).size
     except FileNotFoundError:
         return f"{target.name} is gone"
     is_as_delivered = entry.size is None or size == entry.size

@@ -12,8 +12,8 @@ from datetime import time as time_of_day
 from fnmatch import fnmatchcase
 from typing import IO, TYPE_CHECKING, Any
 
-from waterclock.connectors.files.by_python import NUMBER
 from waterclock.connectors.files.formulas import check_cells
+from waterclock.connectors.files.python_readers import NUMBER
 from waterclock.connectors.files.reading_options import Cells, ReadOptions
 from waterclock.connectors.files.used_ranges import check_used_ranges
 from waterclock.connectors.files.workbook_trials import try_opening

@@ -25,7 +25,7 @@ from waterclock.connectors.files.reading_options import ReadOptions, wrong_of_xm
 from waterclock.connectors.files.xml_documents import columns_in, refuse_entities
 from waterclock.connectors.json_depth import require_depth
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import each_of, look, open_for_reading
+from waterclock.filesystem import each_of, open_for_reading, stat_file
 from waterclock.flow.declarations import Columns
 from waterclock.object_stores import is_remote
 from waterclock.spark_sql import column_name
@@ -296,7 +296,7 @@ def _are_small(paths: Sequence[str]) -> bool:
 
 def _size_of(path: str) -> int:
     try:
-        return look(path).size
+        return stat_file(path).size
     except FileNotFoundError as error:
         raise unreadable(path, error) from error
 

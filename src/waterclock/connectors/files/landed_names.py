@@ -30,7 +30,7 @@ from pathlib import Path, PurePosixPath
 from waterclock.connectors.files.name_stamps import CHANGED, STAMP, exact_stamp, stamp_in
 from waterclock.connectors.interface import Item, Report
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import FileInfo, look
+from waterclock.filesystem import FileInfo, stat_file
 from waterclock.object_stores import is_remote
 
 FORMATS = {
@@ -88,9 +88,9 @@ class Candidate:
     stamp: datetime
     found: FileInfo | None = None
 
-    def look(self) -> FileInfo:
+    def stat(self) -> FileInfo:
         """Return the file's size and last modification. Raises  FileNotFoundError if it is known to be gone."""
-        return self.found or look(self.path)
+        return self.found or stat_file(self.path)
 
 
 @dataclass(slots=True)
@@ -308,7 +308,7 @@ def _parse_matching_name(
             path, "misnamed", f"its name has no date of the form {names.stamp}, which OPTIONS (stamp) declares"
         )
     if stamp is None:
-        stamp = (found or look(path)).changed
+        stamp = (found or stat_file(path)).changed
     return Candidate(path, relative, relative, stamp, found)
 
 

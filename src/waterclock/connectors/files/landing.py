@@ -16,9 +16,9 @@ from heapq import merge
 from itertools import compress, groupby
 from pathlib import Path
 
-from waterclock.connectors.files.by_stamp import ByStamp, stamp_of
 from waterclock.connectors.files.completeness import DAMAGED, problem_of
 from waterclock.connectors.files.landed_names import Candidate, Names, find, find_named, format_of, has_stamp
+from waterclock.connectors.files.stamped_files import ByStamp, stamp_of
 from waterclock.connectors.interface import Item, Listing, Report
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import each_of, is_same_content
@@ -119,7 +119,7 @@ def _between(
     span: tuple[datetime, datetime],
     now: datetime,
 ) -> tuple[Item, ...]:
-    fresh, archived = (folder.between(*span) for folder in folders)
+    fresh, archived = (folder.files_between(*span) for folder in folders)
     return _build_listing(landing, names, (fresh, archived), now=now).items
 
 
@@ -211,7 +211,7 @@ def _find_archived(landing: Landing, names: Names, wanted: Collection[str]) -> l
 
 
 def _item(one: Candidate, *, is_archived: bool) -> Item:
-    found = one.look()
+    found = one.stat()
     return Item(one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed)
 
 
@@ -223,7 +223,7 @@ def _unfit_or_gone(one: Candidate, names: Names, landing: Landing, now: datetime
 
 
 def _unfit(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:
-    found = one.look()
+    found = one.stat()
     if (now - found.changed).total_seconds() < landing.settle_seconds:
         return Report(one.path, "half-written", f"changed less than {landing.settle_seconds:g} seconds ago")
     try:

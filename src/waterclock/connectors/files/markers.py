@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from waterclock.connectors.files.landing import require_folder
-from waterclock.filesystem import at, look
+from waterclock.filesystem import entry_path, stat_file
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import nominal_zone
 
@@ -23,7 +23,7 @@ def has_marker(folder: Path, name: str, window: Window, zone: str) -> bool:
     """
     of_window = format_marker_name(name, window.start, zone)
     try:
-        found = look(at(require_folder(folder), *of_window.split("/")))
+        found = stat_file(entry_path(require_folder(folder), *of_window.split("/")))
     except FileNotFoundError:
         return False
     return "%" in name.replace("%%", "") or found.changed >= window.end

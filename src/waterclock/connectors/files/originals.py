@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 from waterclock.connectors.files.origins import split_origin_columns
 from waterclock.connectors.files.own_copies import open_landed
 from waterclock.connectors.interface import Collected, Item
-from waterclock.filesystem import each_of, look, open_for_reading, path_below
+from waterclock.filesystem import each_of, open_for_reading, path_below, stat_file
 from waterclock.flow.declarations import Columns
 from waterclock.flow.origins import IN_ROWS
 from waterclock.flow.origins import TYPES as TOLD
@@ -53,7 +53,7 @@ def rows_of_files(
     sums = each_of(paths, lambda path: _digest_below(path, landing), at=paths[0]) if paths else []
     rows = [
         (
-            item.name, item.stamp, look(item.path).changed if has_times else None, item.size, digest,
+            item.name, item.stamp, stat_file(item.path).changed if has_times else None, item.size, digest,
             None if label is None else label_of(label),
         )
         for (label, item), digest in zip(pairs, sums, strict=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.declarations import Unit
 from waterclock.object_stores import OPTIONS, is_remote, reach_by, store_of
 
@@ -60,6 +60,6 @@ def _text(value: object) -> str:
 def _resolve_folder(setting: Setting, path: str) -> Path:
     """Resolve a path to a folder. Resolve `..` too, as Spark would report its files under another name."""
     if is_remote(path):
-        return at(path)
+        return entry_path(path)
     folder = setting.folder / path
     return folder.resolve() if ".." in folder.parts else folder

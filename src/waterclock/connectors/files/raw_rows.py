@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Taken, map_column_types
 from waterclock.connectors.files import avro_reading, csv_records, excel_reading
-from waterclock.connectors.files.by_python import NUMBER, Reader, read_by_python
 from waterclock.connectors.files.csv_records import IS_OPEN, TEXT
 from waterclock.connectors.files.file_schemas import FileShape
 from waterclock.connectors.files.fixed_width import fields
 from waterclock.connectors.files.json_records import RECORD, records
 from waterclock.connectors.files.lines import LINE, add_line_columns, beside_rows, has_lines
 from waterclock.connectors.files.number_texts import is_number, is_of_sql
+from waterclock.connectors.files.python_readers import NUMBER, Reader, read_by_python
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import PATH, build_raise_sql
 from waterclock.connectors.nested_decimals import read_within

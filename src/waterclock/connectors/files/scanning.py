@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.column_matching import Matched, Taken, match
 from waterclock.connectors.files.file_schemas import FileShape, shapes_of
 from waterclock.connectors.files.json_records import RECORD, WHOLE, records
+from waterclock.connectors.files.multiline_csv import read_by_record
 from waterclock.connectors.files.number_texts import as_of_sql, is_number
 from waterclock.connectors.files.origins import by_file
 from waterclock.connectors.files.own_copies import name_as_landed
 from waterclock.connectors.files.raw_rows import RawRows, ReadRequest, literal, raw_rows, reader_of
 from waterclock.connectors.files.reading_options import ReadOptions
-from waterclock.connectors.files.spanning import read_by_record
 from waterclock.connectors.files.type_errors import build_raise_sql
 from waterclock.connectors.files.zips import as_of_zips, unpack_zips
 from waterclock.connectors.interface import do_nothing

@@ -8,7 +8,7 @@ from typing import Any
 
 from waterclock.connectors.files.landed_names import WILDCARD, Names, is_stamped, names_below
 from waterclock.connectors.files.name_stamps import CHANGED, undeclared_date
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.capabilities import Wrong
 from waterclock.object_stores import is_remote
 
@@ -31,7 +31,7 @@ def warning_of(folder: Path, connection: Mapping[str, Any], names: Names) -> Wro
     path = str(connection.get("path") or "")
     if not path or is_remote(path):
         return None
-    by_change = _by_change(names, names_below(at(folder, path), names))
+    by_change = _by_change(names, names_below(entry_path(folder, path), names))
     return _build_date_warning(by_change) if by_change else None
 
 

@@ -9,7 +9,7 @@ from waterclock.connectors.files.landed_names import Names
 from waterclock.connectors.files.landing import Landing, find_items
 from waterclock.connectors.interface import Item
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import FileInfo, each_of, look
+from waterclock.filesystem import FileInfo, each_of, stat_file
 from waterclock.object_stores import is_remote
 
 
@@ -41,7 +41,7 @@ def _require_archived(landing: Landing, names: Names, gone: Sequence[Item]) -> N
 
 def _now(item: Item) -> FileInfo | None:
     try:
-        return look(item.path)
+        return stat_file(item.path)
     except FileNotFoundError:
         return None
 

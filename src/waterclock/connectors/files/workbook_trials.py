@@ -1,7 +1,7 @@
 """Opens a workbook of the old format (.xls) in a process with bounded memory and time, before calamine opens it here.
 
 Calamine trusts many sizes of such a file: of its container, of sheets and of cells far apart. It ends its process if
-memory for them is refused. What the trial needs is what the reading needs, as calamine parses all sheets at once.
+memory for them is refused. The trial needs as much memory as the read, as calamine parses all sheets at once.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class Cluster:
             )
             return Log(topic, str(found.topic_id), starts, ends)
 
-    def since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
+    def offsets_since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
         """Return by partition the offset of the first record with a time at or after `at`, or the end without one.
 
         Raises  E854 to E856 if a partition does not respond

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors import worker_errors
 from waterclock.connectors.column_matching import Matched, SourceColumn, Taken, map_column_types, match
-from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.kafka.avro import unreadable
 from waterclock.connectors.kafka.reading import RAW, KafkaExtract, batches, schema
 from waterclock.connectors.nested_decimals import narrow_value, read_within
+from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, read_if_few
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 from waterclock.spark_sql import ddl_of, quote_name, sql_text
@@ -161,7 +161,7 @@ def _raise(why: str) -> str:
 def _frame(spark: SparkSession, extract: KafkaExtract) -> DataFrame:
     import pyarrow as pa
 
-    read = few(batches(extract)) if are_few(extract.most) else None
+    read = read_if_few(batches(extract)) if are_few(extract.most) else None
     if read is None:
         fields = (*RAW.items(), (TIMELABEL, "STRING"))
         return by_workers(spark, extract.split_into_bundles(DIRECT_ROWS), batches, fields)

@@ -107,7 +107,7 @@ class KafkaCollector:
             return next_range(log, reached, where=where, without=str(unit.options.get("without", "")))
         begin = unit.options.get("from", "earliest")
         if begin == "start":
-            return first_range(log, self.cluster.since(log, first, where))
+            return first_range(log, self.cluster.offsets_since(log, first, where))
         return first_range(log, log.starts if begin == "earliest" else log.ends)
 
     def read_items(

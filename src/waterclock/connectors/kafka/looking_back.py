@@ -51,7 +51,7 @@ def look_back(cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequen
     config, ends = cluster.describe_topic(unit.path, log, where)
     if why := why_unknown(config, log, ends, datetime.now(UTC) - at):
         return why
-    begins = cluster.since(log, at, where)
+    begins = cluster.offsets_since(log, at, where)
     parts = tuple(OffsetPart(at, span) for span in spans_of(first_range(log, begins)))
     known: Counter[str] = Counter()
     gone = 0

@@ -69,7 +69,7 @@ def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -
     lows = {part: ends.get(part, 0) for part in sorted(log.ends)}
     gone = [OffsetSpan(part, low, log.starts[part]) for part, low in lows.items() if log.starts[part] > low]
     if gone and without.replace(" ", "") != ",".join(map(str, gone)):
-        raise gone_error(log.name, gone, where=where)
+        raise dropped_records_error(log.name, gone, where=where)
     parts = {str(part): (low, log.ends[part]) for part, low in lows.items()}
     if all(low == high for low, high in parts.values()) and ends.keys() == lows.keys():
         return None
@@ -100,10 +100,10 @@ def require_there(log: Log, positions: Positions, *, where: str) -> None:
         if log.starts.get(span.partition, span.high) > span.low
     ]
     if gone:
-        raise gone_error(log.name, gone, where=where, is_owned=True)
+        raise dropped_records_error(log.name, gone, where=where, is_owned=True)
 
 
-def gone_error(topic: str, gone: list[OffsetSpan], *, where: str, is_owned: bool = False) -> WaterclockError:
+def dropped_records_error(topic: str, gone: list[OffsetSpan], *, where: str, is_owned: bool = False) -> WaterclockError:
     """Build the error for records that the brokers dropped."""
     named = ",".join(map(str, gone))
     fix = (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.kafka.avro import Decoder
 from waterclock.connectors.kafka.cluster import Cluster
-from waterclock.connectors.kafka.ranges import OffsetSpan, gone_error
+from waterclock.connectors.kafka.ranges import OffsetSpan, dropped_records_error
 from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -219,7 +219,7 @@ def _unless_final(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | N
         log = extract.cluster.log_of(extract.topic, extract.where)
         if (begins := log.starts.get(span.partition, span.low)) > span.low:
             gone = OffsetSpan(span.partition, span.low, min(begins, span.high))
-            raise gone_error(extract.topic, [gone], where=extract.where, is_owned=True)
+            raise dropped_records_error(extract.topic, [gone], where=extract.where, is_owned=True)
         return error.str()  # a broker that has just become the partition's leader may not know yet: it is retried
     said = extract.cluster.translate_error(error, extract.where, extract.topic)
     if not said.transient:

@@ -42,7 +42,7 @@ def _client_type() -> Any:
 
         def query(self, sql: str | bytes, unbuffered: bool = False) -> int:  # noqa: FBT001, FBT002 - PyMySQL's own
             """Execute a statement."""
-            with parsing():
+            with wrap_parser_errors():
                 return int(super().query(sql, unbuffered))
 
         def _request_authentication(self) -> None:
@@ -69,7 +69,7 @@ def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) ->
     opened = _open_socket(address)
     client._secure = "unix_socket" in address  # noqa: SLF001 - PyMySQL sets it for sockets that it opens itself
     try:
-        with parsing(), cut_off_after(_LOGIN_SECONDS, opened.fileno()):
+        with wrap_parser_errors(), cut_off_after(_LOGIN_SECONDS, opened.fileno()):
             client.connect(opened)
     except TimeoutError as error:
         client._force_close()  # noqa: SLF001 - without COM_QUIT
@@ -80,7 +80,7 @@ def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) ->
 
 
 @contextmanager
-def parsing() -> Iterator[None]:
+def wrap_parser_errors() -> Iterator[None]:
     """Raise InternalError where PyMySQL cannot parse an answer, or refuses it: it lets errors of Python through."""
     from pymysql import Error, InternalError
 
@@ -127,7 +127,7 @@ class _Revealing:
     """A login method that sends the password itself, or a hash that is easily reversed: it is refused."""
 
     def __init__(self, _connection: Connection) -> None:
-        """Take what PyMySQL passes."""
+        """Take the argument that PyMySQL passes."""
 
     def authenticate(self, _packet: Any) -> NoReturn:
         """Raise OperationalError and send nothing."""

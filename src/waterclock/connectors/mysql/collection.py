@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.mysql.extract import MysqlExtract, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.rows import batches
+from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers, read_if_few
 from waterclock.connectors.sql.columns import arrow_schema_of
-from waterclock.connectors.sql.reading import collected_here
+from waterclock.connectors.sql.reading import collect_in_driver
 from waterclock.connectors.sql.refusals import changed_meanwhile
 from waterclock.flow.declarations import Unit
 
@@ -42,11 +42,11 @@ def collect_rows(
     """
     counts = set_aside(connection, extract)
     came = [0]  # counts rows before those outside every window are dropped: the SQL bounds ignore gaps between windows
-    read = few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came), came)
+    read = read_if_few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came), came)
     source: dict[str, Any] = {"database": extract.database.name}
     if read is not None:
         close()
-        return collected_here(spark, read, arrow_schema_of(extract), counts, left_out, source)
+        return collect_in_driver(spark, read, arrow_schema_of(extract), counts, left_out, source)
     parts = parts_of(connection, unit, extract, partitions)
     close()  # the workers have transactions of their own
     frame = by_workers(spark, parts, _of_part, extract.fields)

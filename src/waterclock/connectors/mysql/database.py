@@ -13,7 +13,7 @@ from waterclock.connectors.interface import Setting
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.sql.addresses import WRITTEN, is_torn
 from waterclock.connectors.sql.logins import login_files, unreadable_url, url_of
-from waterclock.connectors.sql.refusals import locked, no_table, refused_statement, server_away, unwritable
+from waterclock.connectors.sql.refusals import lock_timeout_error, no_table, refused_statement, server_away, unwritable
 from waterclock.connectors.sql.refused_logins import login_error, no_database
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -238,7 +238,7 @@ def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -
     if code in _AWAY or (code == 0 and isinstance(error, pymysql.err.InterfaceError | pymysql.err.OperationalError)):
         return server_away(name, where, said or "the connection was closed")
     if code in _LOCKED:
-        return locked(where, f"{name}: {said}", by="transaction")
+        return lock_timeout_error(where, f"{name}: {said}", by="transaction")
     if code == _ALTERED:
         return WaterclockError(
             "E814",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.mysql.database import MysqlDatabase, kind_at
-from waterclock.connectors.mysql.destination import MysqlDestinationColumn, columns_there, settle_table
+from waterclock.connectors.mysql.destination import MysqlDestinationColumn, read_stored_columns, settle_table
 from waterclock.connectors.mysql.dialect import DIALECT, session_in, table_of
 from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
 from waterclock.connectors.mysql.statements import run_statement, transaction
@@ -132,7 +132,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         return tables_in(connection)
 
     def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
-        return spelling(columns_there(connection, unit))
+        return spelling(read_stored_columns(connection, unit))
 
     def _claim_lock(self, project: str, claim: int) -> str:
         # a lock belongs to the whole server, where a project may have a database for each of its environments

@@ -19,7 +19,7 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.mysql.database import place_of
 from waterclock.connectors.mysql.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.mysql.statements import run_statement
-from waterclock.connectors.sql.cascades import Reference, refuse_cascades
+from waterclock.connectors.sql.cascades import ForeignKey, refuse_cascades
 from waterclock.connectors.sql.destination import (
     DestinationIndex,
     add_columns,
@@ -86,19 +86,19 @@ def settle_table(
             referenced by foreign keys that would change other tables; E875 for a table without transactions
     """
     refuse_long_names(unit, delivery, _LONGEST_NAME, f"MariaDB and MySQL names have up to {_LONGEST_NAME} characters")
-    session, known = session_in(connection), columns_there(connection, unit)
+    session, known = session_in(connection), read_stored_columns(connection, unit)
     collation = _collation(connection)
     wanted = _choose_column_types(delivery, collation)
     if not known:
         ending = f" ENGINE = {_ENGINE} DEFAULT CHARACTER SET utf8mb4 COLLATE {collation} COMMENT = '{comment}'"
         create_table(session, unit, wanted, _index_of(delivery), ending)
-        return columns_there(connection, unit)
+        return read_stored_columns(connection, unit)
     refuse_engine(connection, unit, delivery)
     refuse_foreign_rows(session, unit, delivery, spelling(known), is_ours=is_ours)
     if not delivery.is_by_label or TIMELABEL in known:
         _refuse_cascades(connection, unit, delivery, known)
     add_columns(session, unit, wanted, known)
-    known = columns_there(connection, unit)
+    known = read_stored_columns(connection, unit)
     if index := wanted_index(delivery):
         _index(connection, unit, index, known)
     return known
@@ -124,7 +124,7 @@ def _index_of(delivery: Delivery) -> str:
     return f", {'UNIQUE ' if index.is_unique else ''}KEY ({', '.join(map(quote_identifier, index.columns))})"
 
 
-def columns_there(connection: Connection, unit: Unit) -> dict[str, MysqlDestinationColumn]:
+def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, MysqlDestinationColumn]:
     """Return the table's columns by their names in lower case."""
     rows = run_statement(
         connection,
@@ -220,7 +220,7 @@ def _refuse_cascades(
     for schema, table, constraint, *of_column in run_statement(connection, _CASCADES, place_of(unit)).rows:
         found.setdefault((str(schema), str(table), str(constraint)), []).append(of_column)
     references = [
-        Reference(
+        ForeignKey(
             table,
             f"{_place(schema)}.{_place(table)}",
             columns[0][0],

@@ -18,7 +18,13 @@ from waterclock.connectors.mysql.dialect import quote_identifier, source_of
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.mysql.types import MysqlColumn
 from waterclock.connectors.sql.columns import SqlExtract, SqlRequestedColumn, no_time_error
-from waterclock.connectors.sql.window_bounds import WindowFilter, between, cuts_of, format_time_literal, local_bounds
+from waterclock.connectors.sql.window_bounds import (
+    WindowFilter,
+    cuts_of,
+    format_time_literal,
+    local_bounds,
+    part_conditions,
+)
 from waterclock.connectors.values import Times
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.flow.declarations import Unit
@@ -82,7 +88,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     literals = dict.fromkeys(
         _literal(cut) if by_window.is_local else format_bound(cut, by_window, times) for cut in cuts
     )
-    yield from between(quote_identifier(by_window.time_column), list(literals))
+    yield from part_conditions(quote_identifier(by_window.time_column), list(literals))
 
 
 def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
@@ -103,7 +109,7 @@ def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
     if low is None:
         return
     step = max(1, -(-(int(high) - int(low) + 1) // count))
-    yield from between(name, [str(at) for at in range(int(low) + step, int(high) + 1, step)])
+    yield from part_conditions(name, [str(at) for at in range(int(low) + step, int(high) + 1, step)])
 
 
 def query_of(extract: MysqlExtract) -> str:

@@ -11,12 +11,12 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import misfit
-from waterclock.connectors.direct_rows import Fetching
 from waterclock.connectors.local_times import instants_in
-from waterclock.connectors.misfits import TypeMismatch
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, query_of
+from waterclock.connectors.spark_frames import Fetching
 from waterclock.connectors.sql.columns import arrow_schema_of
 from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
+from waterclock.connectors.type_mismatch import TypeMismatch
 from waterclock.connectors.values import Times, arrow_type, column
 from waterclock.errors import WaterclockError
 
@@ -47,7 +47,7 @@ def batches(
     """
     from pymysql.cursors import SSCursor
 
-    from waterclock.connectors.mysql.client import parsing
+    from waterclock.connectors.mysql.client import wrap_parser_errors
 
     schema = arrow_schema_of(extract)
     with closing(SSCursor(connection)) as cursor:
@@ -55,14 +55,14 @@ def batches(
             cursor.execute(query_of(extract))
         fetching = Fetching(BATCH_ROWS)
         while True:
-            with parsing():
+            with wrap_parser_errors():
                 rows = cursor.fetchmany(fetching.rows)
             if not rows:
                 break
             if came is not None:
                 came[0] += len(rows)
             batch = _build_batch(rows, extract, schema)
-            fetching.came(batch.num_rows, batch.nbytes)
+            fetching.update(batch.num_rows, batch.nbytes)
             if batch.num_rows:
                 yield batch
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.direct_rows import DIRECT_ROWS, are_few, by_workers, few
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres.extract import PostgresExtract, estimate_size, parts_of, set_aside
 from waterclock.connectors.postgres.rows import batches, schema_of
-from waterclock.connectors.sql.reading import collected_here, collected_while_open
+from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, read_if_few
+from waterclock.connectors.sql.reading import collect_in_driver, collected_while_open
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def collect_rows(
     source: dict[str, Any] = {"database": extract.database.name}
     if read is not None:
         close()
-        return collected_here(spark, read, schema_of(extract), counts, left_out, source)
+        return collect_in_driver(spark, read, schema_of(extract), counts, left_out, source)
     parts = parts_of(connection, extract, partitions)
     frame = _by_workers(spark, connection, extract, parts)
     return collected_while_open(frame, close, counts, left_out, {**source, "parts": len(parts)})
@@ -55,7 +55,7 @@ def _few(connection: Connection, extract: PostgresExtract) -> list[pa.RecordBatc
 
     came = [0]  # counts rows before those outside every window are dropped: the SQL bounds ignore gaps between windows
     with connection.transaction() as reading:
-        read = few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came), came)
+        read = read_if_few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came), came)
         if read is None:
             raise Rollback(reading)
     return read

@@ -13,7 +13,7 @@ from waterclock.connectors.postgres.dialect import quote_identifier, table_of
 from waterclock.connectors.sql import refusals
 from waterclock.connectors.sql.addresses import WRITTEN, is_torn
 from waterclock.connectors.sql.logins import login_files, unreadable_url, url_of
-from waterclock.connectors.sql.refusals import locked, refused_statement, server_away, unwritable
+from waterclock.connectors.sql.refusals import lock_timeout_error, refused_statement, server_away, unwritable
 from waterclock.connectors.sql.refused_logins import login_error, no_database
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -177,7 +177,7 @@ def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str
     if state.startswith(_AWAY) or (not state and type(error).__name__ in {"OperationalError", "ConnectionTimeout"}):
         return server_away(name, where, said)
     if state in _LOCKED:
-        return locked(where, f"{name}: {said}", by="transaction")
+        return lock_timeout_error(where, f"{name}: {said}", by="transaction")
     if state.startswith(_UNWRITABLE):
         what, fix = _FIX_OF_RIGHTS if state == _NO_RIGHT else _FIX_OF_SPACE
         return unwritable(where, f"{name}: {said}", what, fix)

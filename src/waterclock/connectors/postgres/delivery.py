@@ -21,7 +21,7 @@ from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.destination import settle_table
 from waterclock.connectors.postgres.dialect import DIALECT, session_in
 from waterclock.connectors.postgres.staging import has_filters, merge, put
-from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
+from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, read_stored_columns
 from waterclock.connectors.postgres.versioned_views import PostgresViewTables
 from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
@@ -91,7 +91,7 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
         return PostgresViewTables(session_in(connection), connection)
 
     def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
-        return spelling(columns_there(connection, unit))
+        return spelling(read_stored_columns(connection, unit))
 
     def _settle(
         self, connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool

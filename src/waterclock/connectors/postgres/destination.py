@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.postgres.dialect import DIALECT, quote_identifier, session_in, table_of
-from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, columns_there
-from waterclock.connectors.sql.cascades import Reference, refuse_cascades
+from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, read_stored_columns
+from waterclock.connectors.sql.cascades import ForeignKey, refuse_cascades
 from waterclock.connectors.sql.destination import (
     DestinationIndex,
     add_columns,
@@ -58,7 +58,7 @@ def settle_table(
     why = f"PostgreSQL names have up to {_LONGEST_NAME} bytes"
     refuse_long_names(unit, delivery, _LONGEST_NAME, why, is_in_bytes=True)
     session, wanted = session_in(connection), wanted_columns(delivery, DIALECT)
-    known = columns_there(connection, unit)
+    known = read_stored_columns(connection, unit)
     if not known:
         create_table(session, unit, wanted)
     else:
@@ -70,7 +70,7 @@ def settle_table(
     if index := wanted_index(delivery):
         spelt = tuple(spelling(known).get(name.lower(), name) for name in index.columns)
         _index(connection, unit, replace(index, columns=spelt))
-    return columns_there(connection, unit)
+    return read_stored_columns(connection, unit)
 
 
 def _refuse_alike(unit: Unit, delivery: Delivery, columns: Sequence[PostgresDestinationColumn]) -> None:
@@ -84,7 +84,7 @@ def _refuse_cascades(
 ) -> None:
     found = connection.execute(_CASCADES, (table_of(unit),)).fetchall()
     references = [
-        Reference(
+        ForeignKey(
             table, table.replace("%", "%%"), _RULES[rule], *(_escape_percents(names) for names in (own, referred))
         )
         for table, rule, own, referred in found

@@ -17,7 +17,13 @@ from waterclock.connectors.postgres.dialect import quote_identifier, source_of
 from waterclock.connectors.postgres.types import PostgresColumn
 from waterclock.connectors.sql import window_bounds
 from waterclock.connectors.sql.columns import SqlExtract, SqlRequestedColumn, count_missing_times, no_time_error
-from waterclock.connectors.sql.window_bounds import WindowFilter, between, cuts_of, format_time_literal, local_literal
+from waterclock.connectors.sql.window_bounds import (
+    WindowFilter,
+    cuts_of,
+    format_time_literal,
+    local_literal,
+    part_conditions,
+)
 from waterclock.connectors.values import Times
 from waterclock.flow.declarations import Unit
 
@@ -82,7 +88,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     cuts = cuts_of(by_window, times, count)
     write = local_literal if by_window.is_local else partial(format_time_literal, kind=by_window.kind, times=times)
     literals = dict.fromkeys(write(cut) for cut in cuts)
-    yield from between(quote_identifier(by_window.time_column), list(literals))
+    yield from part_conditions(quote_identifier(by_window.time_column), list(literals))
 
 
 def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | None]:

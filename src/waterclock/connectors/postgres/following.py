@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
 from waterclock.connectors.column_matching import Matched, map_column_types, match
-from waterclock.connectors.direct_rows import DIRECT_ROWS, by_workers
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres import wal2json
 from waterclock.connectors.postgres.collection import collect_rows
@@ -66,6 +65,7 @@ from waterclock.connectors.postgres.table_facts import (
     require_same,
 )
 from waterclock.connectors.postgres.types import columns_of
+from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers
 from waterclock.connectors.sql.collector import times_of
 from waterclock.connectors.sql.columns import refuse_undeclared_types
 from waterclock.errors import WaterclockError

@@ -38,7 +38,7 @@ class KnownColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownColumns:
+class LoggedColumns:
     """The columns that may be in a range of the log, by number; `wanted` are the names that are collected."""
 
     columns: tuple[KnownColumn, ...]
@@ -70,7 +70,7 @@ class KnownColumns:
         A new wanted name is refused if it follows a column that was added and dropped unseen: the name may have been
         that column's.
         """
-        ways = {_Way(0)}
+        ways = {_PartialMatch(0)}
         for column in self.columns:
             if column.is_generated:
                 continue
@@ -82,7 +82,7 @@ class KnownColumns:
             }
         return any(way.count == len(names) for way in ways)
 
-    def _with(self, column: KnownColumn, way: _Way, names: Sequence[str]) -> _Way | None:
+    def _with(self, column: KnownColumn, way: _PartialMatch, names: Sequence[str]) -> _PartialMatch | None:
         if way.is_before_added or way.count == len(names):
             return None
         name, is_wanted = names[way.count], column.name in self.wanted and _is_there(column)
@@ -90,17 +90,17 @@ class KnownColumns:
             return None
         if not is_wanted and (name in self.wanted or not (_is_there(column) or column.name in {None, name})):
             return None
-        return _Way(way.count + 1, way.is_before_added, way.has_skipped)
+        return _PartialMatch(way.count + 1, way.is_before_added, way.has_skipped)
 
-    def _without(self, column: KnownColumn, way: _Way) -> _Way | None:
+    def _without(self, column: KnownColumn, way: _PartialMatch) -> _PartialMatch | None:
         if column.presence is Presence.ALWAYS:
             return None
         is_added = column.presence is Presence.ADDED
-        return _Way(way.count, way.is_before_added or is_added, way.has_skipped or column.name is None)
+        return _PartialMatch(way.count, way.is_before_added or is_added, way.has_skipped or column.name is None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _PartialMatch:
     """A partial match of the first columns with the names in the log, and facts about the columns that were skipped.
 
     `count`: number of names that are matched. `is_before_added`: a skipped column was not added yet. `has_skipped`: a
@@ -118,7 +118,7 @@ def _is_there(column: KnownColumn) -> bool:
 
 def columns_of_range(
     now: Mapping[int, tuple[str, bool]], count: int, before: Mapping[str, Any], low: int, wanted: Iterable[str]
-) -> KnownColumns:
+) -> LoggedColumns:
     """Return the columns that may be in the log from the position `low` on.
 
     `now` maps numbers to names and whether they are generated. `count` is the highest number ever assigned. `before` is
@@ -137,7 +137,7 @@ def columns_of_range(
             columns.append(KnownColumn(number, name, presence, is_generated))
         elif not (is_settled and was_dropped) and (said is not None or number > last_known):
             columns.append(KnownColumn(number, said[0] if said else None, Presence.DROPPED))
-    return KnownColumns(tuple(columns), frozenset(wanted))
+    return LoggedColumns(tuple(columns), frozenset(wanted))
 
 
 def note_columns(

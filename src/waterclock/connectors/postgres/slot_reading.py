@@ -16,7 +16,7 @@ from waterclock.connectors.postgres import pgoutput, wal2json
 from waterclock.connectors.postgres.array_texts import json_of_array
 from waterclock.connectors.postgres.extract import ARRAY, PostgresExtract
 from waterclock.connectors.postgres.log_changes import Begin, Event, LogChange, Op, position_text
-from waterclock.connectors.postgres.logged_columns import KnownColumns
+from waterclock.connectors.postgres.logged_columns import LoggedColumns
 from waterclock.connectors.postgres.rows import schema_of, texts_parsed
 from waterclock.connectors.postgres.slots import Slot
 from waterclock.connectors.postgres.table_facts import AGAIN
@@ -55,7 +55,7 @@ class Followed:
     table: str
     extract: PostgresExtract
     keys: tuple[str, ...]
-    columns: KnownColumns | None = None
+    columns: LoggedColumns | None = None
 
 
 @dataclass(slots=True)

@@ -54,7 +54,7 @@ class PostgresDestinationColumn:
     alike: str = ""
 
 
-def columns_there(connection: Connection, unit: Unit) -> dict[str, PostgresDestinationColumn]:
+def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, PostgresDestinationColumn]:
     """Return the table's columns by their names in lower case."""
     rows = connection.execute(_COLUMNS, (table_of(unit),)).fetchall()
     there: dict[str, PostgresDestinationColumn] = {}

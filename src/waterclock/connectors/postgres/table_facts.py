@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.postgres.database import no_table
 from waterclock.connectors.postgres.dialect import table_of
-from waterclock.connectors.postgres.logged_columns import KnownColumns, columns_of_range, note_columns
+from waterclock.connectors.postgres.logged_columns import LoggedColumns, columns_of_range, note_columns
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -94,7 +94,7 @@ class PostgresTableFacts:
         noted: dict[str, Any] = {"oid": self.oid, "columns": note_columns(now, self.last_number, before, position)}
         return noted | {"file": self.file, "named": self.named, "toast": self.toast}
 
-    def columns_since(self, before: Mapping[str, Any], low: int, wanted: Iterable[str]) -> KnownColumns:
+    def columns_since(self, before: Mapping[str, Any], low: int, wanted: Iterable[str]) -> LoggedColumns:
         """Return the columns that the log may name from a position on."""
         now = {each.number: (each.name, each.is_generated) for each in self.columns}
         return columns_of_range(now, self.last_number, before, low, wanted)

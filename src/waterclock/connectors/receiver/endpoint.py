@@ -160,7 +160,7 @@ class Endpoint:
     wrong: WrongTokens = field(default_factory=WrongTokens)
 
     @property
-    def held_bytes(self) -> int:
+    def pending_bytes(self) -> int:
         """The bytes of all arriving and pending requests."""
         return sum(stream.held for stream in self.streams.values())
 
@@ -219,7 +219,7 @@ class Endpoint:
             name: {"events": of.events, "requests": of.requests, "refused": of.refused, "syncs": of.syncs}
             for name, of in ((name, stream.counts) for name, stream in self.streams.items())
         }
-        return 200, {"streams": streams, "waiting_bytes": self.held_bytes}, ()
+        return 200, {"streams": streams, "waiting_bytes": self.pending_bytes}, ()
 
     async def _let_in(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
         """Return the stream, or a refusal. A wrong token is refused before an unknown name, which hides the names."""
@@ -338,7 +338,7 @@ class _Share:
         self.size += size
         self.stream.held += size
         share = self.endpoint.max_waiting // len(self.endpoint.streams)
-        while self.endpoint.held_bytes > self.endpoint.max_waiting and self.stream.held > share:
+        while self.endpoint.pending_bytes > self.endpoint.max_waiting and self.stream.held > share:
             oldest = next((each for each in self.stream.coming if each is not self and each.size), None)
             if oldest is None:
                 raise _no_room()

@@ -19,17 +19,17 @@ from zoneinfo import ZoneInfo
 
 from waterclock.connectors.column_matching import SourceColumn, map_column_types, match, no_time_column
 from waterclock.connectors.interface import Collected, Setting, WindowRequest
-from waterclock.connectors.rest import frames, pages
+from waterclock.connectors.rest import frames, page_store
 from waterclock.connectors.rest.addresses import OutsideApi
-from waterclock.connectors.rest.answers import Response
-from waterclock.connectors.rest.asking import Api, ApiRequest
+from waterclock.connectors.rest.client import Api, ApiRequest
 from waterclock.connectors.rest.declared import Resource, WindowParams
-from waterclock.connectors.rest.pages import Page, Series
+from waterclock.connectors.rest.page_store import Page, Series
 from waterclock.connectors.rest.paging import Place, first_place, next_place, params_at
 from waterclock.connectors.rest.records import Body, NoRecords, body_of
+from waterclock.connectors.rest.response_headers import Response
 from waterclock.connectors.windowing import sorted_into_windows
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.timelabel.window import Window
 
@@ -52,7 +52,7 @@ class RestSource:
     @property
     def folder(self) -> Path:
         """The folder where the unit's pages are stored."""
-        return pages.unit_folder(at(self.setting.archive), self.setting.name, self.unit.path)
+        return page_store.unit_folder(entry_path(self.setting.archive), self.setting.name, self.unit.path)
 
 
 def read_windows(
@@ -136,9 +136,9 @@ def _series_of(reading: RestSource, window: Window | None, *, until: str = "", g
     asked = [resource.method, resource.path, resource.params, _span_params(resource.asked, window), resource.rows]
     asked += [repr(resource.paging), *([until] if until else [])]
     label = window.label if window else ""
-    archive = at(reading.setting.archive)
-    folder = pages.folder_of(archive, reading.setting.name, reading.unit.path, label, asked)
-    return pages.open_series(folder, resource.resume, goes_on_whole=goes_on_whole)
+    archive = entry_path(reading.setting.archive)
+    folder = page_store.folder_of(archive, reading.setting.name, reading.unit.path, label, asked)
+    return page_store.open_series(folder, resource.resume, goes_on_whole=goes_on_whole)
 
 
 @contextmanager
@@ -162,7 +162,7 @@ def _read(reading: RestSource, found: _Found) -> _Read:
     read = [list(_collect(reading, series, window)) for series, window in found]
     rows = sum(page.rows for of_one in read for page in of_one)
     columns = list(dict.fromkeys(column for of_one in read for page in of_one for column in page.columns))
-    archive = str(at(reading.setting.archive))
+    archive = str(entry_path(reading.setting.archive))
     return _Read(
         paths=[one.path_of(page) for (one, _), of_one in zip(found, read, strict=True) for page in of_one if page.rows],
         rows=rows,
@@ -330,8 +330,8 @@ def _outwards(local: datetime, *, is_end: bool) -> datetime:
 def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[SourceColumn]:
     """Return the columns of the pages and those seen earlier: a record omits fields that have no value."""
     if rows:
-        pages.note_columns(reading.folder, seen)
-    earlier = pages.columns_seen(reading.folder)
+        page_store.add_seen_columns(reading.folder, seen)
+    earlier = page_store.read_seen_columns(reading.folder)
     if not rows and not earlier:
         try:
             earlier = columns_now(reading)

@@ -5,8 +5,8 @@ Unit            A resource: `api.orders` is `<url>/orders`, unless `path` sets a
 Data time       The parameters `since` and `until` request a window; records beyond it are left out. Without them
                 all records are read and assigned to windows.
 Snapshot        All pages, one after the other.
-For each row    One request for each row, or for several rows at a time; responses are stored by request: see `details`.
-Pages           Stored on disk as received, before they are parsed: see `pages`. An interrupted collect continues.
+For each row    One request for each row, or for several rows at a time; responses are stored: see `for_each`.
+Pages           Stored on disk as received, before they are parsed: see `page_store`. An interrupted collect continues.
 Publish         See `delivery`.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from waterclock.connectors.rest.asking import Api
+    from waterclock.connectors.rest.client import Api
     from waterclock.connectors.rest.collection import RestSource
 
 CAPABILITIES = Capabilities(
@@ -76,7 +76,7 @@ class RestCollector:
     @cached_property
     def api(self) -> Api:
         """The client of the API, created on first use."""
-        from waterclock.connectors.rest.asking import Api
+        from waterclock.connectors.rest.client import Api
 
         return Api(self.setting)
 
@@ -88,7 +88,7 @@ class RestCollector:
         """
         if self.setting.options.get("clock", "server") == "machine":
             return None
-        answer = self.api.look(self._build_source(unit).resource.path)
+        answer = self.api.send_head(self._build_source(unit).resource.path)
         return answer.date if answer else None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
@@ -134,7 +134,7 @@ class RestCollector:
         self, spark: SparkSession, unit: Unit, request: EachRequest, columns: Columns, zone: str
     ) -> Collected:
         """Send a request for each row of a table."""
-        from waterclock.connectors.rest.details import read_each
+        from waterclock.connectors.rest.for_each import read_each
 
         return read_each(spark, self._build_source(unit), request, columns, zone)
 

@@ -26,14 +26,14 @@ from typing import Any
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.rest.addresses import OutsideApi, fill_path
-from waterclock.connectors.rest.asking import Api, ApiRequest
-from waterclock.connectors.rest.chunks import Chunk, ChunkRow, chunks_of, content_of, key_of, rows_of, without
+from waterclock.connectors.rest.client import Api, ApiRequest
 from waterclock.connectors.rest.declared import Sending, parse_sending
+from waterclock.connectors.rest.delivery_chunks import Chunk, ChunkRow, chunks_of, content_of, key_of, rows_of, without
 from waterclock.connectors.rest.journal import KILLED, SENDING, Accepted, Journal
 from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
@@ -132,7 +132,9 @@ class RestDeliverer:
         return None
 
     def _journal(self, project: str, publish: str) -> Journal:
-        return Journal(at(self.setting.archive) / self.setting.name / "_waterclock" / "deliveries" / project / publish)
+        return Journal(
+            entry_path(self.setting.archive) / self.setting.name / "_waterclock" / "deliveries" / project / publish
+        )
 
     def _load_delivered(self, journal: Journal, claim: int) -> tuple[Delivered, ...]:
         done = journal.read_completion(claim)
@@ -257,7 +259,7 @@ class _Sender:
         placed = [name for name in names if f"{{{name}}}" in self.sending.path]
         try:
             yield from rows_of(
-                [at(path) for path in each["files"]],
+                [entry_path(path) for path in each["files"]],
                 [(name, kind) for name, kind in each["columns"]],
                 timelabel=each["label"] if self.sending.has_timelabel else None,
                 order_by=each["order_by"],
@@ -285,12 +287,12 @@ class _Sender:
         if chunk.rows and not rows:
             return
         if lacking := _find_null_column(self.sending.path, rows):
-            self._note_refused(_no_path(self.sending.path, lacking, where), rows, each)
+            self._record_refused(_no_path(self.sending.path, lacking, where), rows, each)
             return
         try:
             path = _path(self.sending.path, label, rows)
         except OutsideApi as error:
-            self._note_refused(_leads_elsewhere(str(error), where), rows, each)
+            self._record_refused(_leads_elsewhere(str(error), where), rows, each)
             return
         if len(rows) < len(chunk.rows):
             key = key_of((key,), rows, 0)
@@ -311,7 +313,7 @@ class _Sender:
             self.api.ask(request, where=where)
         except WaterclockError as error:
             if error.code in _REFUSED:
-                self._note_refused(error, rows, each)
+                self._record_refused(error, rows, each)
                 return
             raise self._half_way(error) from None
         self.journal.accept(self.claim, Accepted(label, chunk.number, tuple(row.digest for row in rows)))
@@ -319,7 +321,7 @@ class _Sender:
             self._accepted += 1
         fault("deliver.chunk")
 
-    def _note_refused(self, error: WaterclockError, rows: Sequence[ChunkRow], each: dict[str, Any]) -> None:
+    def _record_refused(self, error: WaterclockError, rows: Sequence[ChunkRow], each: dict[str, Any]) -> None:
         with self._lock:
             self.refusals.first = self.refusals.first or error
             self.refusals.requests += 1

@@ -14,11 +14,11 @@ from urllib.parse import unquote
 
 from waterclock.connectors.column_matching import SourceColumn, Taken
 from waterclock.connectors.nested_decimals import narrow_value, read_within
-from waterclock.connectors.rest.pages import lines_of
+from waterclock.connectors.rest.page_store import lines_of
 from waterclock.connectors.row_files import show_metadata
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, is_there
+from waterclock.filesystem import entry_path, is_there
 from waterclock.object_stores import is_remote
 from waterclock.spark_sql import cast_text, literal_path, quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
@@ -129,7 +129,7 @@ def _local(path: str) -> str:
 def _record_with(path: str, name: str, value: str) -> int | None:
     if not is_there(path):
         return None
-    for number, line in enumerate(lines_of(at(path)), 1):
+    for number, line in enumerate(lines_of(entry_path(path)), 1):
         record: Any = json.loads(line, parse_float=str, parse_int=str)
         if isinstance(record, dict) and str(record.get(name)) == value:
             return number

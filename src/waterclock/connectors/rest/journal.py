@@ -56,7 +56,7 @@ class Journal:
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 
     def latch(self, claim: int, record: Mapping[str, Any]) -> bool:
-        """Record what is sent for a claim, or that it is killed. Return False if a record exists already."""
+        """Record the rows to send for a claim, or that it is killed. Return False if a record exists already."""
         make_folder(self.folder)
         return put_if_absent(self.folder / f"{claim}.json", json.dumps(record), is_flushed=True)
 

@@ -1,4 +1,4 @@
-"""The shared code of the connectors of databases: what SQLite, DuckDB, PostgreSQL and MariaDB have in common.
+"""Shared code of the connectors for the databases SQLite, DuckDB, PostgreSQL and MariaDB.
 
 Each database adds its dialect and its own ways to read and write many rows.
 """

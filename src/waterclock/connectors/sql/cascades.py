@@ -13,7 +13,7 @@ from waterclock.flow.declarations import Unit
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ForeignKey:
     """A foreign key of another table with an ON DELETE that changes rows, such as `CASCADE`.
 
     `name` is the table for people; `table`, `columns` and the `referred` ones are written as SQL takes them.
@@ -29,7 +29,7 @@ class Reference:
 def refuse_cascades(
     unit: Unit,
     delivery: Delivery,
-    references: Iterable[Reference],
+    references: Iterable[ForeignKey],
     replaced: tuple[str, Sequence[Any]],
     first_of: Callable[[str, Sequence[Any]], Any],
     fix: str,

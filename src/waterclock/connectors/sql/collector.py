@@ -192,7 +192,7 @@ class CollectsChangedMinutes(CollectsChangedWindows[_Connection, _Column]):
 
 
 def times_of(unit: Unit, zone: str) -> Times:
-    """Return how the unit's times are read: its zone, and what numeric times count."""
+    """Return how the unit's times are read: their zone, and the unit of numeric times."""
     from waterclock.connectors.values import Times
 
     return Times(zone, str(unit.options.get("epoch", "seconds")))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def collected_here(
+def collect_in_driver(
     spark: SparkSession,
     read: Sequence[pa.RecordBatch],
     schema: pa.Schema,

@@ -41,7 +41,7 @@ def server_away(name: str, where: str, text: str) -> WaterclockError:
     )
 
 
-def locked(where: str, why: str, *, by: str) -> WaterclockError:
+def lock_timeout_error(where: str, why: str, *, by: str) -> WaterclockError:
     """Build the error for a lock that was not released in time; `by` is what holds it: a process, a transaction."""
     return WaterclockError(
         "E811",
@@ -66,7 +66,7 @@ def changed_meanwhile(where: str, why: str) -> WaterclockError:
 
 
 def unwritable(where: str, why: str, what: str, fix: str) -> WaterclockError:
-    """Build the error for a database that cannot be written, or whose rights do not suffice."""
+    """Build the error for a database that is read-only, or whose user has no permission to write."""
     return WaterclockError(
         "E821", what, where=where, why=f"{why}; the transaction was undone", fix=f"{fix}; then run again"
     )

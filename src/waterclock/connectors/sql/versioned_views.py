@@ -48,7 +48,7 @@ def whole(delivery: Delivery) -> Delivery:
 
 def compute_retention_start(unit: Unit, now: datetime) -> datetime:
     """Return the instant since which replaced versions are kept."""
-    return parse_duration(str(unit.options.get("keep", _KEPT))).before(now, "UTC")
+    return parse_duration(str(unit.options.get("keep", _KEPT))).subtract_from(now, "UTC")
 
 
 def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> str:

@@ -71,7 +71,7 @@ def cuts_of(by_window: WindowFilter, times: Times, count: int) -> list[datetime]
     return sorted({cut.astimezone(rules).replace(tzinfo=None) for cut in cuts})
 
 
-def between(name: str, cuts: Sequence[str]) -> Iterator[str]:
+def part_conditions(name: str, cuts: Sequence[str]) -> Iterator[str]:
     """Yield the conditions of the parts of rows that a column's values divide."""
     if not cuts:
         return

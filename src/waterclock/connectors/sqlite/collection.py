@@ -10,16 +10,16 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Taken
-from waterclock.connectors.direct_rows import DIRECT_ROWS, Fetching, by_workers, few
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.misfits import FIRST_MICROS, TypeMismatch
+from waterclock.connectors.spark_frames import DIRECT_ROWS, Fetching, by_workers, read_if_few
 from waterclock.connectors.sql.columns import SqlColumn, SqlExtract, SqlRequestedColumn, arrow_schema_of
-from waterclock.connectors.sql.reading import collected_here
+from waterclock.connectors.sql.reading import collect_in_driver
 from waterclock.connectors.sql.refusals import changed_meanwhile
 from waterclock.connectors.sql.window_bounds import labels_of, local_bounds
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
 from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.connectors.sqlite.dialect import quote_identifier
+from waterclock.connectors.type_mismatch import FIRST_MICROS, TypeMismatch
 from waterclock.connectors.values import EPOCH_UNITS, Times, column, instant_of, instants
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
@@ -58,10 +58,10 @@ def collect_rows(
 ) -> Collected:
     """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read them."""
     counts = set_aside(connection, extract)
-    read = None if _seem_many(connection, extract) else few(batches(connection, extract))
+    read = None if _seem_many(connection, extract) else read_if_few(batches(connection, extract))
     source = {"path": extract.database.path}
     if read is not None:
-        return collected_here(spark, read, arrow_schema_of(extract), counts, left_out, source)
+        return collect_in_driver(spark, read, arrow_schema_of(extract), counts, left_out, source)
     return Collected(_by_workers(spark, connection, extract, partitions), lambda: counts, left_out, source)
 
 
@@ -144,7 +144,7 @@ def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator
             labels = [found.filter(kept)]
         arrays = [_array([row[at] for row in rows], one.taken, extract) for at, one in enumerate(extract.wanted)]
         batch = pa.RecordBatch.from_arrays([*arrays, *labels], schema=schema)
-        fetching.came(batch.num_rows, batch.nbytes)
+        fetching.update(batch.num_rows, batch.nbytes)
         yield batch
 
 

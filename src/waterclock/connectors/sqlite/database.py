@@ -14,7 +14,7 @@ from waterclock.connectors.sql.columns import SqlColumn
 from waterclock.connectors.sql.logins import file_of
 from waterclock.connectors.sql.refusals import (
     damaged_file,
-    locked,
+    lock_timeout_error,
     missing_file,
     no_table,
     refused_statement,
@@ -135,7 +135,7 @@ def translate_error(error: sqlite3.Error, path: str, where: str) -> WaterclockEr
     name = getattr(error, "sqlite_errorname", "") or ""
     text = str(error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return locked(where, f"another process holds {path} ({text})", by="process")
+        return lock_timeout_error(where, f"another process holds {path} ({text})", by="process")
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_CORRUPT")):
         return damaged_file(path, where, text)
     if name.startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")):

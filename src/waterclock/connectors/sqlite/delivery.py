@@ -21,7 +21,7 @@ from waterclock.connectors.sql.refusals import name_missing_file
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sqlite.database import SqliteFile
-from waterclock.connectors.sqlite.destination import columns_there, is_key_coarse, settle_table
+from waterclock.connectors.sqlite.destination import is_key_coarse, read_stored_columns, settle_table
 from waterclock.connectors.sqlite.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.sqlite.versioned_views import SqliteViewTables
 from waterclock.flow.choices import Mode
@@ -67,7 +67,7 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
         return SqliteViewTables(session_in(connection))
 
     def _names_there(self, connection: sqlite3.Connection, unit: Unit) -> Mapping[str, str]:
-        return {name: name for name in columns_there(connection, unit)}
+        return {name: name for name in read_stored_columns(connection, unit)}
 
     def _find_missing_database(self) -> str | None:
         return name_missing_file(self.database.path, may_create=self.database.may_create)

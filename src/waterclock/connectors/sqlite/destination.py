@@ -38,7 +38,7 @@ def settle_table(
     Raises  E820 for a table that belongs to someone else
     """
     session, wanted = session_in(connection), wanted_columns(delivery, DIALECT)
-    known = columns_there(connection, unit)
+    known = read_stored_columns(connection, unit)
     if not known:
         create_table(session, unit, wanted)
     else:
@@ -46,10 +46,10 @@ def settle_table(
         add_columns(session, unit, wanted, known)
     if index := wanted_index(delivery):
         _index(connection, unit, index)
-    return columns_there(connection, unit)
+    return read_stored_columns(connection, unit)
 
 
-def columns_there(connection: sqlite3.Connection, unit: Unit) -> dict[str, StoredColumn]:
+def read_stored_columns(connection: sqlite3.Connection, unit: Unit) -> dict[str, StoredColumn]:
     """Return the table's columns by their names in lower case; empty if there is no table."""
     prefix, name = place_of(unit)
     rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(name)})")

@@ -65,7 +65,7 @@ class Upstream:
         return found
 
     def find_collected_tables(self, connections: Iterable[str]) -> Mapping[str, str]:
-        """Return for each table what it collects through the given connections: `schema.table` of another project."""
+        """Return by table the `schema.table` of another project that it collects through the given connections."""
         found: dict[str, str] = {}
         for connection in connections:
             said = re.compile(rf"\bFROM\W+{re.escape(connection)}\.(\w+\.\w+)", re.IGNORECASE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from waterclock.batches.records import NO_VERSION, Pin
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.waterclock.place import unreadable
-from waterclock.connectors.windowing import TIME, label_by, literal
+from waterclock.connectors.windowing import TIME, label_sql, literal
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.spark_sql import quote_name
@@ -99,7 +99,7 @@ def _by_window(frame: DataFrame, windows: Sequence[Window]) -> DataFrame:
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
     timed = frame.selectExpr(*names, f"to_timestamp({TIMELABEL}, 'yyyyMMddHHmmss') AS {TIME}")
     within = timed.where(f"{TIME} >= {literal(windows[0].start)} AND {TIME} < {literal(windows[-1].end)}")
-    labelled = within.selectExpr(*names, f"{label_by(TIME, windows, has_gaps=has_gaps)} AS {TIMELABEL}")
+    labelled = within.selectExpr(*names, f"{label_sql(TIME, windows, has_gaps=has_gaps)} AS {TIMELABEL}")
     return labelled.where(f"{TIMELABEL} IS NOT NULL") if has_gaps else labelled
 
 

@@ -174,9 +174,9 @@ class Resolver:
         source = frame.source(first.name) if len(parts) > 1 else None
         if source is not None:
             self._check_qualified(parts, source, frame)
-        elif not frame.has(first.name):
+        elif not frame.has_column(first.name):
             name = ".".join(part.name for part in parts)
-            if len(parts) > 1 and frame.may_pipe() and frame.has(parts[1].name):
+            if len(parts) > 1 and frame.may_pipe() and frame.has_column(parts[1].name):
                 return  # the alias may belong to the input of an earlier step
             if len(parts) == 1 and first.name.upper() in _UNITS:
                 return
@@ -204,7 +204,7 @@ class Resolver:
             return
         if column.name.lower() in source.output.twice:
             self._ambiguous(column, f"{source.alias}.{column.name}", [source])
-        elif column.name.lower() not in known and not frame.has(parts[0].name):
+        elif column.name.lower() not in known and not frame.has_column(parts[0].name):
             self._unknown(column, f"{source.alias}.{column.name}", [source])
 
     def _ambiguous(self, node: Any, name: str, owners: Sequence[VisibleColumn]) -> None:

@@ -60,7 +60,7 @@ def _uses(query: Query, table: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_of(read: Read | Flat, table: str) -> bool:
-    reads: Iterable[Read] = (read,) if isinstance(read, Read) else read.reads
+    reads: Iterable[Read] = (read,) if isinstance(read, Read) else read.included_reads
     return any(each.table == table for each in reads)
 
 

@@ -99,7 +99,7 @@ class _Nested:
         """Return the kind of a token; None beyond both ends."""
         return self.tokens[index].token_type if 0 <= index < len(self.tokens) else None
 
-    def before(self, index: int) -> Iterator[int]:
+    def indexes_before(self, index: int) -> Iterator[int]:
         """Yield the indexes before a token within the same brackets, nearest first."""
         level = self.around[index]
         return (at for at in range(index - 1, level, -1) if self.around[at] == level)
@@ -114,7 +114,7 @@ class _Nested:
         """Return the innermost SELECT whose text contains a token."""
         at = index
         while at != _TOP:
-            for earlier in self.before(at):
+            for earlier in self.indexes_before(at):
                 if self.kind(earlier) is TokenType.SELECT:
                     return earlier
                 if self.parts(earlier):
@@ -126,7 +126,7 @@ class _Nested:
         """Return the SELECT whose FROM contains a read; None if FROM comes first, or after |>, or for TABLE."""
         at = index
         while at != _TOP:
-            for earlier in self.before(at):
+            for earlier in self.indexes_before(at):
                 if self.kind(earlier) is TokenType.FROM and self.kind(earlier - 1) is not TokenType.DISTINCT:
                     return self._select_of(earlier)
                 if self.parts(earlier):
@@ -135,7 +135,7 @@ class _Nested:
         return None
 
     def _select_of(self, index: int) -> int | None:
-        for earlier in self.before(index):
+        for earlier in self.indexes_before(index):
             if self.kind(earlier) is TokenType.SELECT:
                 return earlier
             if self.parts(earlier):

@@ -42,7 +42,7 @@ class WindowCall:
         return f"{self.name}({', '.join(self.arguments)})"
 
     @property
-    def merges_by(self) -> str:
+    def merge_aggregate(self) -> str:
         """The aggregate that merges its states: sum, min, max, mean, hll or kll."""
         kinds = {"sum": _SUMS, "min": _LEAST, "max": _GREATEST, "mean": _MEANS, "hll": _DIFFERENT}
         return next((kind for kind, names in kinds.items() if self.name in names), "kll")

@@ -144,7 +144,7 @@ def list_reads(query: Query) -> tuple[Read, ...]:
         if reference.read is not None:
             found[reference.read] = None
         if reference.flat is not None:
-            found.update(dict.fromkeys(reference.flat.reads))
+            found.update(dict.fromkeys(reference.flat.included_reads))
         if reference.view is not None:
             found.update(dict.fromkeys(list_reads(reference.view)))
     return tuple(found)

@@ -119,12 +119,12 @@ class Frame:
                 return source
         return self.outer.source(name) if self.outer else None
 
-    def has(self, name: str) -> bool:
+    def has_column(self, name: str) -> bool:
         """Return whether a column of that name is in scope, or may be."""
         lower = name.lower()
         if lower in self.aliases or any(source.names is None or lower in source.names for source in self.sources):
             return True
-        return self.outer.has(name) if self.outer else False
+        return self.outer.has_column(name) if self.outer else False
 
     def may_pipe(self) -> bool:
         """Return whether a step after |> is in scope: it may name the inputs of earlier steps."""

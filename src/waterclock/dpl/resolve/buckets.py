@@ -16,7 +16,7 @@ SpanOf = Callable[[str, str], Span]
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _BucketAccess:
     """The options to access a bucket, the connection or storage that declares them, and their place."""
 
     bucket: str
@@ -30,7 +30,7 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
 
     A connection without options uses those that others declare. `span_of` returns the span of a connection's option.
     """
-    known: dict[str, _Way] = {way.bucket: way for way in _of_storage(config)}
+    known: dict[str, _BucketAccess] = {way.bucket: way for way in _of_storage(config)}
     for connection in connections:
         said = {name: _text(connection.options[name]) for name in OPTIONS if name in connection.options}
         for key in _URLS:
@@ -39,7 +39,7 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
                 continue
             span = span_of(connection.name, key)
             try:
-                way = _Way(bucket_of(url), said, f"connection {connection.name}", span)
+                way = _BucketAccess(bucket_of(url), said, f"connection {connection.name}", span)
             except WaterclockError as error:
                 yield span.locate_error(error)
                 continue
@@ -49,7 +49,7 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
                 yield _two_ways(way, other)
 
 
-def _of_storage(config: Config) -> Iterator[_Way]:
+def _of_storage(config: Config) -> Iterator[_BucketAccess]:
     """Yield the access to the storage's bucket, if options declare one; errors in it are reported elsewhere."""
     storage, options = config.environment.storage, config.environment.storage_options
     if not is_remote(storage) or not options:
@@ -58,12 +58,14 @@ def _of_storage(config: Config) -> Iterator[_Way]:
         name: Secret(value.secret) if isinstance(value, SecretSaid) else _text(value) for name, value in options.items()
     }
     try:
-        yield _Way(bucket_of(storage), said, "the storage", config.place(("env", config.env, "storage_options")))
+        yield _BucketAccess(
+            bucket_of(storage), said, "the storage", config.place(("env", config.env, "storage_options"))
+        )
     except WaterclockError:
         return
 
 
-def _two_ways(way: _Way, other: _Way) -> WaterclockError:
+def _two_ways(way: _BucketAccess, other: _BucketAccess) -> WaterclockError:
     names = sorted(name for name in {*way.options, *other.options} if way.options.get(name) != other.options.get(name))
     return way.span.refuse(
         "E223",

@@ -20,7 +20,7 @@ from waterclock.dpl.resolve.keys import settle_keys
 from waterclock.dpl.resolve.late_rows import with_late_rows
 from waterclock.dpl.resolve.names import names_of
 from waterclock.dpl.resolve.query_choices import settle_choices
-from waterclock.dpl.resolve.schemas import KnownColumns, Schemas
+from waterclock.dpl.resolve.schemas import RecordedColumns, Schemas
 from waterclock.dpl.resolve.table_reads import ReadResolver
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import Queries
@@ -38,14 +38,14 @@ def compile_flow(
     *,
     root: Path,
     capabilities: Mapping[str, Capabilities],
-    known: KnownColumns | None = None,
+    known: RecordedColumns | None = None,
     errors: list[WaterclockError],
 ) -> Flow | None:
     """Compile the statements of a project; return the flow only if there are no errors.
 
     `errors` contains the errors of parsing the statements; those of compiling are added to it.
     """
-    compiler = _Compiler(list(statements), config, root, capabilities, known or KnownColumns(), errors)
+    compiler = _Compiler(list(statements), config, root, capabilities, known or RecordedColumns(), errors)
     return compiler.compile()
 
 
@@ -55,7 +55,7 @@ class _Compiler:
     config: Config
     root: Path
     capabilities: Mapping[str, Capabilities]
-    known: KnownColumns
+    known: RecordedColumns
     errors: list[WaterclockError]
     drafts: dict[str, UnresolvedTable] = field(default_factory=dict)
 

@@ -75,7 +75,7 @@ def _too_soon(
         delay += find_earliest_advance(cadence, first, watermark_of(said)) - first
         what = "can be passed by its watermark"
         due = f"the first rows that move the watermark past a window are due {elapsed_text(delay)} after its end"
-    within = deadline.after(EPOCH, "UTC") - EPOCH - delay
+    within = deadline.add_to(EPOCH, "UTC") - EPOCH - delay
     if within <= _NOTHING:
         yield draft.at(DEADLINE).refuse(
             "E277",

@@ -10,11 +10,11 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.resolve.former_code import (
     Names,
-    draft_before,
-    flat_before,
-    late_rows_before,
+    flat_with_former_names,
+    late_rows_with_former_names,
     restore_former_names,
-    text_before,
+    text_with_former_names,
+    with_former_table_names,
     with_names,
 )
 from waterclock.dpl.resolve.hidden import describe_hidden
@@ -91,8 +91,8 @@ def fingerprint_of(
     """
     flats = list(_flats(draft.declared))
     if before:
-        draft, flats = draft_before(draft, before), [flat_before(flat, before) for flat in flats]
-        queries = {before.get(name, name): text_before(text, before) for name, text in queries.items()}
+        draft, flats = with_former_table_names(draft, before), [flat_with_former_names(flat, before) for flat in flats]
+        queries = {before.get(name, name): text_with_former_names(text, before) for name, text in queries.items()}
     declared, used = draft.declared, set(draft.query_variables)
     parts: list[Any] = [declared.kind.value, declared.type.value, declared.mode.value, declared.merge]
     parts += [repr(declared.temporal)] if declared.temporal else []
@@ -105,7 +105,7 @@ def fingerprint_of(
     parts += [_source(declared.source), declared.destination and str(declared.destination)]
     parts += [f"CLOSE WHEN {declared.closes.expression} {declared.closes.marks}"] if declared.closes else []
     late_rows = (clause.value for clause in draft.statement.clauses if clause.word == "LATE ROWS")
-    parts += [f"LATE ROWS {late_rows_before(each, before)}" for each in late_rows]
+    parts += [f"LATE ROWS {late_rows_with_former_names(each, before)}" for each in late_rows]
     parts += [f"ORDER {declared.order.by} PER {declared.order.per}"] if declared.order else []
     if declared.destination is not None:
         parts.append(sorted(declared.destination.options.items()))

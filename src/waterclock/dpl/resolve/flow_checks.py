@@ -46,7 +46,7 @@ class UnresolvedFlow:
 
 
 def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
-    """Check what needs no cadence. Tables in illegal circles are marked as incomplete."""
+    """Run the checks that need no cadence. Tables in illegal circles are marked as incomplete."""
     yield from check_variables(flow.statements, flow.queries, flow.config.variables)
     yield from unknown_functions(flow.drafts.values(), flow.functions)
     if not _has_more_functions(flow.config.environment.spark):

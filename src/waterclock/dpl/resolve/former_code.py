@@ -21,8 +21,8 @@ _MARKED = re.compile("⟦(.*?)⟧")
 _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
 
-def draft_before(draft: UnresolvedTable, names: Names) -> UnresolvedTable:
-    """Return a draft with the former names of the tables that it reads."""
+def with_former_table_names(draft: UnresolvedTable, names: Names) -> UnresolvedTable:
+    """Return an unresolved table in which the tables that it reads have their former names."""
     declared = draft.declared
     source, closes = declared.source, declared.closes
     if source is not None and source.each is not None:
@@ -41,19 +41,19 @@ def draft_before(draft: UnresolvedTable, names: Names) -> UnresolvedTable:
     return replace(draft, declared=before)
 
 
-def flat_before(flat: Flat, names: Names) -> Flat:
+def flat_with_former_names(flat: Flat, names: Names) -> Flat:
     """Return a flat read with the former names of tables."""
-    joins = tuple(replace(join, parent=flat_before(join.parent, names)) for join in flat.joins)
+    joins = tuple(replace(join, parent=flat_with_former_names(join.parent, names)) for join in flat.joins)
     return replace(flat, read=replace(flat.read, table=_of(names, flat.read.table)), joins=joins)
 
 
-def late_rows_before(late_rows: LateRows, names: Names) -> LateRows:
+def late_rows_with_former_names(late_rows: LateRows, names: Names) -> LateRows:
     """Return the declaration of late rows with the former names of tables."""
     return replace(late_rows, of=_of(names, late_rows.of))
 
 
 def mark_table_name(table: str) -> str:
-    """Mark a table's name in the shape of a function, so that it can be replaced by its former name."""
+    """Wrap a table name in ⟦⟧ in the fingerprint text of a function, so that `with_names` can find and replace it."""
     return f"⟦{table}⟧"
 
 
@@ -63,7 +63,7 @@ def with_names(shapes: Sequence[str], names: Names) -> tuple[str, ...]:
     return _MARKED.sub(lambda found: _of(names, found[1]), own), *used
 
 
-def text_before(text: str, names: Names) -> str:
+def text_with_former_names(text: str, names: Names) -> str:
     """Return a canonical text with the former names of tables, also as qualifiers of columns.
 
     String literals do not change.

@@ -35,7 +35,7 @@ def check_idle_bounds(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockE
 def looks_back_at_nothing(back: Duration, cadence: Cadence) -> bool:
     """Return whether a span before a window's end reaches no window but that one."""
     windows = map(cadence.window_of, _SAMPLES)
-    return all(back.before(window.end, cadence.zone) >= window.start for window in windows)
+    return all(back.subtract_from(window.end, cadence.zone) >= window.start for window in windows)
 
 
 def several_windows(cadence: Cadence, count: int) -> str:
@@ -76,7 +76,7 @@ def _lookback(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockEr
 
 
 def _reaches_none(lookback: Duration, cadence: Cadence, window: Window) -> bool:
-    return cadence.ceil(lookback.before(window.start, cadence.zone)) >= window.start
+    return cadence.ceil(lookback.subtract_from(window.start, cadence.zone)) >= window.start
 
 
 def _partial(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockError]:
@@ -84,7 +84,7 @@ def _partial(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockErr
     if after is None:
         return
     window = cadence.window_of(_SAMPLES[0])
-    if after.after(window.end, cadence.zone) < window.end + cadence.delay:
+    if after.add_to(window.end, cadence.zone) < window.end + cadence.delay:
         yield draft.at("PARTIAL AFTER").refuse(
             "E124",
             f"PARTIAL AFTER {after} is over before a window of {draft.name} is due",

@@ -10,7 +10,7 @@ from waterclock.dpl.syntax.not_yet import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, RuleSaid
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.checks import MOST_CHECKS, keeps_aside, marks, marks_rows
+from waterclock.flow.checks import MOST_CHECKS, can_quarantine_rows, marks, marks_rows
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Choice, Query, Read
 
@@ -39,7 +39,7 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
                 fix = f"make two tables, or read {rule.of} in the same way in all queries"
                 yield not_yet(f"a rule OF {rule.of}, which one query reads by name and another by FLAT", span, fix=fix)
         yield from _not_yet(draft, said[0][1])
-        takes = keeps_aside(draft.declared) or marks_rows(draft.declared)
+        takes = can_quarantine_rows(draft.declared) or marks_rows(draft.declared)
         if takes and len(found := marks(draft.declared)) > MOST_CHECKS:
             yield draft.at("EXPECT").refuse(
                 "E275",

@@ -168,4 +168,4 @@ def _is_ours(other: Statement, statement: Statement) -> WaterclockError:
 
 
 def _length(span: Duration | None) -> timedelta:
-    return timedelta() if span is None else span.after(_SOME_DAY, "UTC") - _SOME_DAY
+    return timedelta() if span is None else span.add_to(_SOME_DAY, "UTC") - _SOME_DAY

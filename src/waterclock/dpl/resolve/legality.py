@@ -136,8 +136,8 @@ def _check_span(
 
 def _until_beyond(own: Cadence, read: Read, late: Duration, retain: Duration, span: Span) -> WaterclockError | None:
     for window in (own.window_of(_SAMPLE + timedelta(days=91 * quarter)) for quarter in range(8)):
-        low, high = late.before(window.start, own.zone), late.after(window.end, own.zone)
-        if retain.before(high, own.zone) > low:
+        low, high = late.subtract_from(window.start, own.zone), late.add_to(window.end, own.zone)
+        if retain.subtract_from(high, own.zone) > low:
             return span.refuse(
                 "E123",
                 f"{read} reads {late} before and after windows of {own.period}, and {read.table} keeps {retain}",
@@ -151,7 +151,7 @@ def _beyond_window(
     draft: UnresolvedTable, own: Cadence, read: Read, retain: Duration, span: Span
 ) -> WaterclockError | None:
     window = own.window_of(_SAMPLE)
-    if retain.before(window.end, own.zone) <= window.start:
+    if retain.subtract_from(window.end, own.zone) <= window.start:
         return None
     return span.refuse(
         "E123",
@@ -163,7 +163,7 @@ def _beyond_window(
 
 def _reaches_beyond(back: Duration, retain: Duration, zone: str) -> bool:
     ticks = (_SAMPLE + timedelta(days=91 * quarter) for quarter in range(8))
-    return any(back.before(tick, zone) < retain.before(tick, zone) for tick in ticks)
+    return any(back.subtract_from(tick, zone) < retain.subtract_from(tick, zone) for tick in ticks)
 
 
 def fitting_span(back: Duration, cadence: Cadence) -> str:
@@ -180,12 +180,15 @@ def fitting_span(back: Duration, cadence: Cadence) -> str:
 
 
 def _about(back: Duration) -> timedelta:
-    return _SAMPLE - back.before(_SAMPLE, "UTC")
+    return _SAMPLE - back.subtract_from(_SAMPLE, "UTC")
 
 
 @lru_cache(maxsize=4096)
 def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
-    """Return whether the instant `back` before each boundary of `own` is a boundary of `read`.
+    """Return whether reads that reach back by `back` always start at a window boundary of the table that is read.
+
+    `own` is the cadence of the reader, `read` that of the table: `back` before each boundary of `own` must be one of
+    `read`.
 
     Elapsed spans on the grid of minutes are checked by division. All others are checked on the boundaries of two years,
     which include every kind of day that the current zones have.
@@ -198,7 +201,7 @@ def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
     tick = probe.ceil(_SAMPLE)
     end = _SAMPLE + timedelta(days=_DAYS)
     while tick < end:
-        if not read.is_boundary(back.before(own.ceil(tick), own.zone)):
+        if not read.is_boundary(back.subtract_from(own.ceil(tick), own.zone)):
             return False
         tick = probe.next(tick)
     return True

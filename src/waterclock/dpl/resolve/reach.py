@@ -74,7 +74,7 @@ def _format_span(span: timedelta) -> str:
 
 def _farthest(back: Duration, own: Cadence) -> timedelta:
     """Return the longest elapsed time of a span: a day may have 25 hours."""
-    return max(own.floor(tick) - back.before(own.floor(tick), own.zone) for tick in _TICKS)
+    return max(own.floor(tick) - back.subtract_from(own.floor(tick), own.zone) for tick in _TICKS)
 
 
 def _lateness(draft: UnresolvedTable, column: str) -> timedelta | None:

@@ -39,7 +39,7 @@ def keep_versions_of(draft: UnresolvedTable, config: Config, errors: list[Waterc
     """Return how long a table's versions are kept, None if undeclared; the minimum is seven days."""
     said = draft.statement.value("KEEP VERSIONS", Duration)
     kept = _default(draft, config, "keep_versions", errors) if said is None else said
-    if kept is None or _SOME_DAY - kept.before(_SOME_DAY, "UTC") >= _LEAST_KEPT:
+    if kept is None or _SOME_DAY - kept.subtract_from(_SOME_DAY, "UTC") >= _LEAST_KEPT:
         return kept
     errors.append(
         draft.at("KEEP VERSIONS").refuse(

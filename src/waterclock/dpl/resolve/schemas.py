@@ -39,7 +39,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 
 @dataclass(frozen=True, slots=True)
-class KnownColumns:
+class RecordedColumns:
     """Columns and Spark types as recorded by the last run: of tables, and of the raw rows behind TEMPORAL versions."""
 
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Schemas:
     (`known`), those of a transform from its query. References to columns that are not all known are not checked.
     """
 
-    def __init__(self, queries: Queries, known: KnownColumns) -> None:
+    def __init__(self, queries: Queries, known: RecordedColumns) -> None:
         self.queries = queries
         self.known = known
         self.errors: list[WaterclockError] = []

@@ -75,7 +75,9 @@ class ReadResolver:
         for part, said in zip(query.branches or (query,), saids, strict=False):
             for reference in part.tables:
                 span = outer or said.source.span(said.start + reference.start, said.start + reference.end)
-                for read in reference.flat.reads if reference.flat else [reference.read] if reference.read else []:
+                for read in (
+                    reference.flat.included_reads if reference.flat else [reference.read] if reference.read else []
+                ):
                     self.spans.setdefault((draft.name, read), span)
                 if reference.view is not None:
                     self._note_spans(draft, reference.view, span)
@@ -91,7 +93,7 @@ class ReadResolver:
             span = draft.at(f"ARGUMENT {argument.name}")
             settled = self._argument(draft, argument, span)
             arguments.append(settled)
-            found = list(settled.flat.reads) if settled.flat else [settled.read] if settled.read else []
+            found = list(settled.flat.included_reads) if settled.flat else [settled.read] if settled.read else []
             if settled.query is not None:
                 found += list_reads(settled.query)
                 variables.update(variables_of(settled.query))
@@ -135,7 +137,7 @@ class ReadResolver:
         return replace(argument, read=None, query=Query(text, span.place, (placed,)))
 
     def resolve_publish(self, draft: UnresolvedTable, systems: Systems) -> None:
-        """Resolve the table that a publish sends, and what it inherits of it."""
+        """Resolve the table that a publish sends, and the properties that the publish inherits from it."""
         name = draft.statement.name
         table = self.drafts.get(name)
         if table is None:

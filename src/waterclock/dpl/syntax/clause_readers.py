@@ -35,7 +35,7 @@ def take_unit(cursor: Cursor) -> UnitSaid:
     if cursor.accept("QUERY"):
         if len(parts) > 1:
             raise span.refuse("E204", "QUERY must come right after the connection", fix=f"write {parts[0]} QUERY '...'")
-        return UnitSaid(parts[0], "", cursor.text("a query"), cursor.since(start))
+        return UnitSaid(parts[0], "", cursor.text("a query"), cursor.span_since(start))
     if len(parts) == 1:
         raise span.refuse(
             "E204", f"{parts[0]} is only a connection", fix=f"add a unit: {parts[0]}.name, or {parts[0]} QUERY '...'"
@@ -64,14 +64,16 @@ def take_options(cursor: Cursor) -> OptionsSaid:
 
 
 def take_every(cursor: Cursor) -> Period:
-    """Take the period of EVERY."""
+    """Parse the period of EVERY."""
     if cursor.at(":"):
         value, span = cursor.variable()
         return parse_at(span, lambda: parse_period(str(value)))
     start = cursor.index
     if cursor.peek().kind == "string":
         text = cursor.take().text
-        raise cursor.since(start).refuse("E204", "a period takes no quotes", fix=f"write EVERY {_plain_period(text)}")
+        raise cursor.span_since(start).refuse(
+            "E204", "a period takes no quotes", fix=f"write EVERY {_plain_period(text)}"
+        )
     if cursor.peek().kind == "number":
         cursor.take()
         if cursor.at("::"):  # the tokenizer reads 7D as a number with a type
@@ -80,7 +82,7 @@ def take_every(cursor: Cursor) -> Period:
             cursor.take()
     else:
         cursor.name("a period, as in 15 MINUTES, HOUR or DAY")
-    span = cursor.since(start)
+    span = cursor.span_since(start)
     return parse_at(span, lambda: parse_period(span.text))
 
 
@@ -104,7 +106,7 @@ def take_zone(cursor: Cursor) -> str:
     """Take a zone. Raises the error of a name that is no zone."""
     start = cursor.index
     text = cursor.text("a zone")
-    check_zone(text, cursor.since(start))
+    check_zone(text, cursor.span_since(start))
     return text
 
 
@@ -122,7 +124,7 @@ def take_elapsed_time(cursor: Cursor) -> Duration:
     """Take a duration of a fixed length. Raises the error of one that has none, as a month."""
     start = cursor.index
     duration = cursor.duration()
-    parse_at(cursor.since(start), duration.to_timedelta)
+    parse_at(cursor.span_since(start), duration.to_timedelta)
     return duration
 
 
@@ -154,7 +156,7 @@ def _take_changed(cursor: Cursor) -> ChangedSaid | None:
     is_by = cursor.accept("BY")
     what = "the column with the time of a row's last change"
     column = cursor.name(what, fix="write it as in CHANGED BY updated_at").text if is_by else None
-    return ChangedSaid(column, cursor.since(start))
+    return ChangedSaid(column, cursor.span_since(start))
 
 
 def take_for_each(cursor: Cursor) -> EachSaid:
@@ -176,7 +178,7 @@ def take_await(cursor: Cursor) -> AwaitSaid:
         sign, text = Sign.QUERY, cursor.text("a query that returns TRUE once the data is complete")
     else:
         sign, text = Sign.MARKER, cursor.text("the name of a marker, NEXT or QUERY")
-    span = cursor.since(start)
+    span = cursor.span_since(start)
     return AwaitSaid(sign, text, cursor.duration() if cursor.accept("FOR") else None, span)
 
 
@@ -185,7 +187,7 @@ def take_watermark(cursor: Cursor) -> WatermarkSaid:
     column = cursor.name("the time column of the rows", fix="write it as in WATERMARK at 10 MINUTES").text
     start = cursor.index
     lateness = cursor.duration()
-    elapsed = parse_at(cursor.since(start), lateness.to_timedelta)
+    elapsed = parse_at(cursor.span_since(start), lateness.to_timedelta)
     return WatermarkSaid(column, elapsed, cursor.names("columns") if cursor.accept("PER") else ())
 
 

@@ -148,7 +148,7 @@ def _with_retire(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
     start = cursor.index
     cursor.take()
     day = cursor.text("the day on which the column ends")
-    return replace(said, retires=RetireSaid(day, cursor.since(start)))
+    return replace(said, retires=RetireSaid(day, cursor.span_since(start)))
 
 
 _RULES: Mapping[str, Callable[[Cursor, ColumnSaid], ColumnSaid]] = {
@@ -209,7 +209,7 @@ def take_bracketed(cursor: Cursor) -> Expression:
     skip_brackets(cursor)
     inner = [cursor.words[at] for at in range(start + 1, cursor.index - 1)]
     if not inner:
-        raise cursor.since(start).refuse(
+        raise cursor.span_since(start).refuse(
             "E204", "expected an expression between the brackets", fix="write one, as in (amount > 0)"
         )
     span = Span(cursor.source, inner[0].start, inner[-1].end)

@@ -120,7 +120,7 @@ class Cursor:
         """Return the span of a word."""
         return Span(self.source, word.start, max(word.end, word.start + 1))
 
-    def since(self, index: int) -> Span:
+    def span_since(self, index: int) -> Span:
         """Return the span of the words from `index` up to the next one."""
         last = max(index, self.index - 1)
         first = self.words[min(index, len(self.words) - 1)]
@@ -157,10 +157,10 @@ class Cursor:
                     fix=f"add the name, as in {'.'.join(parts)}.name, or remove the dot",
                 )
             parts.append(self.take().text)
-        return tuple(parts), self.since(start)
+        return tuple(parts), self.span_since(start)
 
     def table(self) -> tuple[str, Span]:
-        """Take a table's name: two names joined by a dot."""
+        """Parse a table's name, `schema.table`."""
         start = self.index
         if self.peek().kind not in {"word", "name"}:
             self.raise_unexpected(
@@ -253,7 +253,7 @@ class Cursor:
         start = self.index
         self.need(":")
         name = self.name("a variable after the colon").text
-        span = self.since(start)
+        span = self.span_since(start)
         if name not in self.variables:
             raise unknown_variable(name, span, self.variables)
         return self.variables[name], span
@@ -278,7 +278,7 @@ class Cursor:
         else:
             self.take()
             self._take_unit()
-        span = self.since(start)
+        span = self.span_since(start)
         return parse_at(span, lambda: parse_duration(span.text))
 
     def _take_unit(self) -> None:

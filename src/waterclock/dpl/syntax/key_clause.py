@@ -25,7 +25,7 @@ def take_stays(cursor: Cursor) -> StaysSaid | None:
         else:
             cursor.accept("ORDER", "BY")
             order = _order(cursor)
-    return StaysSaid(KeyStays(order, past), cursor.since(start)) if order or past else None
+    return StaysSaid(KeyStays(order, past), cursor.span_since(start)) if order or past else None
 
 
 def _order(cursor: Cursor) -> tuple[KeyOrder, ...]:

@@ -39,7 +39,7 @@ def take_otherwise(cursor: Cursor) -> Ladder:
         cursor.take()
         rung = _rung(cursor)
         if found:
-            _check_order(found[-1], rung, cursor.since(start))
+            _check_order(found[-1], rung, cursor.span_since(start))
         found.append(rung)
     if cursor.at("AT", "MOST"):
         raise cursor.here().refuse(
@@ -117,9 +117,9 @@ def _number(cursor: Cursor) -> tuple[Decimal, Span]:
         )
     text = cursor.take().text
     try:
-        return Decimal(text) * sign, cursor.since(start)
+        return Decimal(text) * sign, cursor.span_since(start)
     except InvalidOperation:
-        raise cursor.since(start).refuse(
+        raise cursor.span_since(start).refuse(
             "E273", f"{text} is not a number", fix="write it as in AT MOST 1 PERCENT"
         ) from None
 

@@ -23,7 +23,7 @@ def take_measures(cursor: Cursor) -> tuple[MeasureSaid, ...]:
     if not cursor.accept("OFFLINE"):
         return tuple(measures)
     duration = cursor.duration(fix="add a period: OFFLINE 1 DAY")
-    span = cursor.since(start)
+    span = cursor.span_since(start)
     period = parse_at(span, lambda: parse_period(str(duration)))
     return tuple(replace(measure, offline=period, offline_span=span) for measure in measures)
 
@@ -32,10 +32,10 @@ def _measure(cursor: Cursor) -> MeasureSaid:
     start = cursor.index
     if cursor.at("PROFILE") and cursor.peek(1).text != "(":
         cursor.take()
-        return MeasureSaid(None, None, cursor.since(start))
+        return MeasureSaid(None, None, cursor.span_since(start))
     expression = take_expression(
         cursor, "an aggregate, or PROFILE", fix="write it as in MEASURE sum(amount) AS revenue"
     )
     near = did_you_mean(expression.text.upper(), ("PROFILE",))
     cursor.need("AS", fix=near or "name it: MEASURE sum(amount) AS revenue")
-    return MeasureSaid(expression, cursor.name("a measure's name").text, cursor.since(start))
+    return MeasureSaid(expression, cursor.name("a measure's name").text, cursor.span_since(start))

@@ -77,7 +77,7 @@ def _temporal(cursor: Cursor) -> ModeSaid:
         for upper in words.split():
             cursor.need(upper, fix=f"say {words}")
         parts[words] = _PARTS[words](cursor)
-        spans[words] = cursor.since(start)
+        spans[words] = cursor.span_since(start)
     nulls = parts.get("NULLS VALUE")
     said = TemporalSaid(
         at=parts.get("AT"),

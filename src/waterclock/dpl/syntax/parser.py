@@ -169,7 +169,7 @@ class _Reader:
         for table_type in TableType:
             if self.cursor.accept(table_type.name):
                 said = any(clause.word == "TYPE OF TABLE" for clause in self.clauses)
-                span = self.cursor.since(start)
+                span = self.cursor.span_since(start)
                 if said:
                     self.errors.append(span.refuse("E207", "the type of the table is written twice", fix="remove one"))
                 else:
@@ -261,7 +261,7 @@ class _Reader:
                 return
             self._recover(error, start)
             return
-        self.clauses.append(Clause(word, value, cursor.since(start)))
+        self.clauses.append(Clause(word, value, cursor.span_since(start)))
 
     def _recover(self, error: WaterclockError, start: int) -> None:
         """Record an error of the clause that began at `start`, and go on at the next one."""

@@ -1,4 +1,4 @@
-"""Parses columns with a row's origin or change: `file AS (_source.file)`."""
+"""Parses expressions for row metadata: a row's origin (`_source.file`) or its change (`_change.op`)."""
 
 from __future__ import annotations
 

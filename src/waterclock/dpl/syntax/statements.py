@@ -134,7 +134,7 @@ class MeasureSaid:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSaid:
-    """One entry of a column list: what needs no resolving is `declared`, all else is kept with its place."""
+    """One entry of a column list. `declared`: the parts that need no resolving. Others are kept with their place."""
 
     span: Span
     declared: Column

@@ -54,7 +54,7 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
             cursor.take()
     elif cursor.at("("):
         skip_brackets(cursor)
-        _refuse_digits(cursor.since(start), upper)
+        _refuse_digits(cursor.span_since(start), upper)
     elif cursor.at("<"):
         _inner_types(cursor, upper, is_stored=is_stored)
     elif upper in {"ARRAY", "MAP", "STRUCT"}:
@@ -63,7 +63,7 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
         raise cursor.here().refuse(
             "E219", "a collated column cannot be stored", fix="use COLLATE where strings are compared"
         )
-    return " ".join(cursor.since(start).text.split())
+    return " ".join(cursor.span_since(start).text.split())
 
 
 def _refuse_digits(span: Span, upper: str) -> None:

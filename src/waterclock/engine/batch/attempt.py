@@ -17,8 +17,8 @@ from waterclock.engine.batch.releasing import HeldBatch
 from waterclock.engine.batch.results import MadeSlices
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Group
@@ -44,7 +44,7 @@ class GroupAttempt:
     `bound` are the inputs as far as they are bound. `held` is the held batch that a release commits.
     """
 
-    work: Workplace
+    work: RunContext
     table: Table
     group: Group
     now: datetime
@@ -61,7 +61,7 @@ class GroupAttempt:
     def spark(self) -> SparkSession:
         """The batch's own session, with the functions that the table's rules call registered."""
         session = self.work.sessions.own()
-        self.work.tell_of_spark()
+        self.work.record_spark_page()
         register_functions(session, self.work.root, self.work.flow, self.table.expressions)
         return session
 

@@ -13,7 +13,7 @@ from waterclock.engine.batch.bound_inputs import Bound
 from waterclock.engine.batch.expectations import (
     RuleVerdict,
     has_unasked,
-    held_back,
+    held_batch_error,
     judge,
     key_findings,
     left_aside,
@@ -77,7 +77,7 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
             verdict = replace(verdict, holds=(sealed.notes.holds[manifest.label], *verdict.holds))
         verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + told_late(table, manifest))
     if len(group.batches) > 1 and (labels := [label for label, it in verdicts.items() if it.holds]):
-        raise held_back(table, attempt.where, verdicts[labels[0]], labels)
+        raise held_batch_error(table, attempt.where, verdicts[labels[0]], labels)
     # after all labels are judged: a later release was checked against each rule itself, despite findings of a
     # LOOKBACK
     if (verdict := with_past(verdicts, group.batches[0].label)).holds:

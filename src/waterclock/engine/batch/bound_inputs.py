@@ -12,7 +12,7 @@ from waterclock.engine.collect.change_scans import ChangeScan, look_back
 from waterclock.engine.collect.linked import LinkedPin, pin_link
 from waterclock.engine.collect.positions import Owned, ranges_of
 from waterclock.engine.reads.pin import PinnedRead, pin
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Group
 
@@ -39,13 +39,13 @@ class Bound:
         return self.look.again
 
 
-def pin_inputs(work: Workplace, table: Table, group: Group) -> Bound:
+def pin_inputs(work: RunContext, table: Table, group: Group) -> Bound:
     """Bind the reads of every label to slices, here and in another project."""
     pins = pin(work.ledger, work.lake, work.flow, group.batches)
     return Bound(pins, linked=pin_link(work, table, group))
 
 
-def bind_source(work: Workplace, table: Table, group: Group, bound: Bound, spark: Callable[[], SparkSession]) -> Bound:
+def bind_source(work: RunContext, table: Table, group: Group, bound: Bound, spark: Callable[[], SparkSession]) -> Bound:
     """Add the ranges of a log that each label owns, and the done windows that a LOOKBACK reads again."""
     owned = ranges_of(work, table, group)
     return replace(bound, look=look_back(work, table, group, spark), owned=owned)

@@ -7,9 +7,9 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from waterclock.engine.batch.sieves import orphan_marks
+from waterclock.engine.batch.row_filters import orphan_marks
 from waterclock.engine.reads.pin import PinnedRead, frame_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.checked_references import CheckedReference, checked_references
 from waterclock.flow.declarations import Table
 from waterclock.spark_sql import quote_name, sql_text
@@ -23,7 +23,7 @@ _STATE, _FOUND = f"{HIDDEN}state", f"{HIDDEN}found"
 
 
 def with_orphans_marked(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     rows: DataFrame,
@@ -42,7 +42,7 @@ def with_orphans_marked(
 
 
 def _mark_orphans(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     rows: DataFrame,
     checked: CheckedReference,

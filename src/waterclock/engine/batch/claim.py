@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from waterclock.batches.facts import RELEASE
+from waterclock.batches.ledger_snapshot import RELEASE
 from waterclock.batches.records import Claim, ClaimRequest, Input
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import Bound, bind_source, pin_inputs

@@ -14,13 +14,13 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
-from waterclock.filesystem import at, put_if_absent, read_bytes
+from waterclock.filesystem import entry_path, put_if_absent, read_bytes
 
 CLAIM = "_claim.json"
 _INSTANTS = frozenset({"label", "end", "stands_from", "low", "high", "now"})
 
 
-def put_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]) -> None:
+def write_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]) -> None:
     """Write the record of a claim whose slices are sealed and audited. An existing record is kept."""
     request = asdict(
         replace(claim.request, inputs={}, seen={}, closed={}, held={}, owned={})
@@ -31,7 +31,7 @@ def put_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]) 
     ]
     said = {"claim": claim.number, "request": request, "results": [asdict(result) for result in results]}
     text = json.dumps(said, separators=(",", ":"), default=_text)
-    put_if_absent(at(folder, results[0].slice_path, CLAIM), text)
+    put_if_absent(entry_path(folder, results[0].slice_path, CLAIM), text)
 
 
 def read_claim_record(folder: str, slice_path: str) -> tuple[ClaimRequest, tuple[BatchResult, ...]] | None:
@@ -40,7 +40,7 @@ def read_claim_record(folder: str, slice_path: str) -> tuple[ClaimRequest, tuple
     The results have no version: the version is that of the commit.
     """
     try:
-        return _read(json.loads(read_bytes(at(folder, slice_path, CLAIM))))
+        return _read(json.loads(read_bytes(entry_path(folder, slice_path, CLAIM))))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from waterclock.batches.facts import RECOMPUTE, Closing, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import RECOMPUTE, Closing, LedgerSnapshot
 from waterclock.engine.batch.late_rows import newest_late
 from waterclock.engine.reads.pin import frame_of, pin
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.queries import build_query_frame, literal_of
 from waterclock.engine.spark.user_functions import register_functions
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.closings import END, START, Closes, Least
 from waterclock.flow.declarations import Read
@@ -41,7 +41,7 @@ _PAIR, _HOLDS, _BEHIND, _LABEL = "wc_pair", "wc_holds", "wc_behind", "wc_label"
 
 
 def look(
-    work: Workplace, planner: Planner, now: datetime, request: PlanRequest, past: Callable[[], LedgerSnapshot]
+    work: RunContext, planner: Planner, now: datetime, request: PlanRequest, past: Callable[[], LedgerSnapshot]
 ) -> list[tuple[Books, WaterclockError]]:
     """Close the books of all windows whose condition holds at a visible boundary, and record the boundaries evaluated.
 
@@ -66,7 +66,7 @@ def look(
                 failed[books.table.name] = (books, error)
 
 
-def _take_late_rows(work: Workplace, books: Books) -> None:
+def _take_late_rows(work: RunContext, books: Books) -> None:
     """Reopen windows for which a recompute was requested, up to the newest late rows that are kept for them."""
     table, asked = books.table, books.past.requested
     labels = [label for label, verb in asked.items() if verb == RECOMPUTE and label in books.past.closings]
@@ -86,7 +86,7 @@ def _take_late_rows(work: Workplace, books: Books) -> None:
         )
 
 
-def _look_at(work: Workplace, books: Books, pairs: Sequence[Pair]) -> None:
+def _look_at(work: RunContext, books: Books, pairs: Sequence[Pair]) -> None:
     closes = books.table.closes
     if closes is None:
         raise AssertionError(f"{books.table.name} closes no books")
@@ -107,7 +107,7 @@ def _with_behind(
 
 
 def _evaluate_condition(
-    work: Workplace, books: Books, closes: Closes, pairs: Sequence[Pair]
+    work: RunContext, books: Books, closes: Closes, pairs: Sequence[Pair]
 ) -> dict[Pair, tuple[bool, str]]:
     """Evaluate the condition for each pair. Return whether it holds, and the part that was furthest behind."""
     where = f"{books.table.name}@{pairs[0].window.label}"
@@ -140,7 +140,7 @@ def _require_boolean(closes: Closes, kind: str, where: str) -> None:
 
 
 def _read_visible_rows(
-    work: Workplace, spark: SparkSession, books: Books, read: Read, pairs: Sequence[Pair]
+    work: RunContext, spark: SparkSession, books: Books, read: Read, pairs: Sequence[Pair]
 ) -> DataFrame:
     """Return the rows that the boundaries see, once for each boundary, with the number of its pair."""
     from pyspark.sql import functions as F  # noqa: N812

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.engine.batch.plan_lineage import Sources, lineage_of
 from waterclock.engine.batch.plan_tree import plan_of
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.analysed_plan import analysed_plan, shows_plan
-from waterclock.engine.workplace import Workplace
 from waterclock.flow.code_lineage import CodeLineage, Input, all_unknown
 from waterclock.flow.declarations import Flat, Read, Table
 from waterclock.flow.flats import flat_columns
@@ -49,7 +49,7 @@ def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> t
 
 
 def note_lineage(
-    work: Workplace, table: Table, rows: DataFrame, frames: Mapping[Any, DataFrame], sources: Sources
+    work: RunContext, table: Table, rows: DataFrame, frames: Mapping[Any, DataFrame], sources: Sources
 ) -> None:
     """Record the column lineage of a transform's rows.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.compatible import KEY, NOT_NULL, RETIRE, broken_promises, retirement_of
 from waterclock.batches.schemas import Side, find_matching_version, newest_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.column_types import text_of_type, type_of_json
 from waterclock.flow.declarations import Table
 from waterclock.timelabel.label import TIMELABEL
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def find_new_schema(
-    work: Workplace, table: Table, stored: StructType | None, made: StructType, label: datetime
+    work: RunContext, table: Table, stored: StructType | None, made: StructType, label: datetime
 ) -> dict[datetime, dict[str, Any]]:
     """Return by label the columns of the table after this batch. Empty if that version is already recorded.
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from waterclock.batches.facts import FOREVER
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Claim
 from waterclock.engine.batch.publish import deliver
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import damaged_file, require_log
 from waterclock.engine.reads.as_of import steps_before
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind, Mode
@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 
 def commit_group(
-    work: Workplace, spark: Callable[[], SparkSession], table: Table, claim: Claim, manifests: Sequence[Manifest]
+    work: RunContext, spark: Callable[[], SparkSession], table: Table, claim: Claim, manifests: Sequence[Manifest]
 ) -> int:
     """Commit the sealed slices of a claim and verify the commit. Return the Delta version (-1 for a publish).
 
@@ -76,7 +76,7 @@ def commit_group(
     return found.version
 
 
-def refuse_foreign(work: Workplace, table: Table) -> None:
+def refuse_foreign(work: RunContext, table: Table) -> None:
     """Raise an error if another writer changed the table's data since the newest commit of this project.
 
     Raises:
@@ -94,7 +94,7 @@ def refuse_foreign(work: Workplace, table: Table) -> None:
 
 
 def identity_of(
-    work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest], at: datetime | None
+    work: RunContext, table: Table, claim: Claim, manifests: Sequence[Manifest], at: datetime | None
 ) -> Identity:
     """Return the identity that a commit records. `at` is the newest label of the table before it."""
     request = claim.request
@@ -137,7 +137,7 @@ def taken_over_error(table: Table, claim: Claim) -> WaterclockError:
 
 
 def beside_damage(
-    work: Workplace, table: Table, labels: Collection[datetime], do: Callable[[tuple[LogStep, ...], bool], Result]
+    work: RunContext, table: Table, labels: Collection[datetime], do: Callable[[tuple[LogStep, ...], bool], Result]
 ) -> Result:
     """Call `do` on the current slices of a MERGE or TEMPORAL table, and leave out damaged ones that are made again.
 
@@ -161,7 +161,7 @@ def beside_damage(
 
 
 def _fold(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     identity: Identity,
@@ -188,7 +188,7 @@ def _fold(
     beside_damage(work, table, {each.label for each in placed}, put)
 
 
-def _replaceable(work: Workplace, table: Table, labels: Collection[datetime], error: Exception) -> str | None:
+def _replaceable(work: RunContext, table: Table, labels: Collection[datetime], error: Exception) -> str | None:
     """Return the path of the damaged slice that an error is about, if it is made again now or later."""
     place = damaged_file(work.lake, error)
     if place is None or place.table != table.name or place.label is None:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.batches.records import Slice
 from waterclock.connectors.delivering import DeliveryOutcome
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import Batch, Group
 from waterclock.timelabel.label import label_of
 
 
-def unit_of(work: Workplace, table: Table) -> Unit:
+def unit_of(work: RunContext, table: Table) -> Unit:
     """Return the destination of a publish, with its secrets resolved."""
     if table.destination is None:
         raise AssertionError(f"{table.name} publishes to nowhere, which check refuses")
     return work.connections.resolve_unit(table.destination)
 
 
-def last_standing(work: Workplace, table: Table, batch: Batch) -> Slice | None:
+def last_standing(work: RunContext, table: Table, batch: Batch) -> Slice | None:
     """Return the newest delivered slice, if the destination still has it, so that only later changes are delivered.
 
     None if everything must be delivered: at the first delivery, for `recompute`, or if the destination lost its newest
@@ -31,7 +31,7 @@ def last_standing(work: Workplace, table: Table, batch: Batch) -> Slice | None:
     return newest if _describe_loss(work, table, newest) is None else None
 
 
-def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
+def refuse_lost(work: RunContext, table: Table, group: Group) -> None:
     """Raise an error if the destination lost its newest delivery. Only report it if a whole state replaces it anyway.
 
     Cost: one query of the destination, whatever its size; two if an older label was delivered last.
@@ -51,7 +51,7 @@ def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
     if lost is None:
         return
     if not table.is_delivered_by_label:
-        work.note_once(f"{table.name}: {lost}; the whole table is delivered again")
+        work.report_once(f"{table.name}: {lost}; the whole table is delivered again")
         return
     raise WaterclockError(
         "E824",
@@ -65,13 +65,13 @@ def refuse_lost(work: Workplace, table: Table, group: Group) -> None:
     )
 
 
-def has_come(work: Workplace, table: Table, piece: Slice) -> bool:
+def has_come(work: RunContext, table: Table, piece: Slice) -> bool:
     """Return whether the destination has the delivery that the ledger recorded for a slice."""
     unit = unit_of(work, table)
     found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, piece.claim)
     return found is not None and found.outcome is not DeliveryOutcome.KILLED
 
 
-def _describe_loss(work: Workplace, table: Table, newest: Slice) -> str | None:
+def _describe_loss(work: RunContext, table: Table, newest: Slice) -> str | None:
     unit = unit_of(work, table)
     return work.connections.deliverer(unit.connection).find_loss(unit, work.flow.project, table.name, newest.claim)

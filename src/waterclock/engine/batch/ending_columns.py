@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from waterclock.batches.compatible import retirement_in_the_past, retirement_of
 from waterclock.batches.schemas import Side, newest_of
 from waterclock.dpl.query.column_readers import readers_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Table
 from waterclock.flow.endings import Ending
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def with_endings(
-    work: Workplace,
+    work: RunContext,
     table: Table,
     rows: tuple[DataFrame, Columns],
     labels: Sequence[datetime],
@@ -65,7 +65,7 @@ def with_endings(
 
 
 def _value(
-    work: Workplace, table: Table, column: Column, source: str | None, labels: Sequence[datetime], kind: str
+    work: RunContext, table: Table, column: Column, source: str | None, labels: Sequence[datetime], kind: str
 ) -> str:
     """Write the value of a retiring column, as SQL over the rows."""
     ends = column.ends
@@ -87,17 +87,17 @@ def _value(
     return f"if({TIMELABEL} >= {sql_text(label_of(at))}, NULL, {value})"
 
 
-def _is_read(work: Workplace, table: Table, column: Column, ends: Ending) -> bool:
+def _is_read(work: RunContext, table: Table, column: Column, ends: Ending) -> bool:
     readers = readers_of(work.flow, table.name, column.name)
     if readers:
-        work.note_once(
+        work.report_once(
             f"{table.name}.{column.name} does not retire on {ends.day}: it is still read by "
             f"{', '.join(map(str, readers))}"
         )
     return bool(readers)
 
 
-def _list_ended_columns(work: Workplace, table: Table, newest: datetime) -> list[str]:
+def _list_ended_columns(work: RunContext, table: Table, newest: datetime) -> list[str]:
     """Return the columns that have retired by a label, according to the table's newest schema version."""
     version = newest_of(work.schemas_of(table.name), Side.TABLE)
     found = {name: retirement_of(version.columns, name) for name in version.columns} if version else {}

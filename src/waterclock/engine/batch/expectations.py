@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.facts import HELD_BACK
+from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.dpl.query.aggregates import NAMES, aggregates_of, in_sparks_words
-from waterclock.engine.batch.sieves import findings, sieve_of
+from waterclock.engine.batch.row_filters import findings, row_filter_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import all_rules, key_ladder
 from waterclock.flow.choices import Action, Kind, Mode, Scope
@@ -64,7 +64,7 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
     """
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
-    is_sifted = sieve_of(table) is not None  # the row filter counts rows by the checks that they break
+    is_sifted = row_filter_of(table) is not None  # the row filter counts rows by the checks that they break
     measures = [
         (f"expect:{rule.name}", F.expr(f"sum(CASE WHEN ({rule.expression}) THEN 0L ELSE 1L END)"))
         for rule in all_rules(table)
@@ -76,7 +76,7 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
     )
     measures.extend(
         (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)"))
-        for name in never_null(table)
+        for name in not_null_columns(table)
         if not is_sifted
     )
     if table.temporal is not None:
@@ -153,7 +153,7 @@ class HeldBackError(WaterclockError):
     labels: frozenset[datetime] = frozenset()
 
 
-def held_back(table: Table, where: str, verdict: RuleVerdict, labels: Iterable[datetime] = ()) -> HeldBackError:
+def held_batch_error(table: Table, where: str, verdict: RuleVerdict, labels: Iterable[datetime] = ()) -> HeldBackError:
     """Build the error for a batch that its audit holds: sealed, and visible to no reader until it is released.
 
     `labels`: all labels of a group that are held.
@@ -179,7 +179,7 @@ def with_past(verdicts: Mapping[datetime, RuleVerdict], own: datetime) -> RuleVe
     return replace(found, holds=(*found.holds, *past))
 
 
-def never_null(table: Table) -> list[str]:
+def not_null_columns(table: Table) -> list[str]:
     """Return the columns that must not be NULL in any row: those declared so, and the keys of a MERGE publish.
 
     A destination compares keys by =, which is never true for NULL: such a row would be lost, or duplicated.
@@ -194,7 +194,7 @@ def surely_there(table: Table) -> list[str]:
     """Return the columns that are never NULL in the table: those whose NULLs are neither only warned of nor held."""
     said = {column.name: column for column in table.columns.named}
     found = []
-    for name in never_null(table):
+    for name in not_null_columns(table):
         column = said.get(name)
         ladder = (column.else_of_null or (key_ladder(table) if column.is_key else FAILS)) if column else FAILS
         if ladder[0].action not in {Action.WARN, Action.HOLD}:
@@ -236,7 +236,7 @@ def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Itera
 
 def _null_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Action, str]]:
     said = {column.name: column for column in table.columns.named}
-    for name in never_null(table):
+    for name in not_null_columns(table):
         count = measures.get(f"null:{name}") or 0
         column = said.get(name)
         own = column.else_of_null if column else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.batches.facts import HELD_BACK, RELEASE, BatchStatus
+from waterclock.batches.ledger_snapshot import HELD_BACK, RELEASE, BatchStatus
 from waterclock.batches.records import Claim
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.batch_errors import batch_error

@@ -8,10 +8,10 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import EachCollector, EachRequest
-from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.engine.reads.pin import PinnedRead, frame_of
-from waterclock.engine.workplace import Workplace
-from waterclock.flow.checks import columns_as_asked
+from waterclock.engine.run_context import RunContext
+from waterclock.flow.checks import columns_to_request
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import RECOLLECT, Group
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def gather_each(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     group: Group,
     pins: Mapping[datetime, Sequence[PinnedRead]],
-) -> Gathered:
+) -> CollectResult:
     """Query the source for the rows of the read table in the group's windows that were not answered before.
 
     A label that is made again repeats no answered query, unless a user requests to recollect it.
@@ -44,10 +44,10 @@ def gather_each(
         done=frozenset(batch.label for batch in group.batches if batch.is_revision),
         is_anew=group.verb == RECOLLECT,
     )
-    collected = collector.read_each(spark, unit, request, columns_as_asked(table), table.cadence.zone)
-    return Gathered(collected, {batch.label: dict(collected.source) for batch in group.batches})
+    collected = collector.read_each(spark, unit, request, columns_to_request(table), table.cadence.zone)
+    return CollectResult(collected, {batch.label: dict(collected.source) for batch in group.batches})
 
 
-def _rows(work: Workplace, spark: SparkSession, pinned: Sequence[PinnedRead]) -> DataFrame:
+def _rows(work: RunContext, spark: SparkSession, pinned: Sequence[PinnedRead]) -> DataFrame:
     frames = [frame_of(spark, work.lake, work.flow, each) for each in pinned]
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)

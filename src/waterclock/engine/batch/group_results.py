@@ -11,8 +11,8 @@ from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.audit import GroupAudit
 from waterclock.engine.batch.bound_inputs import Bound
 from waterclock.engine.batch.expectations import RuleVerdict
+from waterclock.engine.batch.row_filters import measures_of
 from waterclock.engine.batch.seal import SealedGroup
-from waterclock.engine.batch.sieves import measures_of
 from waterclock.storage.slices.manifest import Manifest
 
 

@@ -12,26 +12,26 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
-from waterclock.engine.batch.expectations import RuleVerdict, held_back, refusal
-from waterclock.engine.batch.many_windows import WINDOW, are_alike, label_shares, read_by_all
-from waterclock.engine.batch.sieves import FATES, find_actions, measures_of, sieve_of
+from waterclock.engine.batch.expectations import RuleVerdict, held_batch_error, refusal
+from waterclock.engine.batch.multi_window_query import WINDOW, are_alike, label_shares, read_by_all
+from waterclock.engine.batch.row_filters import FATES, find_actions, measures_of, row_filter_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
-from waterclock.engine.workplace import Workplace
-from waterclock.flow.checks import input_checks, inputs_asked
+from waterclock.engine.run_context import RunContext
+from waterclock.flow.checks import input_checks, input_rules_of
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Read, Rule, Table
 from waterclock.spark_sql import quote_name, sql_text
-from waterclock.storage.slices.input_sifting import (
+from waterclock.storage.slices.input_filter import (
     READ_BY,
     InputCounts,
-    InputSieve,
+    InputFilter,
     SetAside,
     counted_in_input,
+    quarantine_input_rows,
     scratch_of,
-    set_aside_of_input,
 )
-from waterclock.storage.slices.row_filter import Mesh, Sieve, count_broken_rules
+from waterclock.storage.slices.row_filter import RowFilter, RowRule, count_broken_rules
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -70,32 +70,32 @@ class InputRuleResult:
         return self.by_label.get(label, InputFindings())
 
     def clear(self, folder: str) -> None:
-        """Remove from a table's folder the quarantined rows that were sealed elsewhere, or will not be sealed."""
+        """Delete the scratch folder with quarantined input rows, after their batches were sealed or failed."""
         if self.aside is not None:
             self.aside.clear(folder)
 
 
-def input_sieves_of(table: Table) -> dict[str, InputSieve]:
+def input_filters_of(table: Table) -> dict[str, InputFilter]:
     """Return by input table the row filter of its rules. Their bits follow those of the batch's own checks."""
-    own = sieve_of(table)
-    bit = 0 if own is None else len(own.meshes)
+    own = row_filter_of(table)
+    bit = 0 if own is None else len(own.row_rules)
     found = {}
-    for name, rules in inputs_asked(table).items():
-        meshes = tuple(Mesh(check.name, check.text, FATES[check.row_action]) for check in input_checks(rules))
-        found[name] = InputSieve(name, Sieve(meshes), bit)
-        bit += len(meshes)
+    for name, rules in input_rules_of(table).items():
+        row_rules = tuple(RowRule(check.name, check.text, FATES[check.row_action]) for check in input_checks(rules))
+        found[name] = InputFilter(name, RowFilter(row_rules), bit)
+        bit += len(row_rules)
     return found
 
 
 def seen_by_query(table: Table, frames: Mapping[Any, DataFrame]) -> dict[Any, DataFrame]:
     """Return the inputs of a batch without the rows that rules remove. FLATs and read functions are unchanged."""
-    sieves = input_sieves_of(table)
-    return {read: _through(sieves.get(_plain(read)), frame) for read, frame in frames.items()}
+    input_filters = input_filters_of(table)
+    return {read: _through(input_filters.get(_plain(read)), frame) for read, frame in frames.items()}
 
 
 def seen_by_queries(table: Table, read: Read, frame: DataFrame) -> DataFrame:
     """Return the input that many batches read from one table, without the rows that rules remove."""
-    return _through(input_sieves_of(table).get(_plain(read)), frame)
+    return _through(input_filters_of(table).get(_plain(read)), frame)
 
 
 def _plain(read: object) -> str:
@@ -103,12 +103,12 @@ def _plain(read: object) -> str:
     return read.table if isinstance(read, Read) and read == Read(read.table) else ""
 
 
-def _through(of_input: InputSieve | None, frame: DataFrame) -> DataFrame:
+def _through(of_input: InputFilter | None, frame: DataFrame) -> DataFrame:
     return frame if of_input is None or not of_input.lets_through else frame.where(of_input.lets_through)
 
 
 def ask_input_rules(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     pins: Mapping[datetime, Sequence[PinnedRead]],
@@ -122,19 +122,21 @@ def ask_input_rules(
     Raises  E740 where a rule fails its batch, E755 where a rule holds some of several batches
     """
     set_shuffle_partitions(spark, bytes_read(work.lake, work.flow, map(tuple, pins.values())))
-    sieves = input_sieves_of(table)
+    input_filters = input_filters_of(table)
     asked: dict[datetime, dict[str, InputCounts]] = {label: {} for label in pins}
     scratch = scratch_of(claim)
-    for name, of_input in sieves.items():
+    for name, of_input in input_filters.items():
         read = {label: [each for each in own if _plain(each.read) == name] for label, own in pins.items()}
         read = {label: own for label, own in read.items() if own}
         if not read:
             continue  # another query of the table reads it
-        rules = inputs_asked(table)[name]
+        rules = input_rules_of(table)[name]
         for label, counts in _counts(work, spark, table, of_input, rules, read, scratch).items():
             asked[label][name] = counts
-    aside = [of_input for of_input in sieves.values() if of_input.sets_aside]
-    rules_of_bits = tuple(mesh.name for of_input in sieves.values() for mesh in of_input.sieve.meshes)
+    aside = [of_input for of_input in input_filters.values() if of_input.sets_aside]
+    rules_of_bits = tuple(
+        row_rule.name for of_input in input_filters.values() for row_rule in of_input.row_filter.row_rules
+    )
     found = InputRuleResult(
         {label: InputFindings(counts, tuple(_findings(table, counts))) for label, counts in asked.items()},
         SetAside(scratch, tuple(of_input.input for of_input in aside), rules_of_bits) if aside else None,
@@ -147,15 +149,15 @@ def ask_input_rules(
     held = [label for label in pins if found.of(label).of(Action.HOLD)]
     if held and len(pins) > 1:  # the group is split before any of it is made
         found.clear(work.folder(table))
-        raise held_back(table, where[held[0]], RuleVerdict(holds=found.of(held[0]).of(Action.HOLD)), held)
+        raise held_batch_error(table, where[held[0]], RuleVerdict(holds=found.of(held[0]).of(Action.HOLD)), held)
     return found
 
 
 def _counts(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
-    of_input: InputSieve,
+    of_input: InputFilter,
     rules: Sequence[Rule],
     read: Mapping[datetime, Sequence[PinnedRead]],
     scratch: str,
@@ -164,16 +166,16 @@ def _counts(
     asked = [each for rule in rules if rule.scope is Scope.BATCH for each in _list_aggregates(rule)]
     if not of_input.sets_aside:
         return dict(_count_input_rows(work, spark, of_input, read, asked))
-    masks = set_aside_of_input(_read_by(work, spark, read), of_input, work.folder(table), scratch, labels)
+    masks = quarantine_input_rows(_read_by(work, spark, read), of_input, work.folder(table), scratch, labels)
     totals = None if asked else _rows_of_slices(work, read)
     answers: Mapping[datetime, InputCounts] = {}
     if totals is None:
-        answers = _count_input_rows(work, spark, InputSieve(of_input.input, Sieve(()), 0), read, asked)
+        answers = _count_input_rows(work, spark, InputFilter(of_input.input, RowFilter(()), 0), read, asked)
         totals = {label: counts.sifted.rows for label, counts in answers.items()}
     found = {}
     for label in labels:
-        gone = count_broken_rules(of_input.sieve, masks[label], 0)
-        sifted = count_broken_rules(of_input.sieve, masks[label], totals[label] - gone.aside - gone.dropped)
+        gone = count_broken_rules(of_input.row_filter, masks[label], 0)
+        sifted = count_broken_rules(of_input.row_filter, masks[label], totals[label] - gone.aside - gone.dropped)
         found[label] = InputCounts(sifted, answers[label].answers if answers else {})
     return found
 
@@ -190,9 +192,9 @@ def _value_of(rule: Rule, aggregate: str) -> str:
 
 
 def _count_input_rows(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
-    of_input: InputSieve,
+    of_input: InputFilter,
     read: Mapping[datetime, Sequence[PinnedRead]],
     asked: Sequence[tuple[str, Column]],
 ) -> Mapping[datetime, InputCounts]:
@@ -204,7 +206,7 @@ def _count_input_rows(
     return dict.fromkeys(read, found[first]) if is_alike else found
 
 
-def _read_by(work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]) -> DataFrame:
+def _read_by(work: RunContext, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]) -> DataFrame:
     """Return the input rows of batches, each with the label of its batch. A row that several batches read is repeated.
 
     Cost: no job here. One scan for an input that all batches share, and one for the slices of as many batches as Spark
@@ -218,7 +220,7 @@ def _read_by(work: Workplace, spark: SparkSession, read: Mapping[datetime, Seque
 
 
 def _read_at_once(
-    work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
+    work: RunContext, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
 ) -> DataFrame | None:
     if len(read) == 1 or any(len(own) > 1 for own in read.values()):
         return None  # a PARTIAL batch reads several spans
@@ -232,7 +234,7 @@ def _read_at_once(
 
 
 def _each_by_itself(
-    work: Workplace, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
+    work: RunContext, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
 ) -> list[DataFrame]:
     return [
         frame_of(spark, work.lake, work.flow, each).withColumn(READ_BY, F.lit(label_of(label)))
@@ -241,7 +243,7 @@ def _each_by_itself(
     ]
 
 
-def _rows_of_slices(work: Workplace, read: Mapping[datetime, Sequence[PinnedRead]]) -> dict[datetime, int] | None:
+def _rows_of_slices(work: RunContext, read: Mapping[datetime, Sequence[PinnedRead]]) -> dict[datetime, int] | None:
     """Return the number of input rows of batches, as the ledger has it for slices. None for states that are folded."""
     if any(work.flow.tables[each.read.table].is_fold for own in read.values() for each in own):
         return None
@@ -249,7 +251,7 @@ def _rows_of_slices(work: Workplace, read: Mapping[datetime, Sequence[PinnedRead
 
 
 def _findings(table: Table, counts: Mapping[str, InputCounts]) -> Iterator[tuple[Action, str]]:
-    for name, rules in inputs_asked(table).items():
+    for name, rules in input_rules_of(table).items():
         if name not in counts:
             continue
         yield from find_actions(input_checks(rules), counts[name].sifted, of=f" of {name}")

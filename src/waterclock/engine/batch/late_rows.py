@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from waterclock.batches.facts import BEGINNING, FOREVER, ClosedSince
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, ClosedSince
 from waterclock.batches.records import Slice
 from waterclock.engine.reads.pin import PinnedRead, frame_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _START, _END, _FOUND = "wc_start", "wc_end", "wc_found"
 
 
-def too_late(work: Workplace, table: Table, late_rows: LateRows, batch: Batch, rows: DataFrame) -> DataFrame:
+def too_late(work: RunContext, table: Table, late_rows: LateRows, batch: Batch, rows: DataFrame) -> DataFrame:
     """Return the rows of a slice that no window takes, with the reason, in the columns of the table.
 
     Cost: a filter, and three short ledger queries.
@@ -49,7 +49,7 @@ def too_late(work: Workplace, table: Table, late_rows: LateRows, batch: Batch, r
 
 
 def open_again(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     batches: Sequence[Batch],
@@ -89,7 +89,7 @@ def told_late(table: Table, manifest: Manifest) -> tuple[str, ...]:
 
 
 def newest_late(
-    work: Workplace, spark: SparkSession, table: Table, labels: Iterable[datetime]
+    work: RunContext, spark: SparkSession, table: Table, labels: Iterable[datetime]
 ) -> dict[datetime, datetime]:
     """Return the newest tick up to which late rows of windows are kept. Windows without late rows are left out.
 
@@ -136,17 +136,17 @@ def _of_windows(spark: SparkSession, rows: DataFrame, at: Column, windows: Seque
     return rows.where(hull).join(spans, inside)
 
 
-def _rows_of_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice]) -> DataFrame:
+def _rows_of_slices(work: RunContext, spark: SparkSession, table: Table, slices: Sequence[Slice]) -> DataFrame:
     folder = work.folder(table)
     manifests = [read_manifest(folder, piece.slice_path) for piece in slices]
     return frame_of_slices(spark, folder, manifests, table_schema(folder))
 
 
-def _since(work: Workplace, of: Table, labels: Sequence[datetime]) -> ClosedSince:
+def _since(work: RunContext, of: Table, labels: Sequence[datetime]) -> ClosedSince:
     return work.ledger.reads.read_closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
 
 
-def _find_dropped_spans(work: Workplace, of: Table) -> dict[str, tuple[datetime, datetime]]:
+def _find_dropped_spans(work: RunContext, of: Table) -> dict[str, tuple[datetime, datetime]]:
     """Return the span that RETAIN has dropped from a table and from its inputs, for `find_remakeable_windows`.
 
     Cost: one ledger query for each of them, and a second one if something was dropped.

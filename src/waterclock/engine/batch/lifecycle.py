@@ -7,24 +7,24 @@ from datetime import datetime
 from waterclock.engine.batch.attempt import CommittedGroup, GroupAttempt
 from waterclock.engine.batch.audit import audit
 from waterclock.engine.batch.claim import bind, take_claim
-from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.commit import commit_group
 from waterclock.engine.batch.creation import create_if_missing
-from waterclock.engine.batch.expectations import held_back
+from waterclock.engine.batch.expectations import held_batch_error
 from waterclock.engine.batch.failures import close_failed
 from waterclock.engine.batch.group_results import describe_release, group_results, held_results
 from waterclock.engine.batch.releasing import note_released
 from waterclock.engine.batch.seal import seal
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.sizes import bytes_held, set_shuffle_partitions
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group
 
 
-def carry_out(work: Workplace, group: Group, now: datetime) -> GroupReport:
+def carry_out(work: RunContext, group: Group, now: datetime) -> GroupReport:
     """Take a group through its lifecycle once. Never raises if the batch fails: the report has the error.
 
     A claim that was taken is closed at the end, as done, failed or lost. A claim whose outcome cannot be settled now
@@ -61,10 +61,10 @@ def _run(attempt: GroupAttempt) -> None:
         audited = audit(attempt, claim, bound, sealed)
         if audited.hold is not None:
             # the record of a held slice is what its release records
-            put_claim_record(attempt.folder, claim, held_results(attempt, bound, sealed, audited, audited.hold))
-            raise held_back(table, attempt.where, audited.hold)
+            write_claim_record(attempt.folder, claim, held_results(attempt, bound, sealed, audited, audited.hold))
+            raise held_batch_error(table, attempt.where, audited.hold)
     fault("audited")
-    put_claim_record(attempt.folder, claim, group_results(attempt, bound, sealed, audited))
+    write_claim_record(attempt.folder, claim, group_results(attempt, bound, sealed, audited))
     attempt.may_have_committed = True
     with attempt.step("commit"):
         if table.is_fold and table.kind is not Kind.PUBLISH:

@@ -10,20 +10,20 @@ from waterclock.engine.batch.bound_inputs import Bound
 from waterclock.engine.batch.columns_kept import find_new_schema
 from waterclock.engine.batch.ending_columns import with_endings
 from waterclock.engine.batch.for_each import gather_each
-from waterclock.engine.batch.give_up import rows_given_up
+from waterclock.engine.batch.given_up_batches import rows_given_up
 from waterclock.engine.batch.late_rows import open_again
 from waterclock.engine.batch.publish import publish_frame
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
+from waterclock.engine.batch.row_filters import loose_of, put_together, through_of
 from waterclock.engine.batch.rows_seen_before import with_rows_seen_before
-from waterclock.engine.batch.sieves import loose_of, put_together, through_of
 from waterclock.engine.batch.table_schema import find_known_columns, resolve_stored_columns
 from waterclock.engine.batch.transform_slices import transform_slices
 from waterclock.engine.collect.collect import gather
+from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.engine.collect.columns_seen import find_source_changes, fit_columns, with_noted
-from waterclock.engine.collect.gathered import Gathered
 from waterclock.engine.collect.linked import gather_linked
 from waterclock.engine.collect.origins import with_origins
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import GIVE_UP, Group
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def make(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     group: Group,
@@ -56,7 +56,7 @@ def make(
 
 
 def _make_slices(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     group: Group,
@@ -114,8 +114,8 @@ def _make_slices(
 
 
 def _gather_rows(
-    work: Workplace, spark: SparkSession, table: Table, group: Group, bound: Bound, now: datetime
-) -> Gathered:
+    work: RunContext, spark: SparkSession, table: Table, group: Group, bound: Bound, now: datetime
+) -> CollectResult:
     if bound.linked:
         return gather_linked(work, spark, table, bound.linked)
     if table.each is not None:
@@ -123,7 +123,7 @@ def _gather_rows(
     return gather(work, spark, table, group, bound.again, now, bound.owned)
 
 
-def _with_aside(table: Table, part: GroupPart, kept: Conformed, gathered: Gathered) -> GroupPart:
+def _with_aside(table: Table, part: GroupPart, kept: Conformed, gathered: CollectResult) -> GroupPart:
     """Add quarantined rows to the kept ones, so that all pass the current row filter."""
     loose, declared = loose_of(table), table.columns
     if gathered.aside is None:

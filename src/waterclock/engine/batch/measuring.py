@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.dpl.query.aggregates import in_sparks_words
 from waterclock.engine.batch.rule_errors import first_line
 from waterclock.errors import WaterclockError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
-    from waterclock.engine.workplace import Workplace
+    from waterclock.engine.run_context import RunContext
     from waterclock.storage.slices.manifest import Manifest
 
 _VALUE, _TYPE, _PROFILE = "measure:", "measured as:", "profile:"
@@ -149,7 +149,7 @@ class MeasureHistory:
         return Measured(str(rows), "bigint") if counts_rows(aggregate) else None
 
 
-def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> MeasureHistory | None:
+def history_of(work: RunContext, table: Table, labels: Sequence[datetime]) -> MeasureHistory | None:
     """Read the values that a table's rules compare a group with, by one statement. None if no rule compares."""
     compared = [value for rule in list_comparison_rules(table) if rule.comparison for value in rule.comparison.values]
     asked = {value.source for value in compared}
@@ -170,7 +170,7 @@ def history_of(work: Workplace, table: Table, labels: Sequence[datetime]) -> Mea
 class Judging:
     """Measures the labels of a group, oldest first, and compares each with earlier ones."""
 
-    work: Workplace
+    work: RunContext
     table: Table
     labels: Sequence[datetime]
     history: MeasureHistory | None = None

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.offline import LabelFound, OfflineRun, SpanFound, cadence_of, merges, spans_of, to_measure
 from waterclock.batches.records import Slice
 from waterclock.engine.batch.offline_counts import Count, as_columns, counts_of, merged_columns, states_in
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.user_functions import register_functions
-from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Table
 from waterclock.flow.measures import Measured, Offline
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
@@ -34,7 +34,7 @@ _SPAN = "wc_span"
 
 
 def look_at(
-    work: Workplace, table: Table, look: OfflineRun | None, now: datetime, current: Mapping[datetime, Slice]
+    work: RunContext, table: Table, look: OfflineRun | None, now: datetime, current: Mapping[datetime, Slice]
 ) -> None:
     """Measure the labels of a table whose visible revision, in `current`, was not measured yet. Report the result.
 
@@ -68,12 +68,12 @@ def look_at(
 
 
 def _measure_labels(
-    work: Workplace, table: Table, pieces: Sequence[Slice], claims: Mapping[datetime, int]
+    work: RunContext, table: Table, pieces: Sequence[Slice], claims: Mapping[datetime, int]
 ) -> list[SpanFound]:
     """Measure labels, by a job for some hundred of their files, and return the spans that contain them."""
     spark = work.sessions.own()
     try:
-        work.tell_of_spark()
+        work.record_spark_page()
         register_functions(spark, work.root, work.flow, table.expressions)
         counts: list[Count] = []
         for manifests, gone in _shares(work.folder(table), pieces):
@@ -146,7 +146,7 @@ def _build_empty_results(gone: Iterable[Slice]) -> Iterator[LabelFound]:
 
 
 def _spans(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     counts: Sequence[Count],

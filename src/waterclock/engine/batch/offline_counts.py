@@ -38,17 +38,18 @@ class OfflineState:
     @property
     def signature(self) -> str:
         """The key that two states must share to be merged."""
-        return f"{self.call.merges_by} {self.type} {self.sketch if self.call.merges_by == 'hll' else ''}".strip()
+        aggregate = self.call.merge_aggregate
+        return f"{aggregate} {self.type} {self.sketch if aggregate == 'hll' else ''}".strip()
 
     @property
     def is_mergeable(self) -> bool:
         """Return whether a sketch exists for the type."""
-        return self.call.merges_by != "kll" or self._kll != ""
+        return self.call.merge_aggregate != "kll" or self._kll != ""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The stored state of a label, as text columns."""
-        by, text = self.call.merges_by, self.call.text
+        by, text = self.call.merge_aggregate, self.call.text
         if by == "mean":
             return f"CAST(sum({self._of}) AS STRING)", f"CAST(count({self._of}) AS STRING)"
         if by == "hll":
@@ -60,15 +61,15 @@ class OfflineState:
     @property
     def own(self) -> str:
         """The SQL of the value of one label."""
-        if self.call.merges_by == "hll":
+        if self.call.merge_aggregate == "hll":
             return f"hll_sketch_estimate({self._sketch_sql})"
-        if self.call.merges_by == "kll":
+        if self.call.merge_aggregate == "kll":
             return f"CASE WHEN count({self._of}) > 0 THEN {self._quantile(self._sketch_sql)} END"
         return self.call.text
 
     def merged_sql(self, names: Sequence[str]) -> str:
         """The SQL of the value of all labels together, from the columns that store their states."""
-        by, first = self.call.merges_by, names[0]
+        by, first = self.call.merge_aggregate, names[0]
         if by == "mean":
             kind = "double" if self.type == "double" else "decimal(38,10)"
             total, count = f"sum(CAST({first} AS {kind}))", f"sum(CAST({names[1]} AS bigint))"
@@ -93,7 +94,7 @@ class OfflineState:
 
     @property
     def _sketch_sql(self) -> str:
-        if self.call.merges_by == "hll":
+        if self.call.merge_aggregate == "hll":
             return f"hll_sketch_agg(CAST(({self._of}) AS STRING), {self.sketch})"
         return f"kll_sketch_agg_{self._kll}(CAST(({self._of}) AS {self._kll}), {_QUANTILES})"
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from waterclock.engine.batch.many_windows import Pins
+from waterclock.engine.batch.multi_window_query import Pins
 from waterclock.engine.reads.pin import PinnedRead, set_label
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind

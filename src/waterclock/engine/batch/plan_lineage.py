@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from waterclock.engine.batch.plan_tree import Parts, PlanNode, behind, id_of, is_tree, kind_of, tree, within
+from waterclock.engine.batch.plan_tree import (
+    Parts,
+    PlanNode,
+    id_of,
+    is_tree,
+    kind_of,
+    skip_subtree,
+    tree,
+    trees_in_fields,
+)
 from waterclock.flow.code_lineage import (
     AGGREGATED,
     COMPUTED,
@@ -193,19 +202,19 @@ class _Follower:
         at = 0
         while at < len(parts):
             part, origin = parts[at], None
-            inner = [said for name, said in within(part) if name == "plan"]
+            inner = [said for name, said in trees_in_fields(part) if name == "plan"]
             if inner:  # its children are outer columns that the subquery is only compared with
-                origin, at = self._follow_subquery(kind_of(part), inner[0]), behind(parts, at)
+                origin, at = self._follow_subquery(kind_of(part), inner[0]), skip_subtree(parts, at)
             else:
                 at += 1
                 if kind_of(part) == "AttributeReference":
                     origin = self._find_origin(id_of(part))
                 elif kind_of(part) == "OuterReference":
                     origin = _together(
-                        self._find_origin(id_of(e), self.outer) for _, said in within(part) for e in said
+                        self._find_origin(id_of(e), self.outer) for _, said in trees_in_fields(part) for e in said
                     )
                 else:
-                    for _, said in within(part):
+                    for _, said in trees_in_fields(part):
                         origin = self._value(said) if origin is None else origin | self._value(said)
             if origin is not None:
                 found = origin if found is None else found | origin
@@ -238,7 +247,9 @@ class _Follower:
         return tuple(each for columns in children for each in columns)
 
     def lateral(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
-        plans = [said for parts in node.expressions("right") for name, said in within(parts[0]) if name == "plan"]
+        plans = [
+            said for parts in node.expressions("right") for name, said in trees_in_fields(parts[0]) if name == "plan"
+        ]
         if len(plans) != 1:
             return self.unknown(node, children)
         inner = _Follower(self.sources, self.everything, {**self.outer, **self._env}, self.ctes, self.uses)
@@ -272,9 +283,9 @@ def _split_generator(generator: Parts, count: int) -> list[list[Parts]]:
     """Return the expressions of each column of a generator. Those of a stack alternate between its columns."""
     if kind_of(generator[0]) != "Stack":
         return [[generator]] * count
-    at, values = behind(generator, 1), []  # the first child is the number of rows
+    at, values = skip_subtree(generator, 1), []  # the first child is the number of rows
     while at < len(generator):
-        end = behind(generator, at)
+        end = skip_subtree(generator, at)
         values.append(generator[at:end])
         at = end
     return [values[column::count] for column in range(count)]

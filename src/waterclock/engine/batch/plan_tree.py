@@ -60,7 +60,7 @@ def tree(parts: Parts) -> PlanNode:
     return ready[0]
 
 
-def behind(parts: Parts, at: int) -> int:
+def skip_subtree(parts: Parts, at: int) -> int:
     """Return the position after the node at `at` and all its descendants."""
     open_ = 1
     while open_:
@@ -85,7 +85,7 @@ def id_of(part: Mapping[str, Any]) -> int | None:
     return said.get("id") if isinstance(said, dict) else None
 
 
-def within(part: Mapping[str, Any]) -> Iterator[tuple[str, Parts]]:
+def trees_in_fields(part: Mapping[str, Any]) -> Iterator[tuple[str, Parts]]:
     """Yield the trees in the fields of a node, with the field's name. Its children are not in its fields."""
     for name, said in part.items():
         if is_tree(said):

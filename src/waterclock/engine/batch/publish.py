@@ -15,13 +15,13 @@ from waterclock.connectors.interface import ArrivalCollector
 from waterclock.connectors.sql.replace_where import note_of
 from waterclock.connectors.sql.versioned_views import BEHIND, is_behind
 from waterclock.engine.batch.destinations import unit_of
-from waterclock.engine.batch.expectations import never_null, surely_there, unproven_keys
+from waterclock.engine.batch.expectations import not_null_columns, surely_there, unproven_keys
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
 from waterclock.engine.batch.returning_rows import ROW_LABEL, may_restore, with_restored
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.checks import asks_rows
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
@@ -48,7 +48,7 @@ class StagedDelivery:
 
 
 def publish_frame(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     group: Group,
@@ -64,7 +64,7 @@ def publish_frame(
     return StagedDelivery(frame, whole)
 
 
-def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim: Claim) -> Written | None:
+def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, claim: Claim) -> Written | None:
     """Stage a publish of whole slices by links: no Spark job, no second copy. None if rows must be computed.
 
     Rows must be computed for a choice of columns, and for changes since the last delivery. They must also be computed
@@ -95,12 +95,12 @@ def linked_slices(work: Workplace, table: Table, group: Group, pins: Pins, claim
     return Written(manifests, {manifest.label: {} for manifest in manifests})
 
 
-def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | None:
+def _whole_slice(work: RunContext, table: Table, pinned: PinnedRead) -> Slice | None:
     source = work.flow.tables[pinned.read.table]
     is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
     held = {name.lower() for name in surely_there(source)}  # these columns were checked when the slice was sealed
     is_measured = asks_rows(table) or bool(table.measures or table.is_profiled)
-    has_measures = is_measured or any(name.lower() not in held for name in never_null(table))
+    has_measures = is_measured or any(name.lower() not in held for name in not_null_columns(table))
     are_all = table.columns.is_open and not table.columns.left_out
     if not is_by_slice or not are_all or has_measures or unproven_keys(table, source) or len(pinned.slices) != 1:
         return None
@@ -108,7 +108,7 @@ def _whole_slice(work: Workplace, table: Table, pinned: PinnedRead) -> Slice | N
 
 
 def _one_label(
-    work: Workplace, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead
+    work: RunContext, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead
 ) -> tuple[DataFrame, bool]:
     rows = published_columns(table, frame_of(spark, work.lake, work.flow, pinned))
     if table.is_delivered_by_label:
@@ -118,14 +118,14 @@ def _one_label(
     return changed_rows(work, spark, table, rows, pinned, batch)
 
 
-def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
+def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
     """Deliver the staged slices to the destination, each once, with the deliveries row in the same transaction.
 
     Raises:
         WaterclockError: E750 where the claim was killed there before its delivery.
     """
     if not work.project.publish:
-        work.note_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
+        work.report_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
         return
     unit = unit_of(work, table)
     deliveries = [_delivery(work, table, claim, manifest) for manifest in manifests]
@@ -133,7 +133,7 @@ def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Man
     if stands[-1].outcome is DeliveryOutcome.OLDER:
         newest = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
         label = newest.label_text if newest else "a newer label"
-        work.note_once(f"{table.name}@{deliveries[-1].label_text}: skipped, {label} is delivered already")
+        work.report_once(f"{table.name}@{deliveries[-1].label_text}: skipped, {label} is delivered already")
     if stands[-1].outcome is DeliveryOutcome.KILLED:
         raise WaterclockError(
             "E750",
@@ -144,7 +144,7 @@ def deliver(work: Workplace, table: Table, claim: Claim, manifests: Sequence[Man
         )
 
 
-def kill_delivery(work: Workplace, table: Table, claim: int) -> bool:
+def kill_delivery(work: RunContext, table: Table, claim: int) -> bool:
     """Kill the claim at the destination. Return True if it had been delivered before."""
     if not work.project.publish:
         return False
@@ -153,7 +153,7 @@ def kill_delivery(work: Workplace, table: Table, claim: int) -> bool:
     return killed.outcome is not DeliveryOutcome.KILLED
 
 
-def find_delivery(work: Workplace, table: Table, claim: int) -> bool:
+def find_delivery(work: RunContext, table: Table, claim: int) -> bool:
     """Return whether the destination has the claim's delivery. True for staged slices if `publish` is false."""
     if not work.project.publish:
         return True
@@ -162,8 +162,8 @@ def find_delivery(work: Workplace, table: Table, claim: int) -> bool:
     return found is not None and found.outcome is not DeliveryOutcome.KILLED
 
 
-def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
-    folder = at(work.folder(table))
+def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
+    folder = entry_path(work.folder(table))
     source = work.flow.tables[table.reads[0].table]
     columns = _columns_of(manifest)
     return Delivery(
@@ -188,7 +188,7 @@ def _delivery(work: Workplace, table: Table, claim: Claim, manifest: Manifest) -
     )
 
 
-def _places(work: Workplace, collected: Table, names: Collection[str]) -> Mapping[str, str]:
+def _places(work: RunContext, collected: Table, names: Collection[str]) -> Mapping[str, str]:
     """Return the current paths of a collect's items, archived or not, by name. Cost: a walk of both folders."""
     if collected.source is None:
         return {}

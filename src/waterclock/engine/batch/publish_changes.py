@@ -10,11 +10,11 @@ from waterclock.batches.records import Input, Slice
 from waterclock.engine.batch.destinations import last_standing
 from waterclock.engine.batch.expectations import unproven_keys
 from waterclock.engine.reads.as_of import frame_as_of
-from waterclock.engine.reads.hidden import without
+from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.reads.pin import PinnedRead, set_label
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, is_there
+from waterclock.filesystem import entry_path, is_there
 from waterclock.flow.checks import asks_rows
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
@@ -46,7 +46,7 @@ class _Touching:
 
 
 def changed_rows(
-    work: Workplace, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, batch: Batch
+    work: RunContext, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, batch: Batch
 ) -> tuple[DataFrame, bool]:
     """Return the rows to upsert at the destination and, marked by `_deleted`, the keys to delete.
 
@@ -67,7 +67,7 @@ def changed_rows(
 
 
 def _changes_since(
-    work: Workplace, spark: SparkSession, table: Table, now: DataFrame, pinned: PinnedRead, read: Input
+    work: RunContext, spark: SparkSession, table: Table, now: DataFrame, pinned: PinnedRead, read: Input
 ) -> tuple[DataFrame, DataFrame] | None:
     """Return rows and keys that changed since the newest delivery. None if the state of that delivery is not kept."""
     touching = _find_changed_slices(work, table, pinned, read)
@@ -78,7 +78,7 @@ def _changes_since(
     except WaterclockError as error:
         if error.code not in _NOT_KEPT:
             raise
-        work.note_once(f"{table.name}: the last delivered state is no longer kept; the whole table is delivered")
+        work.report_once(f"{table.name}: the last delivered state is no longer kept; the whole table is delivered")
         return None
 
 
@@ -89,7 +89,7 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
     computed columns.
     """
     if table.columns.is_open:
-        return without(rows, table.columns.left_out)
+        return drop_columns(rows, table.columns.left_out)
     named = table.columns.named
     if all(column.made_as is None for column in named):
         names = [column.name for column in named]
@@ -107,7 +107,7 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
     return rows.selectExpr(*sent)
 
 
-def _find_delivered_input(work: Workplace, table: Table, batch: Batch) -> Input | None:
+def _find_delivered_input(work: RunContext, table: Table, batch: Batch) -> Input | None:
     """Return the input of the newest delivery, or None if everything must be delivered."""
     last = last_standing(work, table, batch)
     are_chosen = not table.columns.is_open or bool(table.columns.left_out)
@@ -117,12 +117,12 @@ def _find_delivered_input(work: Workplace, table: Table, batch: Batch) -> Input 
     return inputs[0] if inputs else None
 
 
-def _is_of_other_code(work: Workplace, table: Table, last: Slice) -> bool:
+def _is_of_other_code(work: RunContext, table: Table, last: Slice) -> bool:
     made = work.ledger.past.audit(table.name, last.label).current
     return made is None or made.code != table.fingerprint
 
 
-def last_by_key(work: Workplace, table: Table, rows: DataFrame) -> DataFrame:
+def last_by_key(work: RunContext, table: Table, rows: DataFrame) -> DataFrame:
     """Keep the newest label's row of each key: an APPEND table may have a key once per label.
 
     If that label may have several, all of them are kept: the audit refuses them.
@@ -144,7 +144,7 @@ def newest_by_key(rows: DataFrame, keys: Sequence[str], *, keep_ties: bool = Fal
     return last_row_by_key(rows, keys, F.col(TIMELABEL))
 
 
-def _find_changed_slices(work: Workplace, table: Table, pinned: PinnedRead, read: Input) -> _Touching | None:
+def _find_changed_slices(work: RunContext, table: Table, pinned: PinnedRead, read: Input) -> _Touching | None:
     """Find the slices between two versions of the source's log. Each has the keys that its commit changed.
 
     A restated label counts with its old slice and its new one. A slice too many does no harm.
@@ -163,7 +163,7 @@ def _find_changed_slices(work: Workplace, table: Table, pinned: PinnedRead, read
     folder = work.lake.folder(source.name)
     try:
         manifests = tuple(read_manifest(folder, each.slice_path) for each in found if each.slice_path)
-        lost = any(not is_there(at(folder, file.path)) for each in manifests for file in each.files)
+        lost = any(not is_there(entry_path(folder, file.path)) for each in manifests for file in each.files)
     except WaterclockError:
         return None  # cleaned up: the stage keeps current slices, not all that ever existed
     may_be_gone = merge.delete_when is not None or len({each.label for each in found}) < len(found)
@@ -171,7 +171,7 @@ def _find_changed_slices(work: Workplace, table: Table, pinned: PinnedRead, read
 
 
 def _select_changed_rows(
-    work: Workplace, spark: SparkSession, table: Table, now: DataFrame, touching: _Touching
+    work: RunContext, spark: SparkSession, table: Table, now: DataFrame, touching: _Touching
 ) -> tuple[DataFrame, DataFrame]:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -195,7 +195,7 @@ def _select_changed_rows(
 
 
 def _compare_states(
-    work: Workplace, spark: SparkSession, table: Table, now: DataFrame, read: Input
+    work: RunContext, spark: SparkSession, table: Table, now: DataFrame, read: Input
 ) -> tuple[DataFrame, DataFrame]:
     keys = list(table.keys)
     state = last_by_key(work, table, _state_then(work, spark, table, read))
@@ -204,7 +204,7 @@ def _compare_states(
     return now.exceptAll(then), gone
 
 
-def _state_then(work: Workplace, spark: SparkSession, table: Table, read: Input) -> DataFrame:
+def _state_then(work: RunContext, spark: SparkSession, table: Table, read: Input) -> DataFrame:
     """Return the state of the newest delivery, at the version to which its read was pinned.
 
     If no version had it, or VACUUM has removed its files, it is made again as it was known at that time.

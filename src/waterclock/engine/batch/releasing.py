@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from waterclock.batches.audit_trail import Audit
-from waterclock.batches.facts import LOOK_AGAIN, RELEASE, is_release
+from waterclock.batches.audit_records import Audit
+from waterclock.batches.ledger_snapshot import LOOK_AGAIN, RELEASE, is_release
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.collect.change_scans import CHANGED, LOOKED
-from waterclock.engine.collect.gathered import RELEASED
+from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.engine.reads.pin import PinnedRead
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import RECOLLECT, TO_BE_RELEASED, Group, Status
@@ -27,7 +27,7 @@ from waterclock.storage.slices.writer import Written
 from waterclock.timelabel.label import label_of
 
 
-def group_to_release(work: Workplace, table: Table, label: datetime, now: datetime, why: str) -> Group:
+def group_to_release(work: RunContext, table: Table, label: datetime, now: datetime, why: str) -> Group:
     """Return the group that releases a held label, for a reason.
 
     Raises  E756 where its inputs have changed: they are being restated, or the batch is not needed any more
@@ -37,7 +37,7 @@ def group_to_release(work: Workplace, table: Table, label: datetime, now: dateti
     others = {other: found for other, found in facts.troubles.items() if other != label}
     free = replace(snapshot, tables={**snapshot.tables, table.name: replace(facts, troubles=others)})
     request = PlanRequest(
-        only=(table.name,), labels=Labels.between(label, label), force={table.name: frozenset({label})}
+        only=(table.name,), labels=Labels.from_range(label, label), force={table.name: frozenset({label})}
     )
     plan = Planner(work.flow).plan(free, now, request)
     found = next((batch for batch in plan.batches if batch.table == table.name and batch.label == label), None)
@@ -59,7 +59,7 @@ class HeldBatch:
     said: Mapping[str, Any] = field(default_factory=dict)
 
 
-def find_held(work: Workplace, table: Table, group: Group, pins: Mapping[datetime, Sequence[PinnedRead]]) -> HeldBatch:
+def find_held(work: RunContext, table: Table, group: Group, pins: Mapping[datetime, Sequence[PinnedRead]]) -> HeldBatch:
     """Return the remains of a held batch. `pins` are its current reads.
 
     Raises  E756 where the slice is gone, where its inputs have changed since, or where the request to release it was
@@ -91,7 +91,7 @@ def _read_request(audit: Audit) -> dict[str, Any]:
     return {"by": asked.who, "why": asked.data.get("why", "") if asked.data else ""}
 
 
-def seal_held_slice(work: Workplace, table: Table, held: HeldBatch, claim: Claim) -> Written:
+def seal_held_slice(work: RunContext, table: Table, held: HeldBatch, claim: Claim) -> Written:
     """Seal a held slice under a new claim, by links to its files."""
     folder, manifest = work.folder(table), held.manifest
     linked = link_slice(
@@ -110,7 +110,7 @@ def seal_held_slice(work: Workplace, table: Table, held: HeldBatch, claim: Claim
     return Written((linked,), {manifest.label: {}})
 
 
-def collect_past_again(work: Workplace, table: Table, held: HeldBatch) -> None:
+def collect_past_again(work: RunContext, table: Table, held: HeldBatch) -> None:
     """Request that past windows are collected again if only a held batch's LOOKBACK has read their late rows.
 
     The rows that it read of them are not released with it. Windows of a MERGE or TEMPORAL table keep their rows.
@@ -122,7 +122,7 @@ def collect_past_again(work: Workplace, table: Table, held: HeldBatch) -> None:
     if source is None or source.lookback is None or not past:
         return
     following = table.cadence.window_of(label).end
-    reach = table.cadence.ceil(source.lookback.before(following, table.cadence.zone))
+    reach = table.cadence.ceil(source.lookback.subtract_from(following, table.cadence.zone))
     made = work.ledger.reads.slices(table.name, following, following + timedelta(microseconds=1))
     is_looked_before = bool(made) and made[0].claim < held.manifest.claim
     done = {piece.label for piece in work.ledger.reads.slices(table.name, min(past), label)}
@@ -133,7 +133,7 @@ def collect_past_again(work: Workplace, table: Table, held: HeldBatch) -> None:
         work.ledger.decisions.request_restate(table.name, wanted, verb, who=work.settings.who, why=why)
 
 
-def note_released(work: Workplace, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:
+def note_released(work: RunContext, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:
     """Record in the audit trail that a held batch is released, and by whom."""
     data = {"why": said["why"], "claim": claim.number}
     work.ledger.past.add_event("released", who=said["by"], table=group.table, label=group.batches[0].label, data=data)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.engine.collect.gathered import do_nothing_after
+from waterclock.engine.collect.collect_result import do_nothing_after
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from waterclock.engine.workplace import Workplace
+    from waterclock.engine.run_context import RunContext
     from waterclock.storage.slices.manifest import Manifest
     from waterclock.storage.slices.row_filter import Sifted, Through
 
@@ -42,7 +42,7 @@ class Notes:
     set_aside: Callable[[], Mapping[str, int]] = dict
     without_parent: Callable[[datetime, int], Mapping[str, int]] = _count_nothing
     left_out: tuple[str, ...] = ()
-    after: Callable[[Workplace], None] = do_nothing_after
+    after: Callable[[RunContext], None] = do_nothing_after
     close: Callable[[], None] = _do_nothing
     require_unchanged: Callable[[], None] = _do_nothing
     holds: Mapping[datetime, str] = field(default_factory=dict)

@@ -12,15 +12,15 @@ from waterclock.engine.batch.expectations import HeldBackError
 from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.newer_flow import refused_for_newer_flow
 from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import lost_spark
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Batch, Group
 
 _LONGEST_WHY = 120
 
 
-def carry_out_with_retries(work: Workplace, group: Group, now: datetime) -> tuple[GroupReport, ...]:
+def carry_out_with_retries(work: RunContext, group: Group, now: datetime) -> tuple[GroupReport, ...]:
     """Carry a group out with retries. Return one report, or one for each part if it was split.
 
     Transient errors are retried with growing waits. Permanent errors are not, nor is a batch that needs a JVM that is
@@ -34,7 +34,7 @@ def carry_out_with_retries(work: Workplace, group: Group, now: datetime) -> tupl
     return tuple(_in_parts(work, group, now))
 
 
-def _in_parts(work: Workplace, group: Group, now: datetime) -> Iterator[GroupReport]:
+def _in_parts(work: RunContext, group: Group, now: datetime) -> Iterator[GroupReport]:
     report = _try(work, group, now)
     count = len(group.batches)
     if report.error is None or _is_final(report) or count == 1:
@@ -64,7 +64,7 @@ def _split_group(group: Group, error: WaterclockError, *, in_order: bool) -> tup
     return [batches[: count // 2], batches[count // 2 :]], said
 
 
-def _try(work: Workplace, group: Group, now: datetime) -> GroupReport:
+def _try(work: RunContext, group: Group, now: datetime) -> GroupReport:
     retrying = Retrying(
         retry=retry_if_result(_may_pass),
         stop=stop_after_attempt(work.settings.attempts),
@@ -77,7 +77,7 @@ def _try(work: Workplace, group: Group, now: datetime) -> GroupReport:
 
 def _is_final(report: GroupReport) -> bool:
     """Return whether another attempt now is of no use: another runner has the batch, or Spark is gone."""
-    return report.is_anothers or lost_spark(report.error)
+    return report.is_of_other_runner or lost_spark(report.error)
 
 
 def _may_pass(report: GroupReport) -> bool:
@@ -85,7 +85,7 @@ def _may_pass(report: GroupReport) -> bool:
     return error is not None and error.transient and not _is_final(report)
 
 
-def _say(work: Workplace, group: Group, state: RetryCallState) -> None:
+def _say(work: RunContext, group: Group, state: RetryCallState) -> None:
     report = _last(state)
     wait = state.next_action.sleep if state.next_action else 0.0
     if report.error is not None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.engine.batch.destinations import has_come
 from waterclock.engine.batch.publish_changes import newest_by_key
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 ROW_LABEL = "_waterclock_label"
 
 
-def may_restore(work: Workplace, table: Table, batch: Batch) -> bool:
+def may_restore(work: RunContext, table: Table, batch: Batch) -> bool:
     """Return whether rows of older labels may become visible again: only if a MERGE delivered this label before."""
     is_keyed = table.is_delivered_by_label and table.mode is Mode.MERGE
     is_across_labels = TIMELABEL not in {key.lower() for key in table.keys}
     return is_keyed and is_across_labels and bool(work.ledger.reads.slices(table.name, batch.label, batch.window.end))
 
 
-def with_restored(work: Workplace, spark: SparkSession, table: Table, batch: Batch, rows: DataFrame) -> DataFrame:
+def with_restored(work: RunContext, spark: SparkSession, table: Table, batch: Batch, rows: DataFrame) -> DataFrame:
     """Return the rows of a label and, marked by `ROW_LABEL`, the older rows of keys that it has lost.
 
     Cost: one scan of the keys of the previous delivery and of the new one. If keys were lost, or the destination does
@@ -60,7 +60,7 @@ def with_restored(work: Workplace, spark: SparkSession, table: Table, batch: Bat
     return rows.selectExpr("*", f"CAST(NULL AS STRING) AS {ROW_LABEL}").unionByName(_newest(older, table, earlier))
 
 
-def find_delivered_slices(work: Workplace, table: Table, batch: Batch, earlier: Sequence[Slice]) -> Sequence[Slice]:
+def find_delivered_slices(work: RunContext, table: Table, batch: Batch, earlier: Sequence[Slice]) -> Sequence[Slice]:
     """Return the slices whose keys the destination may show with rows of this label, which the delivery removes.
 
     They are those of the label's newest delivery. If the destination does not have that, any key of an older label may
@@ -81,7 +81,7 @@ def _newest(older: DataFrame, table: Table, slices: Sequence[Slice]) -> DataFram
 
 
 def _read_staged_rows(
-    work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice], rows: DataFrame
+    work: RunContext, spark: SparkSession, table: Table, slices: Sequence[Slice], rows: DataFrame
 ) -> DataFrame:
     """Read staged deliveries, in the columns of `rows` and `ROW_LABEL`."""
     folder = work.folder(table)

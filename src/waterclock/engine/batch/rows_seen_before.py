@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
-from waterclock.batches.facts import LOOK_AGAIN
+from waterclock.batches.ledger_snapshot import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.engine.batch.results import GroupPart
-from waterclock.engine.batch.sieves import loose_of, put_together
+from waterclock.engine.batch.row_filters import loose_of, put_together
 from waterclock.engine.collect.origins import with_origins
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Columns, Table
 from waterclock.planner.plan import Group
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.conform import Conformed, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.quarantined_rows import rows_as_they_came
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import HIDDEN
-from waterclock.storage.slices.setting_aside import rows_as_they_came
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -37,7 +37,7 @@ _IS_NEW = f"{HIDDEN}is_new"
 
 
 def with_rows_seen_before(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     group: Group,
@@ -63,7 +63,9 @@ def with_rows_seen_before(
     other = [label for label, it in found.items() if it.rows and fields_of(it.schema).keys() | {TIMELABEL} != names]
     if other:
         labels = ", ".join(map(label_of, other))
-        work.note_once(f"{table.name}: late rows of {labels} are not collected: the columns of the source have changed")
+        work.report_once(
+            f"{table.name}: late rows of {labels} are not collected: the columns of the source have changed"
+        )
     read = [] if asked and other else [rows]
     if read and other:
         read = [replace(rows, frame=rows.frame.where(~F.col(TIMELABEL).isin([label_of(label) for label in other])))]

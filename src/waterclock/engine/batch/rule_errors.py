@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import every_rule
 from waterclock.flow.declarations import Rule, Table
-from waterclock.storage.slices.input_sifting import READ_BY
+from waterclock.storage.slices.input_filter import READ_BY
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

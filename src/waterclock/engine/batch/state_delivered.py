@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
 from waterclock.connectors.sql.versioned_views import is_behind
 from waterclock.engine.batch.publish_changes import last_by_key, newest_by_key, published_columns
 from waterclock.engine.batch.returning_rows import ROW_LABEL
 from waterclock.engine.reads.pin import PinnedRead, frame_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def state_delivered(
-    work: Workplace, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead]
+    work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead]
 ) -> DataFrame:
     """Return the rows that a destination has after the last of these slices is delivered, following the others.
 
@@ -53,7 +53,7 @@ def state_delivered(
     return newest_by_key(rows, table.keys) if table.mode is Mode.MERGE else rows
 
 
-def _read_staged_manifests(work: Workplace, table: Table, sealed: Sequence[Manifest]) -> list[Manifest]:
+def _read_staged_manifests(work: RunContext, table: Table, sealed: Sequence[Manifest]) -> list[Manifest]:
     """Return the staged slices of all delivered labels except those of some slices, oldest first."""
     folder, replaced = work.folder(table), {manifest.label for manifest in sealed}
     dropped = _find_drop_boundary(work, table)
@@ -67,7 +67,7 @@ def _read_staged_manifests(work: Workplace, table: Table, sealed: Sequence[Manif
     return found
 
 
-def _find_drop_boundary(work: Workplace, table: Table) -> datetime | None:
+def _find_drop_boundary(work: RunContext, table: Table) -> datetime | None:
     """Return the instant before which RETAIN dropped the labels behind the view of a destination."""
     if table.destination is None or not is_behind(table.destination):
         return None

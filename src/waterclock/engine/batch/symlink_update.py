@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
-from waterclock.engine.workplace import Workplace
 from waterclock.flow.declarations import Table
 from waterclock.storage import symlinks
 
 
-def keep_manifest(work: Workplace, table: Table) -> None:
+def keep_manifest(work: RunContext, table: Table) -> None:
     """Update the manifest of a table to its newest version. A failure is only reported: the batch is committed.
 
     The next commit or `maintain` makes up for it.

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.commit import beside_damage
 from waterclock.engine.batch.expectations import answers
 from waterclock.engine.batch.state_delivered import state_delivered
 from waterclock.engine.reads.pin import PinnedRead
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def table_findings(
-    work: Workplace, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead] = ()
+    work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead] = ()
 ) -> Iterator[tuple[Action, str]]:
     """Yield the table rules that do not hold after the last of these slices is committed, following the others.
 
@@ -48,7 +48,7 @@ def table_findings(
 
 
 def _answers(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     sealed: Sequence[Manifest],
@@ -68,7 +68,7 @@ def _answers(
     return beside_damage(work, table, {each.label for each in sealed}, ask)
 
 
-def _with_slices(work: Workplace, spark: SparkSession, table: Table, sealed: Sequence[Manifest]) -> DataFrame:
+def _with_slices(work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest]) -> DataFrame:
     folder = work.folder(table)
     new = frame_of_slices(spark, folder, sealed if table.mode is Mode.APPEND else sealed[-1:])
     if table.mode is not Mode.APPEND or not table_exists(folder):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import BEGINNING
-from waterclock.engine.workplace import Workplace
+from waterclock.batches.ledger_snapshot import BEGINNING
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def find_known_columns(work: Workplace, table: Table) -> StructType | None:
+def find_known_columns(work: RunContext, table: Table) -> StructType | None:
     """Return the columns that the table's rows have so far. None before its first row."""
     folder = work.folder(table)
     if table.kind is Kind.PUBLISH or not has_columns(folder):
@@ -33,7 +33,7 @@ def find_known_columns(work: Workplace, table: Table) -> StructType | None:
     return _parse_schema(raw_known(newest, table_schema(folder).json(), table.temporal))
 
 
-def _newest_readable(work: Workplace, table: Table) -> Manifest | None:
+def _newest_readable(work: RunContext, table: Table) -> Manifest | None:
     """Return the manifest of the newest slice; if it is damaged, that of the newest undamaged one before it."""
     newest = work.ledger.reads.newest(table.name)
     while newest is not None and newest.slice_path:
@@ -45,7 +45,10 @@ def _newest_readable(work: Workplace, table: Table) -> Manifest | None:
 
 
 def resolve_stored_columns(table: Table, rows: StructType) -> StructType:
-    """Return the table's columns, given the columns of its batches' rows."""
+    """Return the columns that the table stores, given the columns of a batch's rows.
+
+    A TEMPORAL table adds columns for the validity period; all others store the columns as they are.
+    """
     if table.temporal is None:
         return rows
     require_fit(rows.json(), table.temporal, table=table.name)

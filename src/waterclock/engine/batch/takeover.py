@@ -11,8 +11,8 @@ from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.publish import kill_delivery
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import require_versions
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind
@@ -32,7 +32,7 @@ class TakenOver:
     unsettled: list[WaterclockError] = field(default_factory=list)
 
 
-def take_over(work: Workplace, left: Sequence[Claim]) -> TakenOver:
+def take_over(work: RunContext, left: Sequence[Claim]) -> TakenOver:
     """Settle claims that were left open, as far as that is possible now."""
     found = TakenOver()
     for claim in left:
@@ -63,7 +63,7 @@ def _unsettled_claim_error(table: Table, claim: Claim, raised: Exception) -> Wat
     )
 
 
-def _take_over(work: Workplace, table: Table, claim: Claim) -> None:
+def _take_over(work: RunContext, table: Table, claim: Claim) -> None:
     left_by = claim.request.runner
     try:
         had_committed = record_if_committed(work, table, claim)
@@ -76,7 +76,7 @@ def _take_over(work: Workplace, table: Table, claim: Claim) -> None:
     work.listener.on_message(f"claim {claim.number} of {table.name} {what}")
 
 
-def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
+def record_if_committed(work: RunContext, table: Table, claim: Claim) -> bool:
     """Kill the claim, and check which commit won. If it was the claim's data, record it and return True.
 
     Claims of unknown outcome must be closed only this way, so that no paused runner can commit later. If this returns
@@ -97,7 +97,7 @@ def record_if_committed(work: Workplace, table: Table, claim: Claim) -> bool:
     return True
 
 
-def _kill_or_find_commit(work: Workplace, table: Table, claim: Claim) -> tuple[int, Sequence[datetime]] | None:
+def _kill_or_find_commit(work: RunContext, table: Table, claim: Claim) -> tuple[int, Sequence[datetime]] | None:
     """Return version and labels of the claim's data commit, or None if the kill came first."""
     if table.kind is Kind.PUBLISH:
         return (-1, claim.request.labels) if kill_delivery(work, table, claim.number) else None
@@ -151,7 +151,7 @@ def _build_result(table: Table, manifest: Manifest) -> BatchResult:
     )
 
 
-def _note_releases(work: Workplace, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:
+def _note_releases(work: RunContext, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:
     """Record who released a held batch, and why, as the releasing runner would have done."""
     for result in results:
         if said := result.measures.get("released"):

@@ -11,14 +11,14 @@ from waterclock.dpl.query.flat_alone import flat_alone
 from waterclock.engine.batch.code_lineage import alias_inputs, note_lineage
 from waterclock.engine.batch.input_rules import seen_by_queries, seen_by_query
 from waterclock.engine.batch.late_rows import too_late
-from waterclock.engine.batch.many_windows import Pins, rows_of_windows, shares_of
+from waterclock.engine.batch.multi_window_query import Pins, rows_of_windows, shares_of
 from waterclock.engine.batch.open_windows import open_parts
-from waterclock.engine.batch.share import SharedView, shared_rows
+from waterclock.engine.batch.shared_views import SharedView, shared_rows
 from waterclock.engine.batch.window_rows import rows_over, union_by_name
 from waterclock.engine.reads.absent_parents import AbsentParents
 from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import is_of_key
 from waterclock.flow.declarations import Flat, Table, TableReference
 from waterclock.flow.flats import flats_of
@@ -36,7 +36,7 @@ _NOTHING_SHARED: Mapping[TableReference, SharedView] = {}
 
 
 def transform_parts(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     batches: Sequence[Batch],
@@ -69,7 +69,7 @@ def transform_parts(
 
 
 def _together(
-    work: Workplace, spark: SparkSession, table: Table, batches: Sequence[Batch], pins: Pins
+    work: RunContext, spark: SparkSession, table: Table, batches: Sequence[Batch], pins: Pins
 ) -> DataFrame | None:
     """Return the rows of windows by one query, or one for each branch of a UNION ALL BY NAME, or None if impossible."""
     if table.query is None:
@@ -84,7 +84,7 @@ def _together(
 
 
 def _window_by_window(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     batches: Sequence[Batch],
@@ -106,7 +106,7 @@ def _window_by_window(
 
 
 def _rows_of(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     batch: Batch,

@@ -12,12 +12,12 @@ from waterclock.engine.batch.bound_inputs import Bound
 from waterclock.engine.batch.checking_references import with_orphans_marked
 from waterclock.engine.batch.ending_columns import with_endings
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
-from waterclock.engine.batch.sieves import loose_of, through_of
+from waterclock.engine.batch.row_filters import loose_of, through_of
 from waterclock.engine.batch.table_schema import resolve_stored_columns
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.reads.absent_parents import AbsentParents
 from waterclock.engine.reads.pin import PinnedRead, frame_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import is_of_key
 from waterclock.flow.declarations import Column, Table
 from waterclock.planner.plan import Batch, Group
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def transform_slices(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     group: Group,
@@ -65,7 +65,7 @@ def transform_slices(
 
 
 def _past_of(
-    work: Workplace, spark: SparkSession, table: Table, bound: Bound, batches: Sequence[Batch]
+    work: RunContext, spark: SparkSession, table: Table, bound: Bound, batches: Sequence[Batch]
 ) -> DataFrame | None:
     """Return the table's own rows of the labels that its KEY looks back at, or None if there are none."""
     found = [each for batch in batches for each in bound.pins[batch.label] if is_of_key(each.read)]
@@ -84,7 +84,7 @@ def _build_notes(batch: Batch) -> dict[str, Any]:
     return noted | ({LACKING: [missing.to_dict() for missing in batch.missing]} if batch.missing else {})
 
 
-def _has_no_rows(work: Workplace, pinned: PinnedRead) -> bool:
+def _has_no_rows(work: RunContext, pinned: PinnedRead) -> bool:
     is_slices = not work.flow.tables[pinned.read.table].is_fold
     return not pinned.slices or (is_slices and not any(piece.rows for piece in pinned.slices))
 

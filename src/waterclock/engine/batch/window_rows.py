@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.splice import list_reads, splice
-from waterclock.engine.batch.marks import require_time
-from waterclock.engine.batch.steps import step_rows
+from waterclock.engine.batch.stateful_functions import step_rows
+from waterclock.engine.batch.watermark_columns import require_time
 from waterclock.engine.reads.flat_join import flat_frame
-from waterclock.engine.reads.hidden import without
+from waterclock.engine.reads.hidden import drop_columns
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error, user_code_error
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import load_function, register_functions
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import PythonFunction, Query, Table
 from waterclock.flow.flats import flats_of
@@ -37,7 +37,7 @@ class _Window:
 
 
 def rows_over(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     window: Window,
@@ -80,7 +80,7 @@ def union_by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
 
 
 def _sql_rows(
-    work: Workplace, spark: SparkSession, query: Query, of: _Window, frames: _Frames, where: str
+    work: RunContext, spark: SparkSession, query: Query, of: _Window, frames: _Frames, where: str
 ) -> DataFrame:
     """Return the rows of a query: a transform's own, or that of a view which a Python function reads."""
     for flat in flats_of(query):
@@ -97,7 +97,7 @@ def _sql_rows(
         raise to_error(raised, where=where, spliced=spliced) from raised
 
 
-def _arguments(work: Workplace, text: str, of: _Window) -> dict[str, Any]:
+def _arguments(work: RunContext, text: str, of: _Window) -> dict[str, Any]:
     values = {
         "wc_window_start": of.window.start,
         "wc_window_end": of.window.end,
@@ -109,7 +109,7 @@ def _arguments(work: Workplace, text: str, of: _Window) -> dict[str, Any]:
 
 
 def _python_rows(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     function: PythonFunction,
     of: _Window,
@@ -128,9 +128,9 @@ def _python_rows(
         elif argument.flat is not None:
             known = argument.flat in frames
             rows = frames[argument.flat] if known else flat_frame(work.flow, argument.flat, frames)
-            arguments[argument.name] = without(rows, argument.left_out)
+            arguments[argument.name] = drop_columns(rows, argument.left_out)
         elif argument.read is not None:
-            arguments[argument.name] = without(frames[argument.read], argument.left_out)
+            arguments[argument.name] = drop_columns(frames[argument.read], argument.left_out)
     try:
         made = call(**arguments)
     except Exception as raised:

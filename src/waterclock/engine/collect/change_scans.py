@@ -14,7 +14,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.batches.records import Slice
 from waterclock.connectors.interface import ChangedWindows, Looking, LookRequest, Mark
 from waterclock.engine.collect.lookback import find_revisited_slices, slack_of
@@ -28,7 +28,7 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waterclock.engine.workplace import Workplace
+    from waterclock.engine.run_context import RunContext
 
 LOOKED = "looked"
 CHANGED = "changed"
@@ -66,7 +66,7 @@ class Noted:
     of_past: Mapping[str, Any] = field(default_factory=dict)
 
 
-def look_back(work: Workplace, table: Table, group: Group, spark: Callable[[], SparkSession]) -> ChangeScan:
+def look_back(work: RunContext, table: Table, group: Group, spark: Callable[[], SparkSession]) -> ChangeScan:
     """Return the done windows before the group to collect again: all within LOOKBACK, or those that changed."""
     past = find_revisited_slices(work.ledger, table, group)
     source = table.source
@@ -87,7 +87,7 @@ def look_back(work: Workplace, table: Table, group: Group, spark: Callable[[], S
 
 
 def _query_changes(
-    work: Workplace, table: Table, source: Source, request: LookRequest, spark: Callable[[], SparkSession]
+    work: RunContext, table: Table, source: Source, request: LookRequest, spark: Callable[[], SparkSession]
 ) -> ChangedWindows:
     unit = work.connections.resolve_unit(source.unit)
     collector = work.connections.collector(unit.connection)
@@ -109,7 +109,7 @@ def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str
         return {}
     low, last = windows[0].start, windows[-1].end
     # a scan covers its own window, and those that end at most a LOOKBACK before it
-    high = table.source.lookback.after(last, table.cadence.zone) + (last - windows[-1].start)
+    high = table.source.lookback.add_to(last, table.cadence.zone) + (last - windows[-1].start)
     noted: list[Noted] = []
     while True:
         page = ledger.reads.source_notes(table.name, low, high, most=_PAGE, past=len(noted))

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead
 from waterclock.engine.collect.changed_keys import with_moved
-from waterclock.engine.collect.gathered import COPIED, Gathered
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.collect.collect_result import COPIED, CollectResult
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, IN_ROWS, LSN, MISSING, OP, SEQ
-from waterclock.flow.checks import columns_as_asked
+from waterclock.flow.checks import columns_to_request
 from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Table, Unit
 from waterclock.flow.folds import RECORD
@@ -43,18 +43,18 @@ _OWN, _CARRIED = "_waterclock_own", "_waterclock_carried"
 
 
 def gather_changes(
-    work: Workplace, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: ChangeCollector
-) -> Gathered:
+    work: RunContext, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: ChangeCollector
+) -> CollectResult:
     """Read the changes of a source's rows since the previous batch, up to the end of the window."""
     if table.fold is None or len(group.batches) > 1:
         raise AssertionError(f"{table.name} takes changes one label at a time, key by key, which check sees to")
     batch = group.batches[0]
     request = ChangeRequest(table.fold.keys, newest_noted(work, table), batch.window.end, partial(_draw, work, table))
-    read = collector.read_changes(spark, unit, request, columns_as_asked(table), table.cadence.zone)
+    read = collector.read_changes(spark, unit, request, columns_to_request(table), table.cadence.zone)
     read = replace(read, noted={**read.noted, READ_AT: work.real_now().isoformat()})
     try:
         for said in read.said:
-            work.note_once(said)
+            work.report_once(said)
         rows = _complete_rows(table, read, _own_rows(work, spark, table))
     except BaseException:
         read.collected.close()
@@ -66,17 +66,17 @@ def gather_changes(
         close=partial(_end, work, table, unit, collector, read),
     )
     source = {batch.label: {**read.collected.source, NOTED: dict(read.noted)}}
-    return Gathered(collected, source, partial(_confirm_changes, table, unit, collector, read))
+    return CollectResult(collected, source, partial(_confirm_changes, table, unit, collector, read))
 
 
-def may_be_committed(work: Workplace, table: str) -> bool:
+def may_be_committed(work: RunContext, table: str) -> bool:
     """Return whether a batch of a table may still be committed: it is running, left open, or held."""
     return bool(work.ledger.reads.held_labels(table)) or any(
         it.request.table == table for it in work.ledger.claims.open()
     )
 
 
-def newest_noted(work: Workplace, table: Table) -> Mapping[str, Any] | None:
+def newest_noted(work: RunContext, table: Table) -> Mapping[str, Any] | None:
     """Return the notes of the last read of the source, whatever became of its label. None before the first.
 
     A label that was made again from kept rows, or a released held one, has the position of its original read. Other
@@ -99,7 +99,7 @@ def _last_read(noted: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     return max(reversed(noted), key=lambda each: str(each.get(READ_AT, "")), default=None)
 
 
-def _draw(work: Workplace, table: Table) -> str:
+def _draw(work: RunContext, table: Table) -> str:
     """Generate the name under which the source keeps changes, and record it first, to be found after a crash."""
     name = f"waterclock_{''.join(sign for sign in table.name.lower() if sign.isascii() and sign.isalnum())[:32]}"
     name = f"{name}_{secrets.token_hex(6)}"
@@ -109,7 +109,7 @@ def _draw(work: Workplace, table: Table) -> str:
     return name
 
 
-def _own_rows(work: Workplace, spark: SparkSession, table: Table) -> DataFrame | None:
+def _own_rows(work: RunContext, spark: SparkSession, table: Table) -> DataFrame | None:
     """Return the table's current rows, one for each key. None before its first batch."""
     record = work.ledger.reads.find_table(table.name)
     if record is None or record.head_label is None:
@@ -118,7 +118,7 @@ def _own_rows(work: Workplace, spark: SparkSession, table: Table) -> DataFrame |
     return rows.where(RECORD[2]) if table.temporal is not None else rows
 
 
-def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead, work: Workplace) -> None:
+def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead, work: RunContext) -> None:
     """Let the source discard the committed changes, and those kept under earlier names."""
     collector.confirm(unit, read.noted)
     names = [name for name in work.ledger.past.kept_at_sources(table.name) if name != read.name]
@@ -126,7 +126,7 @@ def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read:
         work.ledger.past.add_event(LET_GO, who=work.settings.who, table=table.name, data={"name": name})
 
 
-def _end(work: Workplace, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
+def _end(work: RunContext, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
     """Close the read. A snapshot of a failed batch is discarded at the source, unless it may still be committed."""
     read.collected.close()
     if read.whole_at is None or may_be_committed(work, table.name):

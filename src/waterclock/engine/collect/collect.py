@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.facts import LOOK_AGAIN
+from waterclock.batches.ledger_snapshot import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.connectors.interface import (
@@ -23,15 +23,15 @@ from waterclock.connectors.interface import (
     WindowRequest,
 )
 from waterclock.engine.collect.arrivals import assign
+from waterclock.engine.collect.await_signals import require_signs
 from waterclock.engine.collect.changes import gather_changes
-from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.engine.collect.lookback import slack_of, windows_read
 from waterclock.engine.collect.positions import Owned, range_to_dict
 from waterclock.engine.collect.reread import gather_again
-from waterclock.engine.collect.signs import require_signs
 from waterclock.engine.collect.source_clocks import filter_arrived
-from waterclock.engine.workplace import Workplace
-from waterclock.flow.checks import columns_as_asked, loose_types
+from waterclock.engine.run_context import RunContext
+from waterclock.flow.checks import columns_to_request, loose_types
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import RECOLLECT, Group
@@ -43,25 +43,25 @@ if TYPE_CHECKING:
 
 
 def gather(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     group: Group,
     again: Sequence[Slice],
     now: datetime,
     owned: Owned | None = None,
-) -> Gathered:
+) -> CollectResult:
     """Read the group's windows from the table's source. Nothing is evaluated yet unless the source is small.
 
     `again` are done windows that a LOOKBACK reads again. `owned` are the ranges of a log that the labels own.
     """
     gathered = _gather_rows(work, spark, table, group, again, now, owned)
     for note in gathered.collected.notes:
-        work.note_once(f"{table.name}: {note}")
+        work.report_once(f"{table.name}: {note}")
     return replace(gathered, collected=replace(gathered.collected, values=_values(work, table)))
 
 
-def _values(work: Workplace, table: Table) -> dict[str, str]:
+def _values(work: RunContext, table: Table) -> dict[str, str]:
     """Return by column the source's conversion of texts, for columns whose type mismatches mark single rows."""
     loose = loose_types(table)
     if table.source is None or not loose:
@@ -78,14 +78,14 @@ def _values(work: Workplace, table: Table) -> dict[str, str]:
 
 
 def _gather_rows(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     group: Group,
     again: Sequence[Slice],
     now: datetime,
     owned: Owned | None,
-) -> Gathered:
+) -> CollectResult:
     source = table.source
     if source is None:
         raise AssertionError(f"{table.name} collects from nowhere, which check refuses")
@@ -107,13 +107,13 @@ def _gather_rows(
     raise AssertionError(f"{unit} cannot be collected by {source.batching}, which check refuses")
 
 
-def explain(work: Workplace, table: Table, error: BaseException) -> BaseException:
+def explain(work: RunContext, table: Table, error: BaseException) -> BaseException:
     """Return the source's own error for one that was raised while its rows were evaluated, or else the error itself."""
     if table.source is None:
         return error
     unit = work.connections.resolve_unit(table.source.unit)
     collector: Collector = work.connections.collector(unit.connection)
-    return collector.explain(unit, columns_as_asked(table), error) or error
+    return collector.explain(unit, columns_to_request(table), error) or error
 
 
 def _windows(
@@ -123,40 +123,40 @@ def _windows(
     again: Sequence[Slice],
     unit: Unit,
     collector: WindowCollector,
-) -> Gathered:
+) -> CollectResult:
     windows, time = windows_read(group, again), None if table.source is None else table.source.time_column
     own = (batch.label for batch in group.batches if group.verb in {RECOLLECT, LOOK_AGAIN})
     done = frozenset((*own, *(piece.label for piece in again)))
     request = WindowRequest(time or "", windows, slack=slack_of(table, windows[-1].end), done=done)
-    collected = collector.read_windows(spark, unit, request, columns_as_asked(table), table.cadence.zone)
+    collected = collector.read_windows(spark, unit, request, columns_to_request(table), table.cadence.zone)
     noted = {window.start: _read(collected.source) for window in windows}
-    return Gathered(collected, noted)
+    return CollectResult(collected, noted)
 
 
 def _snapshot(
     spark: SparkSession, table: Table, group: Group, now: datetime, unit: Unit, collector: SnapshotCollector
-) -> Gathered:
-    collected = collector.read_snapshot(spark, unit, columns_as_asked(table), table.cadence.zone, now=now)
+) -> CollectResult:
+    collected = collector.read_snapshot(spark, unit, columns_to_request(table), table.cadence.zone, now=now)
     stands = group.batches[-1].stands_from
     noted = {**_read(collected.source), "looked_at": now.isoformat()}
     if stands is not None:
         noted["stands_from"] = stands.isoformat()
-    return Gathered(collected, _for_each(group, noted))
+    return CollectResult(collected, _for_each(group, noted))
 
 
 def _arrivals(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     group: Group,
     now: datetime,
     unit: Unit,
     collector: ArrivalCollector,
-) -> Gathered:
+) -> CollectResult:
     # an archive only grows, so only items that this table has not taken are considered
     listing = collector.arrivals(unit, work.ledger.reads.taken_items(table.name))
     for report in listing.reports:
-        work.note_once(f"{table.name}: {report.path} is skipped: {report.problem}; {report.detail}")
+        work.report_once(f"{table.name}: {report.path} is skipped: {report.problem}; {report.detail}")
     present = filter_arrived(listing, now).items
     # Before the query of taken items: all items of a sealed window are recorded by then. So no two runners take one
     # late item (its rows would be duplicated before E414 could refuse it).
@@ -165,7 +165,7 @@ def _arrivals(
     free = [item for item in present if item.name not in taken]
     windows = [batch.window for batch in group.batches]
     by_label = assign(free, windows, sealed, others_open=_older_open(work, table, windows))
-    collected = collector.read_items(spark, unit, by_label, columns_as_asked(table), table.cadence.zone)
+    collected = collector.read_items(spark, unit, by_label, columns_to_request(table), table.cadence.zone)
     source = {
         label: {**collected.source, "items": [_item_to_dict(item) for item in items]}
         for label, items in by_label.items()
@@ -173,23 +173,23 @@ def _arrivals(
     # items whose runner died before it could archive them are archived now
     left_behind = [item for item in present if item.name in taken and not item.is_archived]
     to_archive = [*left_behind, *(item for items in by_label.values() for item in items)]
-    return Gathered(collected, source, partial(_archive, collector, unit, to_archive))
+    return CollectResult(collected, source, partial(_archive, collector, unit, to_archive))
 
 
 def _ranges(
     spark: SparkSession, table: Table, group: Group, owned: Owned, unit: Unit, collector: PositionCollector
-) -> Gathered:
+) -> CollectResult:
     by_label = {batch.label: owned.get(batch.label, ()) for batch in group.batches}
-    collected = collector.read_items(spark, unit, by_label, columns_as_asked(table), table.cadence.zone)
+    collected = collector.read_items(spark, unit, by_label, columns_to_request(table), table.cadence.zone)
     source = {
         label: {**collected.source, "items": [range_to_dict(item) for item in items]}
         for label, items in by_label.items()
     }
     taken = [item for items in by_label.values() for item in items]
-    return Gathered(collected, source, partial(_archive, collector, unit, taken))
+    return CollectResult(collected, source, partial(_archive, collector, unit, taken))
 
 
-def _older_open(work: Workplace, table: Table, windows: Sequence[Window]) -> list[Window]:
+def _older_open(work: RunContext, table: Table, windows: Sequence[Window]) -> list[Window]:
     start = work.ledger.reads.table(table.name).start
     if start is None:
         return []
@@ -210,6 +210,6 @@ def _for_each(group: Group, noted: Mapping[str, Any]) -> dict[datetime, Mapping[
     return {batch.label: noted for batch in group.batches}
 
 
-def _archive(collector: ItemReader, unit: Unit, items: Sequence[Item], _: Workplace) -> None:
+def _archive(collector: ItemReader, unit: Unit, items: Sequence[Item], _: RunContext) -> None:
     """Move the taken items to the archive once their batch is recorded. After a crash, the next batch moves them."""
     collector.archive(unit, items)

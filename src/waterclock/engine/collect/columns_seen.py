@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.schemas import SCHEMA, SchemaVersion, Side, change_at, find_matching_version
 from waterclock.connectors.interface import Collected
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Table
 from waterclock.flow.schema_changes import OnSchemaChange, SchemaChange
@@ -43,7 +43,7 @@ class Noticed:
     holds: Mapping[datetime, str]
 
 
-def find_source_changes(work: Workplace, table: Table, collected: Collected, labels: Sequence[datetime]) -> Noticed:
+def find_source_changes(work: RunContext, table: Table, collected: Collected, labels: Sequence[datetime]) -> Noticed:
     """Find columns of the source that are in no version, and report changes.
 
     Raises  E770 where ON SCHEMA CHANGE says FAIL, naming the first label with a change
@@ -152,7 +152,7 @@ def _list_seen_columns(collected: Collected, labels: Sequence[datetime]) -> Mapp
     return {min(labels): collected.seen} if collected.seen and not collected.is_empty else {}
 
 
-def _tell(work: Workplace, table: Table, label: datetime, change: SchemaChange, typed: Sequence[str]) -> SchemaChange:
+def _tell(work: RunContext, table: Table, label: datetime, change: SchemaChange, typed: Sequence[str]) -> SchemaChange:
     """Report or refuse a change. Return its relevant part, without columns of a declared type: these are cast."""
     cast = {name.lower() for name in typed}
     refused = replace(
@@ -171,5 +171,5 @@ def _tell(work: Workplace, table: Table, label: datetime, change: SchemaChange, 
                 "the source"
             ),
         )
-    work.note_once(f"{table.name}@{label_of(label)}: the columns of its source changed: {'; '.join(change.words())}")
+    work.report_once(f"{table.name}@{label_of(label)}: the columns of its source changed: {'; '.join(change.words())}")
     return refused

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Pin
 from waterclock.connectors.interface import LinkedCollector
-from waterclock.engine.collect.gathered import Gathered
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.collect.collect_result import CollectResult
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 from waterclock.flow.links import upstream_of
 from waterclock.planner.links import is_by_label
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LinkedPin = tuple[Window, Pin]
 
 
-def pin_link(work: Workplace, table: Table, group: Group) -> tuple[LinkedPin, ...]:
+def pin_link(work: RunContext, table: Table, group: Group) -> tuple[LinkedPin, ...]:
     """Bind the windows of a group to their reads from another project. Empty if they read none.
 
     Raises  E833 to E838 where it cannot be read
@@ -31,7 +31,7 @@ def pin_link(work: Workplace, table: Table, group: Group) -> tuple[LinkedPin, ..
     return tuple(work.links.pins(table, [batch.window for batch in group.batches]))
 
 
-def gather_linked(work: Workplace, spark: SparkSession, table: Table, pins: Sequence[LinkedPin]) -> Gathered:
+def gather_linked(work: RunContext, spark: SparkSession, table: Table, pins: Sequence[LinkedPin]) -> CollectResult:
     """Read the pinned versions. Nothing is evaluated yet."""
     if table.source is None:
         raise AssertionError(f"{table.name} collects from nowhere")
@@ -41,7 +41,7 @@ def gather_linked(work: Workplace, spark: SparkSession, table: Table, pins: Sequ
         raise AssertionError(f"{unit} is no table of another project, which check refuses")  # noqa: TRY004
     collected = collector.read_pinned(spark, unit, pins, table.columns, by_label=is_by_label(table))
     noted = {window.start: _pin_to_dict(pin) for window, pin in pins}
-    return Gathered(collected, noted)
+    return CollectResult(collected, noted)
 
 
 def _pin_to_dict(pin: Pin) -> dict[str, object]:

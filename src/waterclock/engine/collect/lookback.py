@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from waterclock.batches.facts import LOOK_AGAIN
+from waterclock.batches.ledger_snapshot import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
@@ -27,7 +27,7 @@ def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[S
         return ()
     first = group.batches[0].window.start
     own = {batch.label for batch in group.batches}
-    begin = table.cadence.ceil(table.source.lookback.before(first, table.cadence.zone))
+    begin = table.cadence.ceil(table.source.lookback.subtract_from(first, table.cadence.zone))
     known = ledger.reads.slices(table.name, begin, group.batches[-1].window.end)
     return tuple(piece for piece in known if piece.label not in own)
 
@@ -35,7 +35,7 @@ def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[S
 def slack_of(table: Table, end: datetime) -> timedelta:
     """Return how long after a window's end its rows may arrive: its DELAY, plus the LOOKBACK that finds late rows."""
     lookback = None if table.source is None else table.source.lookback
-    late = end - lookback.before(end, table.cadence.zone) if lookback else timedelta(0)
+    late = end - lookback.subtract_from(end, table.cadence.zone) if lookback else timedelta(0)
     return table.cadence.delay + late
 
 

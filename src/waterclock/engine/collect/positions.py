@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.connectors.interface import Item, PositionCollector, Positions
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table
@@ -28,7 +28,7 @@ _NAMES = (_NAME.format(0), _NAME.format(10**12 - 1))
 Owned = Mapping[datetime, tuple[Item, ...]]
 
 
-def ranges_of(work: Workplace, table: Table, group: Group) -> Owned:
+def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
     """Return the ranges that each label of a group owns in the log of its table: its recorded one, or the next.
 
     Empty for other tables. Cost: one ledger query, and a query of the source's end.

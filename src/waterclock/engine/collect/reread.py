@@ -11,18 +11,18 @@ from waterclock.batches.records import Slice
 from waterclock.batches.schemas import SCHEMA
 from waterclock.connectors.interface import ArrivalCollector, Collected, Collector, Item, PositionCollector
 from waterclock.engine.collect.change_scans import CHANGED, LOOKED
-from waterclock.engine.collect.gathered import RECOMPUTED, Gathered
+from waterclock.engine.collect.collect_result import RECOMPUTED, CollectResult
 from waterclock.engine.collect.positions import items_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import columns_as_asked, keeps_unread
+from waterclock.flow.checks import columns_to_request, keeps_unread
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
 from waterclock.planner.plan import Group
 from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.quarantined_rows import rows_as_they_came
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import UNREAD
-from waterclock.storage.slices.setting_aside import rows_as_they_came
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ _MOST_OF_A_LINE = 60
 
 
 def gather_again(
-    work: Workplace, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: Collector
-) -> Gathered:
+    work: RunContext, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: Collector
+) -> CollectResult:
     """Return the rows of done labels as they were collected, in the columns that are declared today.
 
     Arrived items are read again from their current place, so that a column declared since is filled. Rows that were
@@ -52,7 +52,7 @@ def gather_again(
         items = items_of(sources)
         if isinstance(collector, ArrivalCollector):
             items = _find_items(table, unit, collector, sources)
-        collected = collector.read_items(spark, unit, items, columns_as_asked(table), table.cadence.zone)
+        collected = collector.read_items(spark, unit, items, columns_to_request(table), table.cadence.zone)
     else:
         kept = {label: read_manifest(folder, piece.slice_path) for label, piece in pieces.items()}
         sources = {label: manifest.source for label, manifest in kept.items()}
@@ -67,7 +67,7 @@ def gather_again(
         | {RECOMPUTED: pieces[label].slice_path}
         for label, source in sources.items()
     }
-    return Gathered(collected, again, aside=aside)
+    return CollectResult(collected, again, aside=aside)
 
 
 def _refuse_lines(table: Table, aside: DataFrame) -> None:
@@ -86,7 +86,7 @@ def _refuse_lines(table: Table, aside: DataFrame) -> None:
         )
 
 
-def _source_of(work: Workplace, table: Table, piece: Slice) -> Mapping[str, Any]:
+def _source_of(work: RunContext, table: Table, piece: Slice) -> Mapping[str, Any]:
     """Return the source notes of a label, from the ledger if its manifest is damaged."""
     try:
         return read_manifest(work.folder(table), piece.slice_path).source

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.connectors.interface import ArrivalCollector, Collector, Listing, Sealing
 from waterclock.engine.collect.arrivals import complete_until
-from waterclock.engine.collect.signs import has_sign, is_given_up
+from waterclock.engine.collect.await_signals import has_sign, is_given_up
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import Batching, Sign
 from waterclock.flow.declarations import Table, Unit
@@ -18,7 +18,7 @@ from waterclock.planner.plan import Batch, Group
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
-    from waterclock.engine.workplace import Workplace
+    from waterclock.engine.run_context import RunContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class SourceClocks:
     A source with a clock is read only once the clock has passed the window's end (docs/decisions/source-clocks.md).
     """
 
-    def __init__(self, work: Workplace, now: datetime) -> None:
+    def __init__(self, work: RunContext, now: datetime) -> None:
         self._work = work
         self._now = now
         self._clocks: dict[str, datetime | None] = {}
@@ -50,7 +50,7 @@ class SourceClocks:
         self._stopped: set[str] = set()  # ordered tables with a window whose sign is missing
 
     @property
-    def held_back(self) -> tuple[HeldBack, ...]:
+    def waiting_windows(self) -> tuple[HeldBack, ...]:
         """The oldest window of each table that waits for its source."""
         return tuple(self._held.values())
 

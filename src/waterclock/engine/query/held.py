@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.dpl.adhoc import HELD
 from waterclock.engine.query.quarantine import rows_set_aside
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Flow, Table
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -30,7 +30,7 @@ def helds(flow: Flow) -> dict[str, str]:
     return {f"{name}{HELD}": name for name in flow.tables}
 
 
-def held_frame(work: Workplace, spark: SparkSession, table: Table) -> DataFrame:
+def held_frame(work: RunContext, spark: SparkSession, table: Table) -> DataFrame:
     """Return the rows that held batches would show, in the table's columns, and their quarantined rows.
 
     `_claim` is the claim that sealed them. A quarantined row has its JSON as `_row`, the rules that it broke as

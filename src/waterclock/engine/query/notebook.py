@@ -15,10 +15,10 @@ from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import AsOf, moment_of, reservations
 from waterclock.engine.query.view_rows import frame_at_moment
 from waterclock.engine.query.views import find_viewed_table, without_own_views
-from waterclock.engine.reads.hidden import without
+from waterclock.engine.reads.hidden import drop_columns
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
-from waterclock.engine.workplace import Workplace
 from waterclock.timelabel.instant import utc_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ def resolve(
     return frames[0] if isinstance(table, str) else frames
 
 
-def _select_columns(work: Workplace, rows: DataFrame, name: str, hidden: bool) -> DataFrame:  # noqa: FBT001 - as `resolve` passes it
+def _select_columns(work: RunContext, rows: DataFrame, name: str, hidden: bool) -> DataFrame:  # noqa: FBT001 - as `resolve` passes it
     return (
-        rows if hidden else without(rows, work.flow.tables[find_viewed_table(work.flow, name) or name].hidden_columns)
+        rows
+        if hidden
+        else drop_columns(rows, work.flow.tables[find_viewed_table(work.flow, name) or name].hidden_columns)
     )

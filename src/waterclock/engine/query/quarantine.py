@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.functions import broadcast
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
 from waterclock.engine.query.ticks import Moment
 from waterclock.engine.reads.as_of import resolve_as_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.spark_sql import sql_text
 from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.quarantined_rows import quarantined_frame
 from waterclock.storage.slices.row_filter import FILE, FILE_ROW, INPUT, MASK, ROW
-from waterclock.storage.slices.setting_aside import aside_frame
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def quarantines(flow: Flow) -> dict[str, str]:
     return {f"{name}{SUFFIX}": name for name in flow.tables}
 
 
-def quarantine_frame(work: Workplace, spark: SparkSession, table: Table, moment: Moment | None) -> DataFrame:
+def quarantine_frame(work: RunContext, spark: SparkSession, table: Table, moment: Moment | None) -> DataFrame:
     """Return quarantined rows: the original row as JSON, the broken rules, label, claim, code, file and input.
 
     For a REPLACE table they are those of the state that it shows; for all others, those of all labels. Cost: a read of
@@ -57,24 +57,24 @@ def rows_set_aside(spark: SparkSession, folder: str, manifests: Sequence[Manifes
     return reduce(lambda left, right: left.unionByName(right), of_rules)
 
 
-def _paths_now(work: Workplace, table: Table) -> list[str]:
+def _paths_now(work: RunContext, table: Table) -> list[str]:
     dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
     pieces = [it for it in work.ledger.reads.slices_aside(table.name) if it.slice_path and it.label >= dropped]
     return [piece.slice_path for piece in _filter_retained(work, table, pieces)]
 
 
-def _filter_retained(work: Workplace, table: Table, pieces: list[Slice]) -> list[Slice]:
+def _filter_retained(work: RunContext, table: Table, pieces: list[Slice]) -> list[Slice]:
     if table.mode is Mode.REPLACE:
         head = work.ledger.reads.table(table.name).head_label
         return [piece for piece in pieces if piece.label == head]
     newest = work.ledger.reads.newest(table.name) if table.retain is not None else None
     if table.retain is None or table.mode is not Mode.APPEND or newest is None:
         return pieces
-    since = table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
+    since = table.cadence.ceil(table.retain.subtract_from(newest.end, table.cadence.zone))
     return [piece for piece in pieces if piece.label >= since]
 
 
-def _paths_then(work: Workplace, table: Table, moment: Moment) -> list[str]:
+def _paths_then(work: RunContext, table: Table, moment: Moment) -> list[str]:
     found = resolve_as_of(work, table, moment.tick, known_at=moment.known_at)
     return [step.slice_path for step in found.steps if step.slice_path]
 
@@ -96,5 +96,5 @@ def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> Da
     broken = f"filter(array({names}), (it, at) -> ({MASK} & shiftleft(1L, at)) != 0)"
     of_claims = [(label_of(it.label), it.claim, it.code) for it in manifests]
     claims = spark.createDataFrame(of_claims, f"{TIMELABEL} STRING, claim BIGINT, code STRING")
-    rows = aside_frame(spark, folder, manifests).join(broadcast(claims), TIMELABEL)
+    rows = quarantined_frame(spark, folder, manifests).join(broadcast(claims), TIMELABEL)
     return rows.selectExpr(TIMELABEL, f"`{ROW}`", f"{broken} AS broken", "claim", "code", FILE, FILE_ROW, INPUT)

@@ -16,11 +16,11 @@ from waterclock.engine.query.quarantine import quarantine_frame, quarantines
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.query.views import find_viewed_table
-from waterclock.engine.reads.hidden import with_hidden, without
+from waterclock.engine.reads.hidden import drop_columns, with_hidden
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
@@ -48,7 +48,7 @@ class AnsweredQuery:
 
 
 @telling_damage
-def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -> AnsweredQuery:
+def query(work: RunContext, sql: str, *, limit: int, as_of: AsOf | None = None) -> AnsweredQuery:
     """Run the query `sql` on the tables' heads, or as of a tick. At most `limit` rows are collected to the driver.
 
     Each table is read at one Delta version, taken before the query starts, so that no table changes under it. If a
@@ -69,13 +69,13 @@ def query(work: Workplace, sql: str, *, limit: int, as_of: AsOf | None = None) -
     return replace(_answer(work, spark, spliced, limit), moment=moment)
 
 
-def _heads(work: Workplace) -> Mapping[str, int]:
+def _heads(work: RunContext) -> Mapping[str, int]:
     """Return the versions in the ledger: while a new table set is swapped in, they are all of the old one."""
     return {record.name: record.head_version for record in work.ledger.reads.tables()}
 
 
 def _bind_tables(
-    work: Workplace, spark: SparkSession, asked: Query, moment: Moment | None, heads: Mapping[str, int]
+    work: RunContext, spark: SparkSession, asked: Query, moment: Moment | None, heads: Mapping[str, int]
 ) -> Spliced:
     """Bind each table of a query to its rows, as views of a session."""
     names: dict[str, str] = {}
@@ -126,17 +126,17 @@ def _tables(flow: Flow, asked: Query) -> list[str]:
 
 
 @telling_damage
-def preview(work: Workplace, table: str, *, limit: int) -> AnsweredQuery:
+def preview(work: RunContext, table: str, *, limit: int) -> AnsweredQuery:
     """Return some rows of a table's newest label, without HIDDEN columns."""
     require_table(work.flow, table)
-    frame = without(frame_of_table(work, work.sessions.own(), table), work.flow.tables[table].hidden_columns)
+    frame = drop_columns(frame_of_table(work, work.sessions.own(), table), work.flow.tables[table].hidden_columns)
     newest = work.ledger.reads.newest(table)
     if newest is not None and work.flow.tables[table].is_partitioned:
         frame = frame.where(f"timelabel = '{label_of(newest.label)}'")
     return _collect_answer(frame, limit)
 
 
-def _answer(work: Workplace, spark: SparkSession, spliced: Spliced, limit: int) -> AnsweredQuery:
+def _answer(work: RunContext, spark: SparkSession, spliced: Spliced, limit: int) -> AnsweredQuery:
     register_functions(spark, work.root, work.flow, [spliced.text])
     arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
     try:

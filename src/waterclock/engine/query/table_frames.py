@@ -14,7 +14,7 @@ from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.hidden import with_hidden
 from waterclock.engine.reads.pin import build_empty_frame
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
@@ -30,7 +30,7 @@ STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.i
 
 
 def frame_of_viewed(
-    work: Workplace, spark: SparkSession, name: str, moment: Moment | None, heads: Mapping[str, int]
+    work: RunContext, spark: SparkSession, name: str, moment: Moment | None, heads: Mapping[str, int]
 ) -> DataFrame:
     """Return the rows of a view. `heads` are the versions of tables at which it reads them; at the others' newest."""
     table = find_viewed_table(work.flow, name) or name
@@ -44,7 +44,7 @@ def frame_of_viewed(
 
 
 def frame_of_table(
-    work: Workplace, spark: SparkSession, name: str, moment: Moment | None = None, version: int | None = None
+    work: RunContext, spark: SparkSession, name: str, moment: Moment | None = None, version: int | None = None
 ) -> DataFrame:
     """Return the rows of a table of the lake: as of a moment, at a version, or at its newest one."""
     require_log(work, name)
@@ -59,15 +59,15 @@ def frame_of_table(
     return with_hidden(rows, table)
 
 
-def _find_retained_start(work: Workplace, table: Table) -> datetime | None:
+def _find_retained_start(work: RunContext, table: Table) -> datetime | None:
     """Return the first window that a table keeps under RETAIN, whether or not older ones are still on disk."""
     newest = work.ledger.reads.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
     if newest is None or table.retain is None:
         return None
-    return table.cadence.ceil(table.retain.before(newest.end, table.cadence.zone))
+    return table.cadence.ceil(table.retain.subtract_from(newest.end, table.cadence.zone))
 
 
-def status_frame(work: Workplace, spark: SparkSession, name: str, asked: AskedOf) -> DataFrame:
+def status_frame(work: RunContext, spark: SparkSession, name: str, asked: AskedOf) -> DataFrame:
     """Return the part of a status table that a query needs: NULL in unused columns, and only matching rows."""
     import pyarrow as pa
 

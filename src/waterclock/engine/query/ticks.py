@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.query.views import with_views
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.as_of_errors import may_lack, never_agreed, unknown_windows_error, unmade_windows_error
+from waterclock.planner.as_of_errors import can_be_partial, never_agreed, unknown_windows_error, unmade_windows_error
 from waterclock.planner.known_states import Conflict, Worlds, past_now
 from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
@@ -83,7 +83,7 @@ def reservations(moment: Moment) -> list[str]:
     return said
 
 
-def moment_of(work: Workplace, tables: Collection[str], asked: AsOf) -> Moment:
+def moment_of(work: RunContext, tables: Collection[str], asked: AsOf) -> Moment:
     """Find the moment for a query of several tables, and views of them, as `Questions.moment`."""
     return Questions(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 
@@ -149,7 +149,7 @@ class _Search:
         self._refuse_unknown(left_out, tick, worlds)
         conflicts = first = worlds.conflicts(needs, at)
         while conflicts:
-            at = worlds.before(conflicts, at)
+            at = worlds.instant_before(conflicts, at)
             if at < worlds.history.since:
                 worlds = self.worlds(tick, self._further(at))
             lacks = worlds.find_missing_windows(needs, at)
@@ -184,7 +184,7 @@ class _Search:
                 raise unknown_windows_error(node, gaps, tick, self.asked.known_at, first)
 
     def _may_lack(self, name: str) -> bool:
-        return self.asked.is_partial and may_lack(self.ticks.graph.nodes[name])
+        return self.asked.is_partial and can_be_partial(self.ticks.graph.nodes[name])
 
     def _further(self, at: datetime) -> datetime:
         """Return the start of the history to query, so that it includes an instant."""

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from waterclock.engine.query.ticks import Moment
 from waterclock.engine.query.views import find_viewed_table, openings_of
 from waterclock.engine.reads.as_of import commit_records, frame_as_of, resolve_as_of
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_beside, open_table_of, view_of
+from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_table_of, open_windows_table, view_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
@@ -37,7 +37,7 @@ def find_shown_windows(flow: Flow, ledger: Ledger, now: datetime, table: str) ->
     The result is of one moment of the ledger. Cost: a snapshot, and a row for each window that was closed since the
     oldest that is not done.
     """
-    planner, beside = Planner(flow), open_beside(flow, table)
+    planner, beside = Planner(flow), open_windows_table(flow, table)
     if beside is None:
         return VisibleWindows(None)
     snapshot = ledger.reads.snapshot(flow)
@@ -52,7 +52,7 @@ def find_shown_windows(flow: Flow, ledger: Ledger, now: datetime, table: str) ->
 
 
 def frame_of_view(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     table: str,
     closed: Callable[[], DataFrame],
@@ -69,7 +69,7 @@ def frame_of_view(
 
     frames: list[DataFrame] = []
     labels = [window.label for window in shown.windows]
-    beside = open_beside(work.flow, table)
+    beside = open_windows_table(work.flow, table)
     if labels and beside is not None and shown.boundary is not None:
         if not resolve_as_of(work, beside, shown.boundary, known_at=known_at).steps:
             raise _not_there(beside, shown.boundary)
@@ -85,7 +85,7 @@ def frame_of_view(
     return reduce(lambda left, right: right.unionByName(left, allowMissingColumns=True), frames)
 
 
-def frame_at_moment(work: Workplace, spark: SparkSession, name: str, moment: Moment) -> DataFrame:
+def frame_at_moment(work: RunContext, spark: SparkSession, name: str, moment: Moment) -> DataFrame:
     """Return the rows of a table, or of a view, as of a moment."""
     table = find_viewed_table(work.flow, name)
     own = work.flow.tables[table or name]

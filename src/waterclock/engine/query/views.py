@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from waterclock.flow.declarations import Flow
-from waterclock.flow.open_windows import open_beside, tables_by_view
+from waterclock.flow.open_windows import open_windows_table, tables_by_view
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.open_windows import Openings
 from waterclock.planner.ticks import Ticks
@@ -19,13 +19,13 @@ from waterclock.planner.ticks import Ticks
 def find_viewed_table(flow: Flow, name: str) -> str | None:
     """Return the table whose view, including open windows, a name is. None for any other name."""
     table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
-    return table if table is not None and open_beside(flow, table) is not None else None
+    return table if table is not None and open_windows_table(flow, table) is not None else None
 
 
 def without_own_views(flow: Flow, name: str) -> str:
     """Return the table for the name of a view without open windows. Any other name is returned unchanged."""
     table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
-    return name if table is None or open_beside(flow, table) is not None else table
+    return name if table is None or open_windows_table(flow, table) is not None else table
 
 
 def with_views(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str]) -> tuple[Ticks, list[str]]:
@@ -37,7 +37,7 @@ def with_views(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str])
     opened: dict[str, Openings] = {}
     for name in names:
         table = find_viewed_table(flow, name)
-        beside = None if table is None else open_beside(flow, table)
+        beside = None if table is None else open_windows_table(flow, table)
         if table is None or beside is None:
             tables[without_own_views(flow, name)] = None
             continue
@@ -48,7 +48,7 @@ def with_views(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str])
 
 def openings_of(flow: Flow, ledger: Ledger, starts: Mapping[str, datetime], table: str) -> Openings:
     """Return the closing ticks of a table that keeps its open windows."""
-    beside = open_beside(flow, table)
+    beside = open_windows_table(flow, table)
     if beside is None:
         raise AssertionError(f"{table} keeps no open windows")
     closed = ledger.reads.closed_ticks(table, starts[table])

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.pin import PinnedRead
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flat, Read
 from waterclock.spark_sql import quote_name
@@ -35,7 +35,7 @@ LEAST_BYTES = 8 * 1024 * 1024
 
 
 def flat_frames(
-    work: Workplace,
+    work: RunContext,
     spark: SparkSession,
     flats: Collection[Flat],
     reads: Sequence[PinnedRead],
@@ -55,7 +55,7 @@ def flat_frames(
         near = _narrow_parents(work, flat, frames) if flat.read in few else {}
         numbers = dict(
             _count_versions(
-                work, spark, [each for each in reads if each.read in flat.reads[1:] and each.read not in near]
+                work, spark, [each for each in reads if each.read in flat.included_reads[1:] and each.read not in near]
             )
         )
         alone: dict[str, str] | None = {} if counted else None
@@ -64,14 +64,14 @@ def flat_frames(
     return made
 
 
-def _are_few(work: Workplace, pinned: PinnedRead) -> bool:
+def _are_few(work: RunContext, pinned: PinnedRead) -> bool:
     """Return whether a read is known to have few rows: from its slices, if these contain exactly its rows."""
     table = work.flow.tables[pinned.read.table]
     is_slices = table.is_partitioned or table.mode is Mode.APPEND
     return is_slices and sum(piece.rows for piece in pinned.slices) <= _MOST_ROWS
 
 
-def _narrow_parents(work: Workplace, flat: Flat, frames: Mapping[Read, DataFrame]) -> dict[Read, DataFrame]:
+def _narrow_parents(work: RunContext, flat: Flat, frames: Mapping[Read, DataFrame]) -> dict[Read, DataFrame]:
     """Return only the referenced rows of large parents."""
     near: dict[Read, DataFrame] = {}
     asked: dict[Read, list[DataFrame]] = {}
@@ -92,7 +92,7 @@ def _narrow_parents(work: Workplace, flat: Flat, frames: Mapping[Read, DataFrame
 
 
 def _count_versions(
-    work: Workplace, spark: SparkSession, reads: Sequence[PinnedRead]
+    work: RunContext, spark: SparkSession, reads: Sequence[PinnedRead]
 ) -> Iterator[tuple[Read, Numbers]]:
     """Yield the version counts of each TEMPORAL table that is read from a Delta version, by its keys."""
     for pinned in reads:

@@ -30,7 +30,7 @@ def with_hidden(rows: DataFrame, table: Table) -> DataFrame:
     return rows.selectExpr("*", *casts) if lacking else rows
 
 
-def without(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+def drop_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Return rows without some columns. Without columns to remove, the same frame."""
     return rows.drop(*columns) if columns else rows
 

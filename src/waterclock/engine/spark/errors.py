@@ -106,7 +106,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     if "No space left on device" in str(error):
         return to_error(OSError(errno.ENOSPC, "No space left on device"), where=where)
     if _is_jvm_gone(error):
-        return jvm_is_gone(error, where=where)
+        return ended_jvm_error(error, where=where)
     if not condition or condition.startswith(_OF_A_FILE):
         unreached = object_stores.refusal_by_spark(str(error), where)
         if unreached is not None:
@@ -128,7 +128,7 @@ def _of_step(wrong: re.Match[str], where: str) -> WaterclockError:
     )
 
 
-def jvm_is_gone(error: BaseException, *, where: str) -> WaterclockError:
+def ended_jvm_error(error: BaseException, *, where: str) -> WaterclockError:
     """Build the error for work whose Spark has ended, whatever was raised for it."""
     return WaterclockError(
         _JVM_IS_GONE,
@@ -164,7 +164,7 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
     if refusal := refusal_of(error):
         return refusal.at(where)
     if _is_jvm_gone(error):
-        return jvm_is_gone(error, where=where)
+        return ended_jvm_error(error, where=where)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of(frame.filename, root)]
     lines = [f"{_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
     place = _place(frames[-1], root) if frames else file.relative_to(root).as_posix()

@@ -45,7 +45,11 @@ def find_java() -> str:
     command = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if command is None:
         raise WaterclockError(
-            "E701", "java is missing", where=_describe_search_path(), why=_why_missing(home), fix=how_to_get_one()
+            "E701",
+            "java is missing",
+            where=_describe_search_path(),
+            why=_why_missing(home),
+            fix=describe_java_installation(),
         )
     return command
 
@@ -65,7 +69,7 @@ def require_java() -> str:
             "java does not start",
             where=f"{command} -version",
             why=f"its output: {_shorten(said)}" if said.strip() else "it ended without any output",
-            fix=how_to_get_one(),
+            fix=describe_java_installation(),
         )
     if int(found[1]) < OLDEST:
         raise WaterclockError(
@@ -73,7 +77,7 @@ def require_java() -> str:
             f"Java {found[1]} is too old",
             where=command,
             why=f"Spark runs on Java {OLDEST} or newer; searched: {_describe_search_path()}",
-            fix=how_to_get_one(),
+            fix=describe_java_installation(),
         )
     return command
 
@@ -89,7 +93,7 @@ def words_of(command: str) -> str:
     return (done.stdout + done.stderr).decode(errors="replace")
 
 
-def how_to_get_one() -> str:
+def describe_java_installation() -> str:
     """Describe how to get a suitable Java on this machine: one that is installed, or else the command to install it."""
     there = {place: _version_at(place) or 0 for place in _places()}
     fitting = [place for place, version in there.items() if version >= OLDEST]

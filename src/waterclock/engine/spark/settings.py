@@ -59,7 +59,7 @@ class SparkSettings:
 
     @property
     def is_local(self) -> bool:
-        """Whether the work is done in the JVM that is started here."""
+        """Whether Spark runs in a JVM that this process starts, and not on a cluster."""
         return self.master.startswith("local")
 
 

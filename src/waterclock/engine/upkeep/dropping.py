@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.facts import BEGINNING, FOREVER
-from waterclock.engine.batch.behind import drop_behind, labels_behind
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
+from waterclock.engine.batch.label_tables import drop_label_tables, find_label_tables
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import require_log
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
@@ -33,7 +33,7 @@ class Droppable:
     rows: int
 
 
-def look(work: Workplace, table: Table, said: Labels, now: datetime) -> Droppable:
+def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppable:
     """Find the windows to drop. Changes nothing.
 
     Raises  E436 for a table that is no union of windows, for labels that do not start with its oldest, for windows that
@@ -83,7 +83,7 @@ def look(work: Workplace, table: Table, said: Labels, now: datetime) -> Droppabl
     return Droppable(table, high, tuple(piece.label for piece in gone), sum(piece.rows for piece in gone))
 
 
-def drop(work: Workplace, found: Droppable, *, why: str) -> int:
+def drop(work: RunContext, found: Droppable, *, why: str) -> int:
     """Drop windows, record who did it and why, and drop them behind views. Return the number of labels dropped there.
 
     Raises  E644 as `look`: a rebuild may have started while the user was asked
@@ -99,13 +99,13 @@ def drop(work: Workplace, found: Droppable, *, why: str) -> int:
     count = 0
     for each in work.flow.tables.values():
         if each.kind is Kind.PUBLISH and each.reads[0].table == table.name:
-            labels = [label for label in labels_behind(work, each) if label < label_of(found.before)]
-            drop_behind(work, each, labels)
+            labels = [label for label in find_label_tables(work, each) if label < label_of(found.before)]
+            drop_label_tables(work, each, labels)
             count += len(labels)
     return count
 
 
-def _find_oldest_needed(work: Workplace, table: Table, now: datetime) -> datetime:
+def _find_oldest_needed(work: RunContext, table: Table, now: datetime) -> datetime:
     """Return the oldest window that a due batch, or the next batch of any reader, may read."""
     later = max(each.cadence.next(each.cadence.next(now)) for each in work.flow.tables.values())
     planner, snapshot = Planner(work.flow), work.ledger.reads.snapshot(work.flow)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, causes_of
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -12,7 +12,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SAID_OF_FULL = ("No space left on device", "database or disk is full", "the disk is full")
 
 
-def full_disk_error(work: Workplace, raised: BaseException) -> WaterclockError | None:
+def full_disk_error(work: RunContext, raised: BaseException) -> WaterclockError | None:
     """Return the error of a full disk, if that is the cause."""
     for seen in causes_of(raised):
         if _is_of_full_disk(seen):

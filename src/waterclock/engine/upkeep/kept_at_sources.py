@@ -8,7 +8,7 @@ from typing import Any
 
 from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.engine.collect.changes import may_be_committed, newest_noted
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Place, Table, Unit
@@ -26,7 +26,7 @@ class KeptForNobody:
     failed: str | None = None
 
 
-def look_at_sources(work: Workplace) -> list[KeptForNobody]:
+def look_at_sources(work: RunContext) -> list[KeptForNobody]:
     """Find the slots that no table needs, as far as the ledger has recorded them. Queries no source, and starts no JVM.
 
     Slots that a table with an open claim or a held batch may use are left for another time.
@@ -40,7 +40,7 @@ def look_at_sources(work: Workplace) -> list[KeptForNobody]:
     return found
 
 
-def let_go(work: Workplace, found: KeptForNobody) -> None:
+def let_go(work: RunContext, found: KeptForNobody) -> None:
     """Have the source remove the slot, unless a batch is using it. A failure is recorded in `failed`."""
     try:
         if found.connection not in work.flow.connections:
@@ -59,7 +59,7 @@ def let_go(work: Workplace, found: KeptForNobody) -> None:
         found.failed = f"{error.what}: {error.why}"
 
 
-def _is_needed(work: Workplace, name: str, said: Mapping[str, Any]) -> bool:
+def _is_needed(work: RunContext, name: str, said: Mapping[str, Any]) -> bool:
     table = work.flow.tables.get(str(said["table"]))
     if table is None or not _is_followed(table, str(said["connection"])):
         return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import ledger_there, nothing_to_export
+from waterclock.ledger.refusals import existing_ledger_error, nothing_to_export
 from waterclock.ledger.store.locations import place_of, redact_url_text
 
 
@@ -33,7 +33,7 @@ def move_ledger(project: Project, to: str, *, who: str) -> MovedLedger:
     place = place_of(to)
     with ledger:
         if place.is_taken():
-            raise ledger_there(place.name, may_force=False)
+            raise existing_ledger_error(place.name, may_force=False)
         ledger.keeping.close_for(redact_url_text(to), who=who)
         try:
             with Ledger.open(place.empty_draft()) as made:

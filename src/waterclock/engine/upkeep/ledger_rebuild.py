@@ -17,13 +17,13 @@ from waterclock.engine.batch.publish import find_delivery, kill_delivery
 from waterclock.engine.ledger_export import chain_of, heads
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import open_workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_settings import RunSettings
-from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import ledger_elsewhere, ledger_there
+from waterclock.ledger.refusals import existing_ledger_error, ledger_elsewhere
 from waterclock.ledger.store.locations import place_of
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.exports import read_export
 from waterclock.storage.log.commit_history import Commit, commits_after
@@ -64,7 +64,7 @@ def rebuild_ledger(
     """
     place = place_of(ledger_url(project))
     if place.is_taken() and not force:
-        raise ledger_there(place.name)
+        raise existing_ledger_error(place.name)
     if not force and (others := place.others(project.name)):
         raise ledger_elsewhere(place.name, project.name, others)
     made = Ledger.open(place.empty_draft())
@@ -75,7 +75,7 @@ def rebuild_ledger(
     return rebuilt
 
 
-def _fill_ledger(work: Workplace, export: str | None) -> Rebuilt:
+def _fill_ledger(work: RunContext, export: str | None) -> Rebuilt:
     root, keeping = work.lake.root, work.ledger.keeping
     newest = export or next((name for name, _ in heads(root)), None)
     if newest is not None:
@@ -96,7 +96,7 @@ def _fill_ledger(work: Workplace, export: str | None) -> Rebuilt:
     return rebuilt
 
 
-def _find_renamed(work: Workplace) -> None:
+def _find_renamed(work: RunContext) -> None:
     """Find the folders of renamed tables: from the export, or else below the name in WAS."""
     known = work.ledger.declared.former().folders
     for name, table in work.flow.tables.items():
@@ -115,11 +115,11 @@ class _Step:
     table: str
     at: datetime
     version: int
-    found: CommitRecord | None = None
+    found: CommittedClaim | None = None
     dropped_before: datetime | None = None
     reset_by: int = 0
 
-    def take(self, work: Workplace, rebuilt: Rebuilt) -> None:
+    def take(self, work: RunContext, rebuilt: Rebuilt) -> None:
         keeping = work.ledger.keeping
         if self.found is not None:
             if keeping.adopt(self.found):
@@ -133,7 +133,7 @@ class _Step:
             keeping.move_head(self.table, self.version)
 
 
-def _steps(work: Workplace, record: TableRecord, rebuilt: Rebuilt) -> Iterator[_Step]:
+def _steps(work: RunContext, record: TableRecord, rebuilt: Rebuilt) -> Iterator[_Step]:
     known = work.ledger.keeping.known_claims(record.name)
     if record.kind == Kind.PUBLISH:
         yield from _deliveries(work, record, known)
@@ -156,7 +156,7 @@ def _steps(work: Workplace, record: TableRecord, rebuilt: Rebuilt) -> Iterator[_
 
 
 def _step(
-    work: Workplace, folder: str, record: TableRecord, commit: Commit, known: dict[int, str], rebuilt: Rebuilt
+    work: RunContext, folder: str, record: TableRecord, commit: Commit, known: dict[int, str], rebuilt: Rebuilt
 ) -> _Step | None:
     identity = commit.identity
     kind = None if identity is None else identity.kind
@@ -181,18 +181,18 @@ def _step(
 
 
 def _read_commit_record(
-    work: Workplace, record: TableRecord, folder: str, claim: int, slice_path: str, version: int, at: datetime
-) -> CommitRecord | None:
+    work: RunContext, record: TableRecord, folder: str, claim: int, slice_path: str, version: int, at: datetime
+) -> CommittedClaim | None:
     said = read_claim_record(folder, slice_path)
     if said is None:
         return None
     table = work.flow.tables.get(record.name)
     own = "" if table is None else table.fingerprint
     request, results = work.former.request(said[0], record.name, own), said[1]
-    return CommitRecord(claim, request, tuple(replace(result, version=version) for result in results), at)
+    return CommittedClaim(claim, request, tuple(replace(result, version=version) for result in results), at)
 
 
-def _deliveries(work: Workplace, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:
+def _deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:
     """Find the staged claims of a publish that its destination has. If `publish` is false, all staged ones are done."""
     table = work.flow.tables.get(record.name)
     if table is None:
@@ -208,7 +208,7 @@ def _deliveries(work: Workplace, record: TableRecord, known: dict[int, str]) -> 
             yield _Step(record.name, found.at, -1, found)
 
 
-def _kill_rest(work: Workplace, record: TableRecord, rebuilt: Rebuilt) -> None:
+def _kill_rest(work: RunContext, record: TableRecord, rebuilt: Rebuilt) -> None:
     """Kill sealed slices of unknown claims: a runner that is still paused must not commit them any more."""
     folder = _folder(work, record)
     known = work.ledger.keeping.known_claims(record.name)
@@ -224,7 +224,7 @@ def _kill_rest(work: Workplace, record: TableRecord, rebuilt: Rebuilt) -> None:
     work.ledger.keeping.raise_claims(max(strangers, default=0))
 
 
-def _folder(work: Workplace, record: TableRecord) -> str:
+def _folder(work: RunContext, record: TableRecord) -> str:
     return work.lake.folder(f"publish/{record.name}" if record.kind == Kind.PUBLISH else record.name)
 
 

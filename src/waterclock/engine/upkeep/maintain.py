@@ -1,8 +1,8 @@
-"""Keeps a project small and fast without changing any result: finds what can be cleaned up in each table, and does it.
+"""Keeps a project small and fast without changing any result: finds obsolete files in each table, and removes them.
 
-Everything is found first, so that a dry run shows what would be removed. A table with an open claim is left for another
-time, and so are versions and slices that a running batch of another table reads. Steps are independent: one that fails
-or loses a race does not stop the others.
+All of them are found first, so that a dry run shows the files that would be removed. A table with an open claim is left
+for another time, and so are versions and slices that a running batch of another table reads. Steps are independent: one
+that fails or loses a race does not stop the others.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from waterclock.batches.facts import BEGINNING, FOREVER
-from waterclock.engine.batch.behind import drop_behind, labels_behind
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
+from waterclock.engine.batch.label_tables import drop_label_tables, find_label_tables
 from waterclock.engine.damage import older_log, older_logs
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.unneeded_slices import (
@@ -26,9 +27,8 @@ from waterclock.engine.upkeep.unneeded_slices import (
     is_read,
     may_go,
 )
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, is_folder, remove_folder
+from waterclock.filesystem import entry_path, is_folder, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner
@@ -105,7 +105,7 @@ class Upkeep:
         )
 
 
-def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
+def look(work: RunContext, tables: Sequence[str], now: datetime) -> list[Upkeep]:
     """Find the maintenance of each table at `now`. Changes nothing, and starts no JVM."""
     busy = {claim.request.table for claim in work.ledger.claims.open()}
     busy |= set(tables) if _is_rebuilding(work) else set()
@@ -119,7 +119,7 @@ def look(work: Workplace, tables: Sequence[str], now: datetime) -> list[Upkeep]:
     ]
 
 
-def do(work: Workplace, found: Upkeep, now: datetime) -> None:
+def do(work: RunContext, found: Upkeep, now: datetime) -> None:
     """Do the maintenance that was found for a table, as far as it is still allowed."""
     table = work.flow.tables[found.table]
     folder = work.folder(table)
@@ -138,7 +138,7 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
         if found.unneeded.count:
             _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
     if found.labels:
-        _try(found, "dropping labels behind the view", lambda: drop_behind(work, table, found.labels))
+        _try(found, "dropping labels behind the view", lambda: drop_label_tables(work, table, found.labels))
     still_open = work.ledger.claims.open()
     numbers, read = {claim.number for claim in still_open}, inputs_of(still_open, table.name)
     held = frozenset(
@@ -153,15 +153,15 @@ def do(work: Workplace, found: Upkeep, now: datetime) -> None:
         remove_folder(state.folder)
 
 
-def _is_rebuilding(work: Workplace) -> bool:
+def _is_rebuilding(work: RunContext) -> bool:
     """Return whether all tables are being rebuilt from the existing files: none may be removed until then."""
     known = work.ledger.keeping.current_rebuilding()
     return known is not None and known.is_blocking(work.real_now())
 
 
-def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_busy: bool) -> Upkeep:
+def _look(work: RunContext, table: Table, now: datetime, needed: datetime, *, is_busy: bool) -> Upkeep:
     found, folder = Upkeep(table.name, is_busy=is_busy), work.folder(table)
-    if is_busy or not is_folder(at(folder)):
+    if is_busy or not is_folder(entry_path(folder)):
         return found
     if table.kind is Kind.PUBLISH:
         _try(found, "checking the destination", lambda: _look_behind(work, table, found))
@@ -187,7 +187,7 @@ def _look(work: Workplace, table: Table, now: datetime, needed: datetime, *, is_
     return found
 
 
-def _collect_retention_facts(work: Workplace, table: Table, now: datetime) -> RetentionFacts:
+def _collect_retention_facts(work: RunContext, table: Table, now: datetime) -> RetentionFacts:
     folder, since = work.folder(table), find_retention_start(table, now)
     committed = work.ledger.reads.committed_slices(table.name)
     revisions = [(row.label, row.claim, row.recorded_at) for row in committed]
@@ -213,19 +213,19 @@ def _collect_retention_facts(work: Workplace, table: Table, now: datetime) -> Re
     )
 
 
-def _drop_before(work: Workplace, table: Table, now: datetime, needed: datetime) -> datetime | None:
+def _drop_before(work: RunContext, table: Table, now: datetime, needed: datetime) -> datetime | None:
     """Return the window before which RETAIN drops all. Kept ticks and unfinished batches do not read before it."""
     record = work.ledger.reads.table(table.name)
     if table.retain is None or table.mode is not Mode.APPEND or record.head_label is None:
         return None
     zone = table.cadence.zone
     tick = min(table.cadence.next(record.head_label), find_retention_start(table, now))
-    before = table.cadence.floor(min(table.retain.before(tick, zone), needed))
+    before = table.cadence.floor(min(table.retain.subtract_from(tick, zone), needed))
     known = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
     return before if known is None or before > known else None
 
 
-def _find_oldest_needed(work: Workplace, now: datetime) -> dict[str, datetime]:
+def _find_oldest_needed(work: RunContext, now: datetime) -> dict[str, datetime]:
     """Return, by table, the oldest instant that a batch which is not done yet may read."""
     if all(table.retain is None and table.keep_versions is None for table in work.flow.tables.values()):
         return {}
@@ -239,30 +239,30 @@ def _try(found: Upkeep, step: str, action: Callable[[], None]) -> None:
         found.failed.append(f"{step}: {to_error(raised, where=found.table).what}")
 
 
-def _identity(work: Workplace, table: Table, kind: str, newest: str = "") -> Identity:
+def _identity(work: RunContext, table: Table, kind: str, newest: str = "") -> Identity:
     return Identity(work.flow.project, table.name, kind, (), newest, 0, "")
 
 
-def _keep_versions(work: Workplace, table: Table) -> None:
+def _keep_versions(work: RunContext, table: Table) -> None:
     if table.keep_versions is not None:
         some_day = work.real_now()
-        days = math.ceil((some_day - table.keep_versions.before(some_day, "UTC")) / timedelta(days=1))
+        days = math.ceil((some_day - table.keep_versions.subtract_from(some_day, "UTC")) / timedelta(days=1))
         keep_versions(work.folder(table), days, _identity(work, table, KEPT))
 
 
-def _drop(work: Workplace, table: Table, before: datetime) -> None:
+def _drop(work: RunContext, table: Table, before: datetime) -> None:
     version = drop_windows(work.folder(table), label_of(before), _identity(work, table, RETAINED, before.isoformat()))
     if version is not None:
         work.ledger.keeping.drop_windows(table.name, before, version, who=work.settings.who)
 
 
-def _optimize(work: Workplace, table: Table, small: Joinable) -> None:
+def _optimize(work: RunContext, table: Table, small: Joinable) -> None:
     version = optimize(work.sessions.own(), work.folder(table), small.labels, _identity(work, table, OPTIMIZED))
     if version is not None:
         work.ledger.keeping.move_head(table.name, version)
 
 
-def _vacuum(work: Workplace, table: Table, now: datetime) -> None:
+def _vacuum(work: RunContext, table: Table, now: datetime) -> None:
     if table.is_fold:
         oldest = oldest_readable(work.folder(table), find_retention_start(table, now))
         work.ledger.keeping.forget_versions(table.name, oldest)
@@ -288,13 +288,13 @@ def _mend_manifest(table: Table, folder: str) -> None:
         symlinks.remove(folder)
 
 
-def _look_behind(work: Workplace, table: Table, found: Upkeep) -> None:
+def _look_behind(work: RunContext, table: Table, found: Upkeep) -> None:
     """Find the labels behind a destination's view that its table has dropped."""
     before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
     if before is not None:
-        found.labels = tuple(label for label in labels_behind(work, table) if label < label_of(before))
+        found.labels = tuple(label for label in find_label_tables(work, table) if label < label_of(before))
 
 
-def _hours_kept(work: Workplace, table: Table, now: datetime) -> int:
+def _hours_kept(work: RunContext, table: Table, now: datetime) -> int:
     """Return the hours of versions to keep by the real clock, as Delta measures the age of files."""
     return max(0, math.ceil((work.real_now() - find_retention_start(table, now)) / timedelta(hours=1)))

@@ -13,18 +13,18 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
-from waterclock.engine.batch.claim_record import put_claim_record, read_claim_record
+from waterclock.engine.batch.claim_record import read_claim_record, write_claim_record
 from waterclock.engine.batch.symlink_update import keep_manifest
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.second_set import PLACE, Cut
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, is_there, make_folder, put_if_absent, read_text, remove_folder
+from waterclock.filesystem import entry_path, is_there, make_folder, put_if_absent, read_text, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import signature_of
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.ledger.write.applying import location_of
 from waterclock.ledger.write.emptying import RECUT, REMADE
 from waterclock.ledger.write.whole_set import Moved
@@ -67,7 +67,7 @@ class Move:
     content: Mapping[str, Any] | None = None
 
 
-def prepare(live: Workplace, cut: Cut, work: Workplace, linked: list[tuple[str, int]]) -> list[Move]:
+def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str, int]]) -> list[Move]:
     """Link all new files into the live folders, where no reader sees them yet. The links are recorded in `linked`.
 
     Cost: a link for each file, a copy in an object store.
@@ -81,18 +81,18 @@ def prepare(live: Workplace, cut: Cut, work: Workplace, linked: list[tuple[str, 
     return moves
 
 
-def unlink(live: Workplace, linked: Iterable[tuple[str, int]]) -> None:
+def unlink(live: RunContext, linked: Iterable[tuple[str, int]]) -> None:
     """Remove the links of `prepare` that are not committed."""
     for name, claim in linked:
         folder = live.lake.folder(name)
         remove_brought(folder, claim)
         for leaf in leaves(folder):
             if leaf.claim == claim:
-                remove_folder(at(folder, leaf.path))
+                remove_folder(entry_path(folder, leaf.path))
 
 
 def _prepare_move(
-    live: Workplace, cut: Cut, work: Workplace, table: Table, linked: list[tuple[str, int]]
+    live: RunContext, cut: Cut, work: RunContext, table: Table, linked: list[tuple[str, int]]
 ) -> Move | None:
     name, is_recut = table.name, cut.is_recut(table.name)
     made, folder = work.folder(table), live.folder(table)
@@ -123,7 +123,7 @@ def _prepare_move(
         },
     )
     results = [_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
-    put_claim_record(folder, Claim(claim, request, request.now), results)
+    write_claim_record(folder, Claim(claim, request, request.now), results)
     newest = max(each.result.label for each in everything)
     identity = Identity(
         project=live.flow.project,
@@ -138,7 +138,7 @@ def _prepare_move(
     return replace(move, first=results[0].slice_path, made=made, identity=asdict(identity), content=content.to_dict())
 
 
-def _set_locations(live: Workplace, reads: Iterable[Input]) -> tuple[Input, ...]:
+def _set_locations(live: RunContext, reads: Iterable[Input]) -> tuple[Input, ...]:
     """Set the locations of the live tables that were read, some of which were renamed."""
     return tuple(
         replace(read, location=live.lake.location(read.table)) if read.table in live.lake.folders else read
@@ -146,7 +146,7 @@ def _set_locations(live: Workplace, reads: Iterable[Input]) -> tuple[Input, ...]
     )
 
 
-def _link_manifest(live: Workplace, table: Table, manifest: Manifest, made: str, claim: int) -> Manifest:
+def _link_manifest(live: RunContext, table: Table, manifest: Manifest, made: str, claim: int) -> Manifest:
     return link_slice(
         manifest,
         made,
@@ -160,7 +160,7 @@ def _link_manifest(live: Workplace, table: Table, manifest: Manifest, made: str,
     )
 
 
-def _request(live: Workplace, table: Table, codes: Sequence[str], *, is_recut: bool) -> ClaimRequest:
+def _request(live: RunContext, table: Table, codes: Sequence[str], *, is_recut: bool) -> ClaimRequest:
     known = live.ledger.reads.find_table(table.name)
     return ClaimRequest(
         table=table.name,
@@ -182,7 +182,7 @@ def _result(result: BatchResult, new: Manifest) -> BatchResult:
     return replace(result, version=-1, slice_path=new.slice_path, measures=measures, source=new.source)
 
 
-def publishes_declared_anew(live: Workplace, names: Iterable[str]) -> list[Move]:
+def publishes_declared_anew(live: RunContext, names: Iterable[str]) -> list[Move]:
     """Return the moves of publishes whose declaration changed. Only their records change."""
     tables = [live.flow.tables[name] for name in names if live.flow.tables[name].kind is Kind.PUBLISH]
     return [
@@ -200,27 +200,27 @@ def publishes_declared_anew(live: Workplace, names: Iterable[str]) -> list[Move]
     ]
 
 
-def _is_of_other_windows(live: Workplace, table: Table) -> bool:
+def _is_of_other_windows(live: RunContext, table: Table) -> bool:
     known = live.ledger.reads.table(table.name)
     is_cut_so = (known.cadence, known.zone) == (str(table.cadence.period), table.cadence.zone)
     return table.mode is Mode.REPLACE and not is_cut_so
 
 
-def write_down(live: Workplace, token: str, moves: Sequence[Move], asked_again: Sequence[str]) -> None:
+def write_down(live: RunContext, token: str, moves: Sequence[Move], asked_again: Sequence[str]) -> None:
     """Write the moves to a file, so that any runner can finish them."""
-    place = at(live.lake.root, PLACE)
+    place = entry_path(live.lake.root, PLACE)
     make_folder(place)
     tables = [asdict(move) for move in moves]
     said = {"token": token, "flow": live.flow.fingerprint, "asked_again": list(asked_again), "tables": tables}
     put_if_absent(place / MOVING, json.dumps(said, default=str), is_flushed=True)
 
 
-def carry_on(live: Workplace) -> tuple[str, ...]:
+def carry_on(live: RunContext) -> tuple[str, ...]:
     """Move the recorded tables in, upstream first, and record them all at once. Return their names.
 
     Raises  E645 where the recorded moves are missing
     """
-    place = at(live.lake.root, PLACE)
+    place = entry_path(live.lake.root, PLACE)
     known = live.ledger.keeping.current_rebuilding()
     if known is None or not known.is_moving:
         return ()
@@ -239,8 +239,8 @@ def carry_on(live: Workplace) -> tuple[str, ...]:
     return tuple(each.name for each in moved)
 
 
-def _written_down(live: Workplace, token: str) -> Mapping[str, Any]:
-    path = at(live.lake.root, PLACE) / MOVING
+def _written_down(live: RunContext, token: str) -> Mapping[str, Any]:
+    path = entry_path(live.lake.root, PLACE) / MOVING
     said: Mapping[str, Any] = json.loads(read_text(path)) if is_there(path) else {}
     if said.get("token") != token:
         raise WaterclockError(
@@ -253,7 +253,7 @@ def _written_down(live: Workplace, token: str) -> Mapping[str, Any]:
     return said
 
 
-def _apply_move(live: Workplace, move: Move) -> Moved:
+def _apply_move(live: RunContext, move: Move) -> Moved:
     folder = live.lake.folder(move.name)
     version = -1
     if move.identity is not None and move.content is not None:
@@ -263,14 +263,14 @@ def _apply_move(live: Workplace, move: Move) -> Moved:
     found = None
     if move.first is not None:
         request, results = _read_claim(folder, move)
-        found = CommitRecord(
+        found = CommittedClaim(
             move.claim, request, tuple(replace(result, version=version) for result in results), live.real_now()
         )
     start = None if move.start is None else datetime.fromisoformat(move.start)
     return Moved(move.name, move.signature, move.location, start, move.claim, version, found, move.is_recut)
 
 
-def _commit(live: Workplace, move: Move, folder: str, identity: Identity, content: Content) -> int:
+def _commit(live: RunContext, move: Move, folder: str, identity: Identity, content: Content) -> int:
     try:
         return commit_content(folder, identity, content)
     except NeedsSpark:

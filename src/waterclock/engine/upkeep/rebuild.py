@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
-from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import telling_damage
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
@@ -30,13 +31,12 @@ from waterclock.engine.upkeep.repair import (
     renew_log,
 )
 from waterclock.engine.upkeep.seal_again import seal_linked_slices
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_recut
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.storage.commit.rebuild import commit_whole_state, remake
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
@@ -65,7 +65,7 @@ class Remade:
     lost: tuple[Slice, ...] = ()
 
 
-def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
+def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
     """Return the changes of each table's declaration that a rebuild would apply. Changes nothing.
 
     Raises  E420 for changes that need a re-cut, E432 where slices have no column for a new key or time, E407 where a
@@ -85,7 +85,7 @@ def plan_rebuild(work: Workplace, names: Sequence[str]) -> Mapping[str, tuple[Di
 
 
 @telling_damage
-def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -> Remade:
+def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) -> Remade:
     """Rebuild one table from its stage, in one commit. A log that is lost, damaged or too old is replaced.
 
     Damaged slices that lost only their manifest are sealed again; the others are requested again.
@@ -110,11 +110,11 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
     is_new_log = not has_usable_log(work, table)
     if is_new_log:
         renew_log(work, spark, table, manifests)
-    found: CommitRecord | None = None
+    found: CommittedClaim | None = None
     if _means_other_rows(table, changed):
         manifests = seal_linked_slices(spark, table, manifests, claim, folder, work.lake)
         found = _as_claim(work, table, slices, manifests, claim)
-        put_claim_record(folder, Claim(claim, found.request, found.at), found.results)
+        write_claim_record(folder, Claim(claim, found.request, found.at), found.results)
     identity = _identity(work, table, claim, manifests if found else ())
     if table.is_fold and manifests:
         version = commit_whole_state(folder, identity, state_from(spark, folder, manifests, table))
@@ -131,26 +131,26 @@ def rebuild_table(work: Workplace, name: str, changed: tuple[Difference, ...]) -
     return Remade(name, len(slices), sum(piece.rows for piece in slices), version, changed, resealed, stage.lost)
 
 
-def _has_unusable_log(work: Workplace, table: Table) -> bool:
+def _has_unusable_log(work: RunContext, table: Table) -> bool:
     return table_exists(work.folder(table)) and not has_usable_log(work, table)
 
 
-def _may_be_settled_after(work: Workplace, table: Table) -> bool:
+def _may_be_settled_after(work: RunContext, table: Table) -> bool:
     """Return whether only abandoned claims are open, which cannot be settled before the table has a log."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return False
-    left = {claim.number for claim in left_claims(work)}
+    left = {claim.number for claim in expired_claims(work)}
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
-def _find_refusal(work: Workplace, table: Table, differs: Sequence[Difference]) -> WaterclockError | None:
+def _find_refusal(work: RunContext, table: Table, differs: Sequence[Difference]) -> WaterclockError | None:
     cut = [difference for difference in differs if difference[0] not in _MAY_CHANGE]
     if cut:
         return cannot_recut(table.name, cut, str(table.place))
     return missing_column_error(work, table, _current(work, table), differs)
 
 
-def _current(work: Workplace, table: Table) -> list[Slice]:
+def _current(work: RunContext, table: Table) -> list[Slice]:
     """Return the current slices of the table, oldest first, without windows that RETAIN has dropped."""
     dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
     return work.ledger.reads.slices(table.name, dropped or BEGINNING, FOREVER)
@@ -162,8 +162,8 @@ def _means_other_rows(table: Table, changed: Sequence[Difference]) -> bool:
 
 
 def _as_claim(
-    work: Workplace, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
-) -> CommitRecord:
+    work: RunContext, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
+) -> CommittedClaim:
     """Return the claim that makes slices current that were sealed once more, with the recorded inputs of each."""
     ledger, now = work.ledger, work.real_now()
     codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
@@ -182,7 +182,7 @@ def _as_claim(
         run=work.run,
     )
     results = [_result(piece, manifest) for piece, manifest in zip(slices, manifests, strict=True)]
-    return CommitRecord(claim, request, tuple(results), now)
+    return CommittedClaim(claim, request, tuple(results), now)
 
 
 def _result(piece: Slice, manifest: Manifest) -> BatchResult:
@@ -200,7 +200,7 @@ def _result(piece: Slice, manifest: Manifest) -> BatchResult:
     )
 
 
-def _identity(work: Workplace, table: Table, claim: int, manifests: Sequence[Manifest]) -> Identity:
+def _identity(work: RunContext, table: Table, claim: int, manifests: Sequence[Manifest]) -> Identity:
     return Identity(
         project=work.flow.project,
         table=table.name,

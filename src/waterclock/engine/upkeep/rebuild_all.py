@@ -16,6 +16,7 @@ from datetime import datetime
 
 from waterclock.engine.damage import telling_damage
 from waterclock.engine.heartbeat import Heartbeat
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.upkeep.full_disk import full_disk_error
 from waterclock.engine.upkeep.move_set import carry_on, prepare, publishes_declared_anew, unlink, write_down
@@ -32,10 +33,9 @@ from waterclock.engine.upkeep.second_set import (
     runner_beside,
 )
 from waterclock.engine.upkeep.seeded_tables import bring
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, is_folder, remove_folder
+from waterclock.filesystem import entry_path, is_folder, remove_folder
 from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.whole_set import Current
@@ -70,7 +70,7 @@ class RemadeAll:
     carried_on: bool = False
 
 
-def prospect(work: Workplace, now: datetime) -> Prospect:
+def prospect(work: RunContext, now: datetime) -> Prospect:
     """Return the batches that a rebuild would make, and their cost. Changes nothing.
 
     Raises  E431, E432 for declarations that it cannot apply, all of them together; E644 where another rebuild is
@@ -86,7 +86,7 @@ def prospect(work: Workplace, now: datetime) -> Prospect:
     return Prospect(cut, plan, estimate(plan, snapshot), weight)
 
 
-def carry_on_left(work: Workplace) -> tuple[str, ...]:
+def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
     """Finish the move of a killed rebuild, or release the lock of one that had not started its move.
 
     Returns the tables that were moved in. Cost: a ledger query if there is no such rebuild.
@@ -110,7 +110,7 @@ def carry_on_left(work: Workplace) -> tuple[str, ...]:
 
 
 @telling_damage
-def rebuild_all(work: Workplace, now: datetime) -> RemadeAll:
+def rebuild_all(work: RunContext, now: datetime) -> RemadeAll:
     """Rebuild every table as of the cut at `now`, and move all of them in.
 
     If an earlier rebuild was killed during its move, that move is finished instead.
@@ -119,7 +119,7 @@ def rebuild_all(work: Workplace, now: datetime) -> RemadeAll:
             E644 where another rebuild is running, E645 where the disk is full; the old set stays in these cases
     """
     refuse_at_work(work)
-    if tables := carry_on_left(work):
+    if tables := finish_killed_rebuild(work):
         return RemadeAll(tables, carried_on=True)
     token = uuid.uuid4().hex
     settings = work.settings
@@ -137,7 +137,7 @@ def rebuild_all(work: Workplace, now: datetime) -> RemadeAll:
         raise
 
 
-def _give_up(work: Workplace, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
+def _give_up(work: RunContext, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
     """Remove the files of this rebuild, and release its lock. False if it is in its move, or has lost the lock."""
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.token != token or known.is_moving or known.is_done:
@@ -151,7 +151,7 @@ def _give_up(work: Workplace, token: str, linked: Sequence[tuple[str, int]], *, 
     return True
 
 
-def _remake_tables(work: Workplace, token: str, now: datetime, linked: list[tuple[str, int]]) -> RemadeAll:
+def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tuple[str, int]]) -> RemadeAll:
     remove_leftovers(work)
     await_quiet(work)
     cut = cut_of(work, now)
@@ -178,7 +178,7 @@ def _remake_tables(work: Workplace, token: str, now: datetime, linked: list[tupl
     return RemadeAll(names, outcome.done, outcome.rows, sum(map(len, cut.kept.values())))
 
 
-def _ahead(work: Workplace, cut: Cut) -> dict[str, Sequence[Current]]:
+def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[Current]]:
     """Return the future slices of tables whose collected slices now mean other rows."""
     tables = cut.flow.tables
     return {
@@ -189,7 +189,7 @@ def _ahead(work: Workplace, cut: Cut) -> dict[str, Sequence[Current]]:
     }
 
 
-def _bring_collected(work: Workplace, cut: Cut, other: Workplace) -> None:
+def _bring_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
     """Bring the collected slices of changed tables into the second set: by links, or cut into their new windows."""
     for name in cut.recut_collects:
         table, current = cut.flow.tables[name], cut.collected[name]
@@ -199,14 +199,14 @@ def _bring_collected(work: Workplace, cut: Cut, other: Workplace) -> None:
             bring(work, other, table, current)
 
 
-def remove_leftovers(work: Workplace) -> None:
+def remove_leftovers(work: RunContext) -> None:
     """Remove the leftovers of failed and of finished rebuilds."""
-    for place in (at(work.lake.root, PLACE), work.project.work_folder / PLACE):
+    for place in (entry_path(work.lake.root, PLACE), work.project.work_folder / PLACE):
         if is_folder(place):
             remove_folder(place)
 
 
-def _run(work: Workplace, cut: Cut, other: Workplace) -> RunOutcome:
+def _run(work: RunContext, cut: Cut, other: RunContext) -> RunOutcome:
     total = RunOutcome()
     for _ in range(_MOST_RUNS):
         outcome = runner_beside(work, cut, other).run_once(cut.now)
@@ -218,7 +218,7 @@ def _run(work: Workplace, cut: Cut, other: Workplace) -> RunOutcome:
     return total
 
 
-def _list_changed_publishes(work: Workplace, cut: Cut) -> list[str]:
+def _list_changed_publishes(work: RunContext, cut: Cut) -> list[str]:
     """Return the publishes of tables whose slices now mean other rows."""
     return [
         name

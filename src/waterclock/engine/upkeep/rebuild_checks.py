@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.upkeep.recut import why_not
 from waterclock.engine.upkeep.repair import missing_column_error
 from waterclock.engine.upkeep.second_set import Cut
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
@@ -20,7 +20,7 @@ from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 
 
-def refuse_impossible(work: Workplace, cut: Cut) -> None:
+def refuse_impossible(work: RunContext, cut: Cut) -> None:
     """Raise errors for declarations that no rebuild can apply.
 
     Raises  E431 for windows into which collected rows cannot be cut, E432 for another kind, for a publish whose
@@ -34,7 +34,7 @@ def refuse_impossible(work: Workplace, cut: Cut) -> None:
     raise_all(errors)
 
 
-def _find_refusal(work: Workplace, cut: Cut, table: Table, changes: Sequence[Difference]) -> WaterclockError | None:
+def _find_refusal(work: RunContext, cut: Cut, table: Table, changes: Sequence[Difference]) -> WaterclockError | None:
     parts, where = {what for what, _, _ in changes}, str(table.place)
     is_cut = bool(parts & {"cadence", "zone"})
     if "kind" in parts:
@@ -48,7 +48,7 @@ def _find_refusal(work: Workplace, cut: Cut, table: Table, changes: Sequence[Dif
     return missing_column_error(work, table, (each.result for each in cut.collected.get(table.name, ())), changes)
 
 
-def refuse_incomplete(work: Workplace, cut: Cut, other: Workplace, outcome: RunOutcome) -> None:
+def refuse_incomplete(work: RunContext, cut: Cut, other: RunContext, outcome: RunOutcome) -> None:
     """Raise an error if the second set is missing labels of the live one.
 
     Raises  E433 naming a batch that failed, or a label that was not made
@@ -71,7 +71,7 @@ def refuse_incomplete(work: Workplace, cut: Cut, other: Workplace, outcome: RunO
             raise _incomplete(f"{name}@{label_of(lacks[0])}", _why_not(outcome, name, lacks[0]), len(lacks))
 
 
-def _refuse_failed(work: Workplace, report: GroupReport) -> None:
+def _refuse_failed(work: RunContext, report: GroupReport) -> None:
     """Raise an error for a failed batch that is done in the live set. One that has failed there too stays failed."""
     name = report.group.table
     covered = work.ledger.reads.covered_windows(name)

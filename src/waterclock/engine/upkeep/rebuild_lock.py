@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Self
 
-from waterclock.batches.facts import OpenClaim
+from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.batches.rebuilding import Rebuilding
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner_name import has_ended
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import already_claimed_error
 from waterclock.ledger.write.rebuilding import at_work
@@ -17,7 +17,7 @@ from waterclock.ledger.write.rebuilding import at_work
 _LOOK_SECONDS = 0.5
 
 
-def refuse_beside_rebuild(work: Workplace, *, is_looking: bool = False) -> None:
+def refuse_beside_rebuild(work: RunContext, *, is_looking: bool = False) -> None:
     """Raise an error while all tables are rebuilt. An expired rebuild lock is ended, as an expired claim is.
 
     Its owner may only be paused: it made tables from an older cut then, which must not be moved in. With `is_looking`,
@@ -35,7 +35,7 @@ def refuse_beside_rebuild(work: Workplace, *, is_looking: bool = False) -> None:
     work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=why)
 
 
-def refuse_at_work(work: Workplace) -> None:
+def refuse_at_work(work: RunContext) -> None:
     """Raise an error if another rebuild is running. Raises  E644."""
     known = work.ledger.keeping.current_rebuilding()
     if known is not None and not is_left(known) and known.is_blocking(work.real_now()):
@@ -47,7 +47,7 @@ def is_left(known: Rebuilding) -> bool:
     return has_ended(known.runner)
 
 
-def await_quiet(work: Workplace) -> None:
+def await_quiet(work: RunContext) -> None:
     """Wait for the end of batches that were running when the lock was taken, and settle abandoned claims.
 
     Raises  E407 for an abandoned claim of a table whose declaration has changed: only the old one can settle it
@@ -56,7 +56,7 @@ def await_quiet(work: Workplace) -> None:
 
     differing = work.ledger.keeping.differences(work.flow)
     while True:
-        left = left_claims(work)
+        left = expired_claims(work)
         for claim in left:
             if claim.request.table in differing:
                 raise already_claimed_error(
@@ -72,14 +72,14 @@ def await_quiet(work: Workplace) -> None:
         if not running:
             return
         claim = running[0]
-        work.note_once(f"waiting for {claim.request.runner}, which makes {claim.request.table}")
+        work.report_once(f"waiting for {claim.request.runner}, which makes {claim.request.table}")
         threading.Event().wait(_LOOK_SECONDS)
 
 
 class RebuildLock:
     """Extends the rebuild lock three times per lease, from a thread of its own."""
 
-    def __init__(self, work: Workplace, token: str) -> None:
+    def __init__(self, work: RunContext, token: str) -> None:
         self._work, self._token = work, token
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="rebuild-hold", daemon=True)

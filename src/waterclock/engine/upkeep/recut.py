@@ -16,10 +16,10 @@ from zoneinfo import ZoneInfo
 from pyspark.sql.types import StructType
 
 from waterclock.batches.records import QUARANTINED, BatchResult, Input
-from waterclock.connectors.windowing import label_by, literal
+from waterclock.connectors.windowing import label_sql, literal
 from waterclock.engine.collect.changes import NOTED
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.seeded_tables import elsewhere_of, put_first, raw_schema_of
-from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.whole_set import Current
@@ -52,7 +52,7 @@ class RecutSlice:
     is_state: bool = False
 
 
-def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | None:
+def why_not(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
     """Return why collected rows cannot be cut into a table's windows, or None if they can."""
     source = table.source
     if source is None or not current:
@@ -79,7 +79,7 @@ def why_not(live: Workplace, table: Table, current: Sequence[Current]) -> str | 
     return None
 
 
-def pieces_of(live: Workplace, table: Table, current: Sequence[Current]) -> list[RecutSlice]:
+def pieces_of(live: RunContext, table: Table, current: Sequence[Current]) -> list[RecutSlice]:
     """Return the new windows of collected slices, oldest first, for which the stage has all rows.
 
     A window for which some items have arrived is sealed as it is: later items belong to the next one, as always.
@@ -124,7 +124,7 @@ def results_of(pieces: Sequence[RecutSlice]) -> list[Current]:
     ]
 
 
-def recut(live: Workplace, work: Workplace, table: Table, current: Sequence[Current]) -> None:
+def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Current]) -> None:
     """Seal collected rows in their new windows, in the second set. Cost: all rows are read and written once."""
     pieces = pieces_of(live, table, current)
     if not pieces:
@@ -159,8 +159,8 @@ def recut(live: Workplace, work: Workplace, table: Table, current: Sequence[Curr
 
 
 def _write_slices(
-    live: Workplace,
-    work: Workplace,
+    live: RunContext,
+    work: RunContext,
     table: Table,
     pieces: Sequence[RecutSlice],
     known: dict[datetime, Manifest],
@@ -179,7 +179,7 @@ def _write_slices(
             windows = [piece.window for piece in pieces]
             timed = rows.selectExpr(*names, f"{_time_sql(live, table, manifests)} AS {_TIME}")
             within = timed.where(f"{_TIME} >= {literal(windows[0].start)} AND {_TIME} < {literal(windows[-1].end)}")
-            by_window = f"{label_by(_TIME, windows, has_gaps=True)} AS {TIMELABEL}"
+            by_window = f"{label_sql(_TIME, windows, has_gaps=True)} AS {TIMELABEL}"
             labelled = within.selectExpr(*names, by_window).where(f"{TIMELABEL} IS NOT NULL")
         return write_slices(
             labelled,
@@ -210,7 +210,7 @@ def _source(piece: RecutSlice, known: dict[datetime, Manifest]) -> dict[str, obj
     return found
 
 
-def _inputs(live: Workplace, table: Table, pieces: Sequence[RecutSlice]) -> dict[datetime, tuple[Input, ...]]:
+def _inputs(live: RunContext, table: Table, pieces: Sequence[RecutSlice]) -> dict[datetime, tuple[Input, ...]]:
     """Return the inputs from another project that the old slices of each new window had."""
     known = elsewhere_of(live, table)
     return {
@@ -249,7 +249,7 @@ def _states(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]:
     ]
 
 
-def _time_sql(live: Workplace, table: Table, manifests: Sequence[Manifest]) -> str:
+def _time_sql(live: RunContext, table: Table, manifests: Sequence[Manifest]) -> str:
     source = table.source
     is_by_label = source is not None and source.batching in _BY_LABEL
     if source is None or is_by_label or source.time_column is None:
@@ -262,7 +262,7 @@ def _time_sql(live: Workplace, table: Table, manifests: Sequence[Manifest]) -> s
     return column
 
 
-def _time_type(live: Workplace, table: Table, current: Sequence[Current]) -> str | None:
+def _time_type(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
     if table.source is None or table.source.time_column is None:
         return None
     manifest = read_manifest(live.folder(table), current[-1].result.slice_path)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from waterclock.batches.records import BatchResult, Slice
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.damage import damaged_file, slice_error, verb_of
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.reads.pin import build_empty_frame
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
@@ -42,7 +42,7 @@ class SliceCheck:
     lost: tuple[Slice, ...]
 
 
-def find_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequence[Slice]) -> SliceCheck:
+def find_slices(work: RunContext, spark: SparkSession, table: Table, slices: Sequence[Slice]) -> SliceCheck:
     """Check every slice, and seal again those that lost only their manifest. Cost: a read of each file's footer."""
     folder = work.folder(table)
     whole: list[tuple[Slice, Manifest]] = []
@@ -63,7 +63,7 @@ def find_slices(work: Workplace, spark: SparkSession, table: Table, slices: Sequ
 
 
 def missing_column_error(
-    work: Workplace, table: Table, slices: Iterable[Slice | BatchResult], changes: Sequence[Difference]
+    work: RunContext, table: Table, slices: Iterable[Slice | BatchResult], changes: Sequence[Difference]
 ) -> WaterclockError | None:
     """Return E432 if a slice has no column for the new keys or time of its table: a rebuild would lose its rows.
 
@@ -84,7 +84,7 @@ def missing_column_error(
     return None
 
 
-def refuse_unaskable(work: Workplace, table: Table, lost: Sequence[Slice]) -> None:
+def refuse_unaskable(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
     """Raise an error if a lost slice is part of a state and cannot be made again.
 
     Raises  E752 naming it, and the `skip` that continues without it
@@ -96,7 +96,7 @@ def refuse_unaskable(work: Workplace, table: Table, lost: Sequence[Slice]) -> No
             raise slice_error(work, table, piece, where=where, why=why, is_manifest=False)
 
 
-def ask_again(work: Workplace, table: Table, lost: Sequence[Slice]) -> None:
+def ask_again(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
     """Request that labels whose slices are lost are made again, each by the command that fits its source."""
     for piece in lost:
         verb = verb_of(work, table, piece.label)
@@ -104,7 +104,7 @@ def ask_again(work: Workplace, table: Table, lost: Sequence[Slice]) -> None:
             work.ledger.decisions.request_restate(table.name, [piece.label], verb, who=work.settings.who)
 
 
-def has_usable_log(work: Workplace, table: Table) -> bool:
+def has_usable_log(work: RunContext, table: Table) -> bool:
     """Return whether a table's log is readable and contains every version that the ledger knows, with its rows."""
     folder, known = work.folder(table), work.ledger.reads.table(table.name).head_version
     if not table_exists(folder) or is_older_than(folder, known) or is_unfinished(folder, known):
@@ -118,7 +118,7 @@ def has_usable_log(work: Workplace, table: Table) -> bool:
         return False
 
 
-def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> None:
+def renew_log(work: RunContext, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> None:
     """Replace an unusable log of a table by a new one, above every version that was ever recorded.
 
     Abandoned claims are settled afterwards: before, nothing could be committed.
@@ -133,7 +133,7 @@ def renew_log(work: Workplace, spark: SparkSession, table: Table, manifests: Seq
             set_log_aside(folder, f"damaged-{work.real_now():%Y%m%dT%H%M%S%f}")
         schema = _schema_of(work, spark, table, manifests)
         recreate(folder, schema, is_partitioned=table.is_partitioned, project=project, above=above)
-    take_over(work, left_claims(work))
+    take_over(work, expired_claims(work))
 
 
 def _is_readable(folder: str) -> bool:
@@ -146,7 +146,7 @@ def _is_readable(folder: str) -> bool:
         return False
 
 
-def _schema_of(work: Workplace, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> str:
+def _schema_of(work: RunContext, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> str:
     """Return the columns of a table without a log: those of its newest slice, or else the declared ones."""
     if not manifests:
         return schema_text(build_empty_frame(spark, work.lake, table).schema)
@@ -154,7 +154,7 @@ def _schema_of(work: Workplace, spark: SparkSession, table: Table, manifests: Se
     return newest if table.temporal is None else table_schema_of(newest, table.temporal)
 
 
-def _reseal_slice(work: Workplace, spark: SparkSession, table: Table, piece: Slice) -> Manifest | None:
+def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Slice) -> Manifest | None:
     made = work.ledger.past.audit(table.name, piece.label).current
     if made is None or made.revision is None:
         return None

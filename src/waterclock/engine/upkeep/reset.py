@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
-from waterclock.engine.left_claims import left_claims
+from waterclock.engine.left_claims import expired_claims
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
-from waterclock.engine.workplace import Workplace
 from waterclock.faults import fault
-from waterclock.filesystem import at, is_folder
+from waterclock.filesystem import entry_path, is_folder
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import Difference
@@ -47,7 +47,7 @@ class Resettable:
     publishes: tuple[str, ...]
 
 
-def prepare_reset(work: Workplace, name: str) -> Resettable | None:
+def prepare_reset(work: RunContext, name: str) -> Resettable | None:
     """Return the effects of a reset on a table, or None if it has no batch. Abandoned claims are settled first.
 
     Raises  E407 where a batch is running, E432 for a publish by label whose windows change, E644 during a rebuild of
@@ -57,7 +57,7 @@ def prepare_reset(work: Workplace, name: str) -> Resettable | None:
     table, ledger = work.flow.tables[name], work.ledger
     if not ledger.keeping.is_resettable(name):
         return None
-    left = [claim for claim in left_claims(work) if claim.request.table == name]
+    left = [claim for claim in expired_claims(work) if claim.request.table == name]
     for error in take_over(work, left).unsettled:
         raise error
     ledger.keeping.refuse_busy(name)
@@ -77,7 +77,7 @@ def prepare_reset(work: Workplace, name: str) -> Resettable | None:
     )
 
 
-def reset(work: Workplace, found: Resettable, *, why: str) -> None:
+def reset(work: RunContext, found: Resettable, *, why: str) -> None:
     """Start a table over, and export the ledger, which alone records who reset the table and why.
 
     Raises  as `prepare_reset`: a batch or a rebuild may have started while the user was asked
@@ -88,7 +88,7 @@ def reset(work: Workplace, found: Resettable, *, why: str) -> None:
     claim, before = keeping.begin_reset(table.name, who=who)
     fault("reset.paused")
     version = record.head_version
-    if table.kind is not Kind.PUBLISH and (version >= 0 or is_folder(at(work.folder(table), "_delta_log"))):
+    if table.kind is not Kind.PUBLISH and (version >= 0 or is_folder(entry_path(work.folder(table), "_delta_log"))):
         identity = Identity(work.flow.project, table.name, RESET, (), "", claim, table.fingerprint)
         stamp = f"{work.real_now():%Y%m%dT%H%M%S%f}"
         version = start_over(work.folder(table), identity, above=version, stamp=stamp)

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import itemgetter
 
-from waterclock.batches.facts import Closing, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import Closing, LedgerSnapshot
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
 from waterclock.engine.upkeep.seeded_tables import bring, build_commit_record
-from waterclock.engine.workplace import Workplace
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.read.whole_set import Current
 from waterclock.planner.closings import until_reads
-from waterclock.planner.open_windows import states_asked
+from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.plan import Plan, Status
 from waterclock.storage.lake import Lake
 
@@ -79,7 +79,7 @@ class Cut:
         return name in self.differing
 
 
-def cut_of(work: Workplace, now: datetime) -> Cut:
+def cut_of(work: RunContext, now: datetime) -> Cut:
     """Return the current content of all tables, for the flow without its publishes."""
     keeping = work.ledger.keeping
     tables = {name: table for name, table in work.flow.tables.items() if table.kind is not Kind.PUBLISH}
@@ -94,11 +94,11 @@ def cut_of(work: Workplace, now: datetime) -> Cut:
     )
 
 
-def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
-    """Return a workplace for the second set. Its ledger has the collected slices, and nothing made from them."""
+def beside(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
+    """Return a run context for the second set. Its ledger has the collected slices, and nothing made from them."""
     lives_on = frozenset(cut.collected) - set(cut.recut_collects)
-    lake = SetLake(str(at(live.lake.root, PLACE)), live.lake, lives_on)
-    work = Workplace(
+    lake = SetLake(str(entry_path(live.lake.root, PLACE)), live.lake, lives_on)
+    work = RunContext(
         replace(live.project, flow=cut.flow),
         ledger,
         lake,
@@ -131,7 +131,7 @@ def beside(live: Workplace, cut: Cut, ledger: Ledger) -> Workplace:
     return work
 
 
-def _read_closings(live: Workplace, table: Table) -> list[tuple[datetime, Closing]]:
+def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closing]]:
     """Return the closing ticks of the live set, oldest first. Old windows have them only in their inputs."""
     names = {str(read) for read in until_reads(table)}
     found: dict[datetime, Closing] = {}
@@ -142,7 +142,7 @@ def _read_closings(live: Workplace, table: Table) -> list[tuple[datetime, Closin
     return sorted(found.items(), key=itemgetter(0))
 
 
-def look_ahead(live: Workplace, cut: Cut, work: Workplace, brought: Mapping[str, Sequence[Current]]) -> Plan:
+def look_ahead(live: RunContext, cut: Cut, work: RunContext, brought: Mapping[str, Sequence[Current]]) -> Plan:
     """Return the plan of everything to make, as if all collected slices existed. `brought` are cut into new windows."""
     for name, current in brought.items():
         if current:
@@ -151,7 +151,7 @@ def look_ahead(live: Workplace, cut: Cut, work: Workplace, brought: Mapping[str,
     return runner.plan(cut.now)
 
 
-def keep_what_cannot_be_made(live: Workplace, cut: Cut, work: Workplace) -> None:
+def keep_what_cannot_be_made(live: RunContext, cut: Cut, work: RunContext) -> None:
     """Link the labels with inputs that RETAIN has dropped into the new set: they cannot be made again."""
     plan = _SetRunner(work, cut, _find_latest_ticks(live, cut)).plan(cut.now)
     expired: dict[str, set[datetime]] = {}
@@ -169,11 +169,11 @@ class _SetRunner(Runner):
     """Makes the transforms of the second set. LATEST keeps the ticks that it chose at first."""
 
     def __init__(
-        self, work: Workplace, cut: Cut, picked: Mapping[str, Mapping[datetime, Mapping[str, datetime]]]
+        self, work: RunContext, cut: Cut, picked: Mapping[str, Mapping[datetime, Mapping[str, datetime]]]
     ) -> None:
         force = _stored_states(cut)
         super().__init__(work, only=cut.transforms, force=force)
-        self._states = states_asked(work.flow, force)
+        self._states = requested_open_labels(work.flow, force)
         self._beside, self._picked = work, picked
 
     def snapshot(self) -> LedgerSnapshot:
@@ -185,7 +185,7 @@ class _SetRunner(Runner):
         return replace(known, tables=tables)
 
 
-def runner_beside(live: Workplace, cut: Cut, work: Workplace) -> Runner:
+def runner_beside(live: RunContext, cut: Cut, work: RunContext) -> Runner:
     """Return the runner that makes the second set."""
     return _SetRunner(work, cut, _find_latest_ticks(live, cut))
 
@@ -199,7 +199,7 @@ def _stored_states(cut: Cut) -> Mapping[str, frozenset[datetime]]:
     }
 
 
-def _find_latest_ticks(live: Workplace, cut: Cut) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
+def _find_latest_ticks(live: RunContext, cut: Cut) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
     """Return by table and label the ticks that LATEST has chosen, if they are still boundaries."""
     found: dict[str, dict[datetime, dict[str, datetime]]] = {}
     for name, table in cut.flow.tables.items():

@@ -7,15 +7,15 @@ from dataclasses import replace
 from datetime import datetime
 
 from waterclock.batches.records import ClaimRequest, Input
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.seal_again import seal_linked_slices
-from waterclock.engine.workplace import Workplace
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.links import upstream_of
 from waterclock.ledger.read.whole_set import Current
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.commit.rebuild import commit_whole_state
@@ -27,7 +27,7 @@ from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import label_of
 
 
-def build_commit_record(work: Workplace, table: Table, current: Sequence[Current]) -> CommitRecord:
+def build_commit_record(work: RunContext, table: Table, current: Sequence[Current]) -> CommittedClaim:
     """Convert current revisions of a table into one claim of the second set. Their sizes are unchanged."""
     results = tuple(
         replace(
@@ -38,11 +38,11 @@ def build_commit_record(work: Workplace, table: Table, current: Sequence[Current
         for each in current
     )
     number = work.ledger.keeping.draw_claim()
-    return CommitRecord(number, request_of(work, table, current), results, work.real_now())
+    return CommittedClaim(number, request_of(work, table, current), results, work.real_now())
 
 
 def request_of(
-    work: Workplace,
+    work: RunContext,
     table: Table,
     current: Sequence[Current],
     inputs: Mapping[datetime, tuple[Input, ...]] | None = None,
@@ -64,7 +64,7 @@ def request_of(
     )
 
 
-def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Current]) -> None:
+def bring(live: RunContext, work: RunContext, table: Table, pieces: Sequence[Current]) -> None:
     """Start a table of the second set with slices of the live one, by links. The state of a fold is made from them."""
     source = live.folder(table)
     spark = work.sessions.own()
@@ -79,13 +79,13 @@ def bring(live: Workplace, work: Workplace, table: Table, pieces: Sequence[Curre
         work.sessions.release(spark)
 
 
-def elsewhere_of(live: Workplace, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
+def elsewhere_of(live: RunContext, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
     """Return by label the inputs of a linked table from another project. They show later restatements there."""
     return {} if upstream_of(table) is None else live.ledger.keeping.inputs_by_label(table.name)
 
 
 def put_first(
-    work: Workplace,
+    work: RunContext,
     table: Table,
     pieces: Sequence[Current],
     manifests: Sequence[Manifest],
@@ -113,7 +113,7 @@ def put_first(
         for each, manifest in zip(pieces, manifests, strict=True)
     )
     read = {each.result.label: inputs.get(each.result.label, ()) for each in pieces}
-    found = CommitRecord(claim, request_of(work, table, pieces, read), results, work.real_now())
+    found = CommittedClaim(claim, request_of(work, table, pieces, read), results, work.real_now())
     work.ledger.keeping.seed([found], head_version=version)
 
 

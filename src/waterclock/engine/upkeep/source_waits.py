@@ -9,11 +9,11 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.read.kept_at_sources import WAITS
 
 if TYPE_CHECKING:
+    from waterclock.engine.run_context import RunContext
     from waterclock.engine.run_outcome import RunOutcome
-    from waterclock.engine.workplace import Workplace
 
 
-def note_source_waits(work: Workplace, outcome: RunOutcome, only: Collection[str] | None) -> None:
+def note_source_waits(work: RunContext, outcome: RunOutcome, only: Collection[str] | None) -> None:
     """Record the oldest window of each collect that waits for its source, if it differs from the recorded one.
 
     `only`: the tables of the run, None for all. Cost: one read of the ledger, and an event for each change. A failure
@@ -25,10 +25,10 @@ def note_source_waits(work: Workplace, outcome: RunOutcome, only: Collection[str
     try:
         _note(work, names, {held.table: held.window.label for held in outcome.held_back})
     except WaterclockError as error:  # the ledger is locked, or unavailable
-        work.note_once(f"tables that wait for their source were not recorded: {error.what}")
+        work.report_once(f"tables that wait for their source were not recorded: {error.what}")
 
 
-def _note(work: Workplace, names: Sequence[str], waits: Mapping[str, str]) -> None:
+def _note(work: RunContext, names: Sequence[str], waits: Mapping[str, str]) -> None:
     noted = work.ledger.past.waits_for_sources(names)
     for name in names:
         known = noted[name].data.get("label") if name in noted else None

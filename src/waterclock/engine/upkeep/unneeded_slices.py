@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from waterclock.batches.facts import FOREVER
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Claim, Input
 from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Kind, Mode, Scope
@@ -50,7 +50,7 @@ class RetentionFacts:
 def find_retention_start(table: Table, now: datetime) -> datetime:
     """Return the instant since which all versions of a table are kept."""
     kept: Duration = table.keep_versions or USUALLY_KEPT
-    return kept.before(now, "UTC")
+    return kept.subtract_from(now, "UTC")
 
 
 def find_replacement_times(revisions: Sequence[tuple[datetime, int, datetime]]) -> dict[tuple[datetime, int], datetime]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from waterclock.batches.kept_logs import RetainedLog, is_followed, limit_of, parse_retained_log
 from waterclock.connectors.change_collector import LogKeeper
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.kept_at_sources import SEEN, SeenAtSource
@@ -19,7 +19,7 @@ _FRESH = timedelta(hours=1)
 _SMALL = 16 << 20  # bytes: a segment of a log
 
 
-def watch_logs(work: Workplace) -> None:
+def watch_logs(work: RunContext) -> None:
     """Query how much log each source keeps for tables, at most once a minute, and record changes.
 
     A measurement is recorded if its state has changed, if it has doubled or halved, or if none was recorded for an
@@ -32,10 +32,10 @@ def watch_logs(work: Workplace) -> None:
     try:
         _watch(work, followed)
     except WaterclockError as error:  # the ledger is locked, or unavailable
-        work.note_once(f"the size of the logs that sources keep was not recorded: {error.what}")
+        work.report_once(f"the size of the logs that sources keep was not recorded: {error.what}")
 
 
-def _watch(work: Workplace, followed: Sequence[Table]) -> None:
+def _watch(work: RunContext, followed: Sequence[Table]) -> None:
     past, now = work.ledger.past, work.real_now()
     gone = [record.name for record in work.ledger.reads.tables() if record.name not in work.flow.tables]
     collected = [name for name, table in work.flow.tables.items() if table.source is not None]
@@ -51,7 +51,7 @@ def _watch(work: Workplace, followed: Sequence[Table]) -> None:
 
 
 def _query_retained_logs(
-    work: Workplace, followed: Sequence[Table], connection: str, names: Sequence[str]
+    work: RunContext, followed: Sequence[Table], connection: str, names: Sequence[str]
 ) -> Mapping[str, RetainedLog]:
     unit = next(table.source.unit for table in followed if table.source and is_followed(table, connection))
     try:

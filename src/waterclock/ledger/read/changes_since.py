@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import BEGUN_ANEW
-from waterclock.batches.facts import BEGINNING, FOREVER, History, InputFact, RevisionFact, TableHistory
+from waterclock.batches.audit_records import BEGUN_ANEW
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, History, InputFact, RevisionFact, TableHistory
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.content import contents_of, weight

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING, BatchStatus, ClosedSince, Closing
+from waterclock.batches.ledger_snapshot import BEGINNING, BatchStatus, ClosedSince, Closing
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.current import read_covered_windows as covered_windows
 from waterclock.ledger.store.database import LedgerDatabase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import DECLARED, CodeVersion
+from waterclock.batches.audit_records import DECLARED, CodeVersion
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import batches, events
 

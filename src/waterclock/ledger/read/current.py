@@ -1,4 +1,4 @@
-"""Reads what readers of a table are bound to: its current slices, its state at a tick, and their versions."""
+"""Reads the content that readers of a table see: its current slices, its state at a tick, and their versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import FOREVER
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import NO_VERSION, Committed, Input, Pin, Slice, TableRecord
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals

@@ -1,4 +1,4 @@
-"""Finds the done batches that rest, directly or through others, on batches that are to be made again."""
+"""Finds the done batches that depend, directly or indirectly, on batches that will be made again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import inf
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import circles_of, readers_of
 from waterclock.ledger import refusals

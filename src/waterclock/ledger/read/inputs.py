@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import FOREVER
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Input
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import IS_LONG, IS_SHORT, LONG, AnyRow, batches, inputs

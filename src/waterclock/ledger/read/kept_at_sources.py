@@ -1,4 +1,4 @@
-"""Reads what runs found at the sources of tables: named replication slots, and windows that wait for their source."""
+"""Reads the findings of runs at the sources of tables: named replication slots, and windows that wait for a source."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SeenAtSource:
 
 
 def kept_at_sources(database: LedgerDatabase, name: str | None = None) -> Mapping[str, Mapping[str, Any]]:
-    """Return what sources retain for a table, or for all, by name: its `table`, and the recorded data.
+    """Return the objects that sources retain for a table, or for all, by name: their `table`, and the recorded data.
 
     Cost: the events of the table that belong to no batch; without a table, all events
     """
@@ -61,7 +61,7 @@ def read_kept_for_tables(database: LedgerDatabase, names: Collection[str]) -> Ma
 
 
 def seen_at_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
-    """Return by table the last recorded state of what its source retains for it. Cost: as of `read_kept_for_tables`."""
+    """Return by table the last recorded state of its retained objects. Cost: as of `read_kept_for_tables`."""
     return _newest_seen(database, names, SEEN)
 
 

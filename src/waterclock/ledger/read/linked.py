@@ -7,7 +7,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import DECLARED
+from waterclock.batches.audit_records import DECLARED
 from waterclock.ledger.read.inputs import IS_CURRENT
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import batches, events, inputs, ledger, tables

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import Counted
+from waterclock.batches.audit_records import Counted
 from waterclock.flow.measures import GIVEN_UP, OFFLINE, Measured, read_measured_values
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, offline_measures, revisions

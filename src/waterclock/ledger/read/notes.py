@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import RULE_NOTED, RuleNote
+from waterclock.batches.audit_records import RULE_NOTED, RuleNote
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import events
 

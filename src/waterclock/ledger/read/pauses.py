@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import PAUSED, RESUMED, PauseEvent
+from waterclock.batches.audit_records import PAUSED, RESUMED, PauseEvent
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import events
 

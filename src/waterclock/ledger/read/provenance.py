@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import Link
+from waterclock.batches.audit_records import Link
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, with_readers

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import Slice
 from waterclock.ledger.read.states import PIECES, slice_of
 from waterclock.ledger.store.database import LedgerDatabase

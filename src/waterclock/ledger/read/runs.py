@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import SPARK_PAGE, RunClaim, RunRecord
+from waterclock.batches.audit_records import SPARK_PAGE, RunClaim, RunRecord
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, revisions, runs
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import RESET
+from waterclock.batches.audit_records import RESET
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import (
+from waterclock.batches.ledger_snapshot import (
     BACKFILL,
     FOLLOW,
     RECOMPUTE,

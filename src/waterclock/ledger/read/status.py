@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import Attempt, Audit, Cell, Event, Revision, Settled
-from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
+from waterclock.batches.audit_records import Attempt, Audit, Cell, Event, Revision, Settled
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, BatchStatus
 from waterclock.batches.records import warnings_of
 from waterclock.flow.measures import OFFLINE
 from waterclock.ledger import refusals

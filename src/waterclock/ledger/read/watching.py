@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.batches.watching import AtWork, LabelRows, MadeLabel
 from waterclock.ledger.read.durations import TOOK
 from waterclock.ledger.store.database import LedgerDatabase

@@ -9,8 +9,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import BEGUN_ANEW, RESET
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.audit_records import BEGUN_ANEW, RESET
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult, Input
 from waterclock.ledger.read.inputs import IS_CURRENT, input_of
 from waterclock.ledger.store.database import LedgerDatabase

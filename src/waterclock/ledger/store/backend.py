@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from waterclock.ledger import refusals, refused_databases
 from waterclock.ledger.store import postgres, sqlite
-from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.failure import StatementFailure
 
 Said = tuple[sa.Executable, Any]  # a statement and its values: one set of them by name, or a list of sets
 _USER = re.compile(r"[^:/?#\s]*")
@@ -57,7 +57,7 @@ class Backend(Protocol):
     def outcome_of(self, connection: sa.Connection, transaction: int) -> bool | None:
         """Return whether a transaction was committed; None where that is not decided yet."""
 
-    def failure_of(self, error: sa.exc.DBAPIError) -> Failure:
+    def failure_of(self, error: sa.exc.DBAPIError) -> StatementFailure:
         """Return why a statement failed."""
 
 
@@ -103,15 +103,15 @@ def translate_database_errors(url: sa.URL, *, may_repeat: bool = False) -> Itera
         yield
     except sa.exc.DBAPIError as error:
         match backend_of(url).failure_of(error):
-            case Failure.AWAY:
+            case StatementFailure.AWAY:
                 raise refused_databases.away(url, error, may_repeat=may_repeat) from error
-            case Failure.NOT_LET_IN:
+            case StatementFailure.NOT_LET_IN:
                 raise refused_databases.login_error(url, error) from error
-            case Failure.NO_DATABASE:
+            case StatementFailure.NO_DATABASE:
                 raise refused_databases.no_database(url, error) from error
-            case Failure.BUSY:
+            case StatementFailure.BUSY:
                 raise refused_databases.busy(url, error) from error
-            case Failure.DAMAGED:
+            case StatementFailure.DAMAGED:
                 raise refusals.damaged_ledger_error(url, error) from error
             case _:
                 raise refused_databases.refused_operation_error(url, error) from error

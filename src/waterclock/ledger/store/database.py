@@ -18,13 +18,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import Pause
+from waterclock.batches.ledger_snapshot import Pause
 from waterclock.batches.rebuilding import Rebuilding, read_rebuilding
 from waterclock.ledger import refusals, refused_databases
 from waterclock.ledger.store import names as names_at_rest
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, translate_database_errors
-from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
 FIRST_SCHEMA = "0019"  # of version 0.1.0; development versions had earlier ones, which no revision upgrades
@@ -138,7 +138,7 @@ class LedgerDatabase:
         self._raise_claim = _RAISE_CLAIM.where(_IS_HERE).returning(*returned)
         self._raise_moved = _RAISE.returning(*returned)
 
-    def say_names(self, names: Mapping[str, str], since: datetime | None = None) -> None:
+    def use_names(self, names: Mapping[str, str], since: datetime | None = None) -> None:
         """Translate stored names in all later reads and writes (`names.say`), or end that if `names` is empty.
 
         `since` is when tables were renamed last, as known to the caller that chose the names. After further renames by
@@ -149,7 +149,7 @@ class LedgerDatabase:
 
     def _look_for_renames(self, connection: sa.Connection) -> None:
         if self.said and connection.execute(RENAMED_AT).scalar() != self.said_since:
-            self.say_names({})
+            self.use_names({})
 
     @property
     def clock_place(self) -> str:
@@ -266,7 +266,7 @@ class LedgerDatabase:
                 write.later(_ADD_EVENTS, write.events)
 
     @contextmanager
-    def beside(self) -> Iterator[tuple[sa.Connection, datetime]]:
+    def write_unordered(self) -> Iterator[tuple[sa.Connection, datetime]]:
         """Change data that does not concern batches, without a turn among writers. The sequence stays unchanged."""
         with self._turn, self._transaction(writes=True) as transaction:
             self._look_for_renames(transaction.connection)
@@ -355,12 +355,12 @@ class LedgerDatabase:
         self.tell(f"the ledger {what}; waiting for it ({refusals.cause_of(error, self.url)})")
 
     def _may_come_back(self, error: BaseException) -> bool:
-        return self._failure_of(error) in {Failure.AWAY, Failure.NOT_LET_IN}
+        return self._failure_of(error) in {StatementFailure.AWAY, StatementFailure.NOT_LET_IN}
 
     def _is_away(self, error: BaseException) -> bool:
-        return self._failure_of(error) is Failure.AWAY
+        return self._failure_of(error) is StatementFailure.AWAY
 
-    def _failure_of(self, error: BaseException) -> Failure | None:
+    def _failure_of(self, error: BaseException) -> StatementFailure | None:
         return self.backend.failure_of(error) if isinstance(error, sa.exc.DBAPIError) else None
 
     def _commit(self, transaction: _Transaction) -> None:

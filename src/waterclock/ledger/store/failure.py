@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 
-class Failure(Enum):
+class StatementFailure(Enum):
     """Why a statement failed."""
 
     BUSY = auto()  # another transaction has the lock; the same statement may succeed later

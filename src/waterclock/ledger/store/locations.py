@@ -91,13 +91,13 @@ class _LedgerFile:
 
     def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
         if not replaces and self.is_taken():
-            raise refusals.ledger_there(self.name, may_force=False)
+            raise refusals.existing_ledger_error(self.name, may_force=False)
         # an old ledger's remaining write-ahead log would be replayed into this one
         aside = self._move_aside(at) if any(path.exists() for path in _files_of(self.path)) else None
         try:
             os.link(self._draft, self.path)  # fails if a ledger was created there meanwhile
         except FileExistsError as error:
-            raise refusals.ledger_there(self.name, may_force=replaces) from error
+            raise refusals.existing_ledger_error(self.name, may_force=replaces) from error
         self._draft.unlink()
         return aside
 
@@ -147,7 +147,7 @@ class _Schema:
         with open_server(self.url) as engine:
             is_moved = postgres.put_in_place(engine, draft=self._draft, schema=schema, aside=aside, replaces=replaces)
         if is_moved is None:
-            raise refusals.ledger_there(self.name, may_force=False)
+            raise refusals.existing_ledger_error(self.name, may_force=False)
         return f"schema {aside}" if is_moved else None
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.ledger import refusals
-from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.postgres_messages import render_statement, send
 from waterclock.ledger.store.texts import written_json
 from waterclock.postgres_login import Refused, answering_first, connect, refusal_of
@@ -36,7 +36,7 @@ _CONNECT = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-_FAILURES = {Refused.LOGIN: Failure.NOT_LET_IN, Refused.DATABASE: Failure.NO_DATABASE}
+_FAILURES = {Refused.LOGIN: StatementFailure.NOT_LET_IN, Refused.DATABASE: StatementFailure.NO_DATABASE}
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '60s';"
@@ -231,19 +231,19 @@ def outcome_of(connection: sa.Connection, transaction: int) -> bool | None:
     return None if said == "in progress" else said == "committed"
 
 
-def failure_of(error: sa.exc.DBAPIError) -> Failure:
+def failure_of(error: sa.exc.DBAPIError) -> StatementFailure:
     """Return why a statement failed."""
     state = getattr(error.orig, "sqlstate", None)
     if refused := refusal_of(state, str(error.orig)):
         return _FAILURES[refused.reason]
     if error.connection_invalidated or (state or "").startswith(_AWAY):
-        return Failure.AWAY
+        return StatementFailure.AWAY
     if state is None:
         is_at_connecting = type(error.orig).__name__ in {"OperationalError", "ConnectionTimeout"}
-        return Failure.AWAY if is_at_connecting else Failure.REFUSED
+        return StatementFailure.AWAY if is_at_connecting else StatementFailure.REFUSED
     if state in _BUSY:
-        return Failure.BUSY
-    return Failure.DAMAGED if state in _DAMAGED else Failure.REFUSED
+        return StatementFailure.BUSY
+    return StatementFailure.DAMAGED if state in _DAMAGED else StatementFailure.REFUSED
 
 
 def label_text(column: str) -> str:

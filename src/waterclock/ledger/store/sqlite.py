@@ -19,7 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from waterclock.ledger.store.failure import Failure
+from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.texts import written_json
 from waterclock.ownership import create_private_file, make_private_folder
 
@@ -110,16 +110,16 @@ def outcome_of(_connection: sa.Connection, _transaction: int) -> bool | None:
     return False
 
 
-def failure_of(error: sa.exc.DBAPIError) -> Failure:
+def failure_of(error: sa.exc.DBAPIError) -> StatementFailure:
     """Return why a statement failed."""
     code = getattr(error.orig, "sqlite_errorcode", None)
     primary = None if code is None else code & 0xFF
     if primary in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return Failure.BUSY
+        return StatementFailure.BUSY
     is_short = code == sqlite3.SQLITE_IOERR_SHORT_READ
     if is_short or primary in _DAMAGED or any(word in str(error.orig) for word in _DAMAGED_WORDS):
-        return Failure.DAMAGED
-    return Failure.REFUSED
+        return StatementFailure.DAMAGED
+    return StatementFailure.REFUSED
 
 
 def label_text(column: str) -> str:

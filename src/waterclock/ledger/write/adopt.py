@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import BEGUN_ANEW, RESET
+from waterclock.batches.audit_records import BEGUN_ANEW, RESET
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import claims, events, ledger, tables, versions
-from waterclock.ledger.write.claims import put_claim
+from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.emptying import RECUT, empty_table
@@ -53,7 +53,7 @@ _FORGET = (
 
 
 @dataclass(frozen=True, slots=True)
-class CommitRecord:
+class CommittedClaim:
     """A claim as described by its record in the stage and its commit. `at` is the time of the commit."""
 
     number: int
@@ -68,7 +68,7 @@ def known_claims(database: LedgerDatabase, table: str) -> dict[int, str]:
         return {row.number: row.status for row in connection.execute(_NUMBERS, {"of": table})}
 
 
-def adopt(database: LedgerDatabase, found: CommitRecord) -> bool:
+def adopt(database: LedgerDatabase, found: CommittedClaim) -> bool:
     """Record a committed claim as of its commit. Return False where it is already recorded.
 
     Raises  E412 for a table that no applied flow has declared, E414 as `record_done`
@@ -88,7 +88,7 @@ def adopt(database: LedgerDatabase, found: CommitRecord) -> bool:
         return True
 
 
-def _begin_anew(write: Write, found: CommitRecord) -> None:
+def _begin_anew(write: Write, found: CommittedClaim) -> None:
     """Record that a rebuild of all tables recut this one into other windows: its earlier data no longer counts."""
     table, version = found.request.table, found.results[0].version
     empty_table(write, table, found.number)
@@ -163,11 +163,11 @@ def forget_versions(database: LedgerDatabase, table: str, oldest: int) -> None:
             write.execute(_FORGET, {"of": table, "oldest": oldest, "head": row.head_label})
 
 
-def _claim(write: Write, found: CommitRecord) -> None:
+def _claim(write: Write, found: CommittedClaim) -> None:
     names: Collection[str] = set(write.execute(_NAMES).scalars())
     if found.request.table not in names:
         raise refusals.unknown_table(found.request.table, names)
     # a claim's number is the clock's milliseconds, or just above where many were given at once
     write.at = min(found.at, datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=found.number))
-    put_claim(write, found.request, found.number, found.at)
+    restore_claim(write, found.request, found.number, found.at)
     write.execute(_RAISE_CLAIM, {"number_": found.number})

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.alerts import ACKNOWLEDGED, Acknowledged, Alert, AlertsNow, Decide, KnownAlerts, Outgoing
+from waterclock.batches.alerts import ACKNOWLEDGED, Acknowledged, Alert, AlertsNow, Decide, Outgoing, StoredAlerts
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.alerts import LOOKED_BEFORE, alert_of_row, outgoing_of_row
 from waterclock.ledger.store.database import LedgerDatabase
@@ -71,7 +71,7 @@ def record_look(database: LedgerDatabase, decide: Decide, *, since: int, up_to: 
     `up_to` is the ledger's sequence at this check, `since` that of the previous check. If another check came in
     between, nothing is decided and the result is None.
     """
-    with database.beside() as (connection, now):
+    with database.write_unordered() as (connection, now):
         if not connection.execute(_TAKE_TURN).rowcount:
             connection.execute(_FIRST_TURN, {"id": 1, "sequence": 0, "at": now - LOOKED_BEFORE})
         if connection.execute(_SEEN).scalar_one() != since:
@@ -114,7 +114,7 @@ def take_message(database: LedgerDatabase, target: str, lease: timedelta) -> Out
 
     Return None where none waits, where another runner is sending it, or where its next attempt is not due yet.
     """
-    with database.beside() as (connection, now):
+    with database.write_unordered() as (connection, now):
         row = connection.execute(_NEXT, {"to": target}).first()
         if row is None or (row.try_at is not None and row.try_at > now):
             return None
@@ -124,21 +124,21 @@ def take_message(database: LedgerDatabase, target: str, lease: timedelta) -> Out
 
 def note_sent(database: LedgerDatabase, number: int) -> None:
     """Record that a message has reached its target."""
-    with database.beside() as (connection, now):
+    with database.write_unordered() as (connection, now):
         connection.execute(_SENT, {"which": number, "at_": now})
 
 
 def note_lost(database: LedgerDatabase, number: int, error: str, again: timedelta) -> None:
     """Record why a message did not reach its target, and how long to wait before the next attempt."""
-    with database.beside() as (connection, now):
+    with database.write_unordered() as (connection, now):
         connection.execute(_LOST, {"which": number, "said": error, "again": now + again})
 
 
-def _read_known_alerts(connection: sa.Connection, now: datetime) -> KnownAlerts:
+def _read_known_alerts(connection: sa.Connection, now: datetime) -> StoredAlerts:
     recent: dict[str, tuple[datetime, ...]] = {}
     for row in connection.execute(_NEWEST, {"since": now - _RECENT}):
         recent[row.target] = (*recent.get(row.target, ()), row.at)
-    return KnownAlerts(
+    return StoredAlerts(
         alerts=tuple(map(alert_of_row, connection.execute(_UNFINISHED))),
         recent=recent,
         waiting=frozenset(connection.execute(_WAITING).scalars()),

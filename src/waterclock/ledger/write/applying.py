@@ -9,9 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import DECLARED
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.audit_records import DECLARED
 from waterclock.batches.former_names import folder_of
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.errors import raise_all
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
@@ -82,7 +82,7 @@ def apply(
             return found
     said, since = database.said, database.said_since
     again = reading_back()
-    database.say_names({})  # stored names become these names now
+    database.use_names({})  # stored names become these names now
     try:
         with database.write() as write:
             _check_project(write.execute(_PROJECT).scalar(), flow)
@@ -103,7 +103,7 @@ def apply(
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
             found = Applied(number, flow.fingerprint, write.at)
     except BaseException:
-        database.say_names(said, since)
+        database.use_names(said, since)
         raise
     for name, was in renamed.items():
         database.tell(f"{was} is renamed to {name}, with its history")
@@ -116,12 +116,12 @@ def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
     Raises  E318 as `rename_tables`
     """
     said, since = database.said, database.said_since
-    database.say_names({})
+    database.use_names({})
     try:
         with database.read() as connection:
             _, errors = pending_renames(connection, flow, {row.name for row in connection.execute(_TABLES)})
     finally:
-        database.say_names(said, since)
+        database.use_names(said, since)
     raise_all(errors)
 
 

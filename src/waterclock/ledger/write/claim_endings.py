@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import Claim
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write
@@ -71,7 +71,7 @@ def close_lost(database: LedgerDatabase, held: Claim, why: str, *, who: str | No
     """
     with database.write() as write:
         close(write, held.number, "lost", why=why)
-        put_back(write, held.number, held.request.labels)
+        restore_statuses(write, held.number, held.request.labels)
         _log(write, "lost", held, {"why": why}, who=who or held.request.who)
 
 
@@ -98,7 +98,7 @@ def record_failed(
         values |= {"transient": is_transient, "again": due_again}
         failed = [label for label in held.request.labels if own is None or label in own]
         write.execute(_FAIL_BATCHES, [values | {"at": label} for label in failed])
-        put_back(write, held.number, {*held.request.labels} - {*failed})
+        restore_statuses(write, held.number, {*held.request.labels} - {*failed})
         _log(write, status.value, held, {"error": error, "is_transient": is_transient})
 
 
@@ -114,7 +114,7 @@ def close(write: Write, number: int, status: str, *, why: str | None = None, is_
     return int(row.claimed_sequence)
 
 
-def put_back(write: Write, number: int, labels: Iterable[datetime]) -> None:
+def restore_statuses(write: Write, number: int, labels: Iterable[datetime]) -> None:
     """Restore the status that labels of a closed claim had before the claim."""
     wanted = set(labels)
     if not wanted:

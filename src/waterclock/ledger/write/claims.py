@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BatchStatus, OpenClaim, is_release
+from waterclock.batches.ledger_snapshot import BatchStatus, OpenClaim, is_release
 from waterclock.batches.records import Claim, ClaimRequest
 from waterclock.flow.choices import TableType
 from waterclock.ledger import refusals
@@ -132,7 +132,7 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
         return Claim(number, request, lease_until)
 
 
-def put_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
+def restore_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
     """Record a claim that a lost ledger had granted. Its inputs are compared when it is recorded."""
     known, before = _at_hand(write, request)
     _put(write, request, number, lease_until, before, dict.fromkeys(known, -1))

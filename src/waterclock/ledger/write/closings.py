@@ -12,8 +12,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import CLOSED, REOPENED
-from waterclock.batches.facts import (
+from waterclock.batches.audit_records import CLOSED, REOPENED
+from waterclock.batches.ledger_snapshot import (
     BACKFILL,
     BY_HAND,
     FOLLOW,

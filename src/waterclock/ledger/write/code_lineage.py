@@ -23,7 +23,7 @@ _MORE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("told")
 
 def note_code(database: LedgerDatabase, table: str, code: str, found: CodeLineage) -> CodeLineage:
     """Merge lineage found in a plan into the recorded lineage of a table's code. Return both. Cost: one transaction."""
-    with database.beside() as (connection, now):
+    with database.write_unordered() as (connection, now):
         connection.execute(_FIRST, {"table_name": table, "code": code, "lineage": found.to_json(), "at": now})
         key = {"of": table, "by": code}
         before = CodeLineage.of_json(connection.execute(_THERE, key).scalar_one())

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult, Claim, Recorded, rows_aside
 from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
@@ -19,7 +19,7 @@ from waterclock.ledger.read.content import weight
 from waterclock.ledger.read.inputs import any_readers, build_overlap_values
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import NAME, AnyRow, batches, inputs, items, ledger, revisions, tables, versions
-from waterclock.ledger.write.claim_endings import close, put_back
+from waterclock.ledger.write.claim_endings import close, restore_statuses
 from waterclock.ledger.write.coverage import cover
 from waterclock.ledger.write.schemas import add_schemas
 from waterclock.ledger.write.suspects import mark_outdated, mark_readers
@@ -143,7 +143,7 @@ def record(
     write.later(_ADD_REVISIONS, [_revision(write, at, held, found) for found in results])
     finished = [_build_batch_values(at, held, found, weights[found.label]) for found in results]
     write.later(_FINISH, [values | {"claimed": claimed} for values in finished])
-    put_back(write, held.number, set(held.request.labels) - before.keys())
+    restore_statuses(write, held.number, set(held.request.labels) - before.keys())
     _map_versions(write, held, row, results)
     more = [(new[0] - before[label].hash_high, new[1] - before[label].hash_low) for label, new in weights.items()]
     _move_head(write, held, row, results, more, changes=bool(moved))

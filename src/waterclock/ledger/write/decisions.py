@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import RULE_NOTED
-from waterclock.batches.facts import (
+from waterclock.batches.audit_records import RULE_NOTED
+from waterclock.batches.ledger_snapshot import (
     BACKFILL,
     FOLLOW,
     RECOMPUTE,

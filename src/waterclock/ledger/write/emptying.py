@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING, FOREVER, RECOMPUTE
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE
 from waterclock.ledger.store.database import Write
 from waterclock.ledger.store.schema import batches, closings, codes, coverage, items, tables, versions
 from waterclock.ledger.write.suspects import mark_readers

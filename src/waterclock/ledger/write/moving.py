@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import OpenClaim
+from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import IS_OPEN, claims, ledger

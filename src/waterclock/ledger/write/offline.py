@@ -74,7 +74,7 @@ _FORGET = (
 
 def take_look(database: LedgerDatabase, table: str, *, seen: datetime | None, lease: timedelta) -> bool:
     """Take the measurement of a table that follows the one `seen`; False where another runner has it or took it."""
-    with database.beside() as (connection, now):
+    with database.write_unordered() as (connection, now):
         connection.execute(_FIRST, {"of": table, "never": NEVER})
         values = {"of": table, "seen": seen or NEVER, "now": now, "until": now + lease}
         return connection.execute(_TAKE, values).rowcount == 1
@@ -82,7 +82,7 @@ def take_look(database: LedgerDatabase, table: str, *, seen: datetime | None, le
 
 def keep_found(database: LedgerDatabase, table: str, code: str, found: Iterable[LabelFound]) -> None:
     """Record the measurements of labels, replacing those recorded before."""
-    with database.beside() as (connection, now):
+    with database.write_unordered() as (connection, now):
         rows = [
             {
                 "table_name": table,
@@ -112,7 +112,7 @@ def end_look(  # noqa: PLR0913 - each is a part of what came of it
     error: str | None = None,
 ) -> None:
     """Record the outcome of a measurement and the merged spans. Delete the states of labels before `forget_before`."""
-    with database.beside() as (connection, now):
+    with database.write_unordered() as (connection, now):
         values = {"of": table, "by": code, "as_of": looked_at, "now": now, "count": labels, "took": seconds}
         connection.execute(_END, {**values, "said": error})
         if error is not None:

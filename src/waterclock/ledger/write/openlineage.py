@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from waterclock.batches.happenings import LEFT_OUT, Happening
+from waterclock.batches.run_events import LEFT_OUT, Happening
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import lineage_sent
 
@@ -44,7 +44,7 @@ def take(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -
 
     Return None where another runner is sending, or where the next attempt is not due yet; `at_once` ignores the latter.
     """
-    with database.beside() as (connection, now):
+    with database.write_unordered() as (connection, now):
         if not connection.execute(_TAKE_TURN).rowcount:
             connection.execute(_FIRST, {"id": 1, "event": 0, "attempts": 0})
         row = connection.execute(_THERE).one()
@@ -58,13 +58,13 @@ def take(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -
 
 def note_sent(database: LedgerDatabase, up_to: int, lease: timedelta) -> None:
     """Record that all events up to one have arrived, and keep the turn."""
-    with database.beside() as (connection, now):
+    with database.write_unordered() as (connection, now):
         connection.execute(_SENT, {"up_to": up_to, "at_": now, "until": now + lease})
 
 
 def note_lost(database: LedgerDatabase, error: str, again_in: timedelta) -> None:
     """Record why an event did not arrive and how long to wait before the next attempt. The turn ends."""
-    with database.beside() as (connection, now):
+    with database.write_unordered() as (connection, now):
         connection.execute(_LOST, {"said": error, "again": now + again_in})
 
 
@@ -80,11 +80,11 @@ def note_left_out(database: LedgerDatabase, refused: Sequence[tuple[Happening, s
 
 def give_back(database: LedgerDatabase) -> None:
     """End the turn."""
-    with database.beside() as (connection, _):
+    with database.write_unordered() as (connection, _):
         connection.execute(_GIVE_BACK)
 
 
 def begin_again(database: LedgerDatabase) -> None:
     """Reset the progress, so that all happenings are sent once more."""
-    with database.beside() as (connection, _):
+    with database.write_unordered() as (connection, _):
         connection.execute(_AGAIN)

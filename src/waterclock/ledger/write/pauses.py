@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import PAUSED, RESUMED
-from waterclock.batches.facts import Pause
+from waterclock.batches.audit_records import PAUSED, RESUMED
+from waterclock.batches.ledger_snapshot import Pause
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write, pause_of
 from waterclock.ledger.store.schema import AnyRow, ledger, tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BEGINNING, FOREVER, OpenClaim
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, OpenClaim
 from waterclock.batches.records import Claim
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
@@ -12,8 +12,8 @@ from waterclock.ledger.read.signatures import SIGNATURE, Difference, differs_fro
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
 from waterclock.ledger.store.sums import SET_SUMS
-from waterclock.ledger.write.adopt import CommitRecord
-from waterclock.ledger.write.claims import put_claim
+from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
@@ -86,7 +86,7 @@ def redeclare(
     version: int,
     claim: int,
     who: str,
-    found: CommitRecord | None = None,
+    found: CommittedClaim | None = None,
     is_new_log: bool = False,
 ) -> None:
     """Record that a table was rebuilt, at a version, under its current declaration.
@@ -113,10 +113,10 @@ def redeclare(
         write.log("rebuilt", who=who, table=table.name, data={"version": version, "changed": sorted(differs)})
 
 
-def _record(write: Write, found: CommitRecord) -> None:
+def _record(write: Write, found: CommittedClaim) -> None:
     """Record the new revisions, keeping the requests that users made before."""
     asked = write.execute(_ASKED, {"of": found.request.table}).all()
-    put_claim(write, found.request, found.number, found.at)
+    restore_claim(write, found.request, found.number, found.at)
     # expired lease, so the duration does not count
     record(write, Claim(found.number, found.request, BEGINNING), found.results)
     values = [

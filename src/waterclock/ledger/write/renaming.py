@@ -12,9 +12,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import RENAMED
-from waterclock.batches.facts import OpenClaim
+from waterclock.batches.audit_records import RENAMED
 from waterclock.batches.former_names import FormerNames, folder_of, replace_table_names
+from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.batches.records import INPUTS_FOUND, MISSING
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.choices import Kind
@@ -111,7 +111,7 @@ def say_pending(database: LedgerDatabase, flow: Flow) -> None:
     Free for a flow without WAS. Cost: three queries if all renames are done, otherwise five; none of them scans
     batches.
     """
-    database.say_names({})
+    database.use_names({})
     if not any(table.was for table in flow.tables.values()):
         return
     with database.read() as connection:
@@ -125,7 +125,7 @@ def say_pending(database: LedgerDatabase, flow: Flow) -> None:
             return
         held = _group_codes_by_table(connection.execute(_HELD).all())
     recoded = {was: now for _, was, now in _codes(flow, found.codes, held, by_name)}
-    database.say_names({was: now for now, was in by_name.items()} | recoded, since)
+    database.use_names({was: now for now, was in by_name.items()} | recoded, since)
 
 
 def pending_renames(

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import RESET
+from waterclock.batches.audit_records import RESET
 from waterclock.flow.declarations import Table
 from waterclock.ledger import refusals
 from waterclock.ledger.read.signatures import differs_from, has_batches, signature_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_trail import RunnerClaim, RunnerSeen
+from waterclock.batches.audit_records import RunnerClaim, RunnerSeen
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, claim_labels, claims, runners
 
@@ -39,7 +39,7 @@ _HELD = (
 
 def register(database: LedgerDatabase, runner: str, *, who: str, command: str, flow: str, lease_seconds: float) -> None:
     """Record that a runner is at work. Delete the rows of runners that were not seen for a day."""
-    with database.beside() as (connection, at):
+    with database.write_unordered() as (connection, at):
         connection.execute(_FORGET, {"before": at - _FORGOTTEN_AFTER})
         connection.execute(_LEAVE, {"name": runner})
         values = {"runner": runner, "who": who, "command": command, "flow": flow, "lease_seconds": lease_seconds}
@@ -48,13 +48,13 @@ def register(database: LedgerDatabase, runner: str, *, who: str, command: str, f
 
 def see(database: LedgerDatabase, runner: str, *, flow: str) -> None:
     """Record that a runner is still alive, and the flow that it runs."""
-    with database.beside() as (connection, at):
+    with database.write_unordered() as (connection, at):
         connection.execute(_SEE, {"name": runner, "at": at, "works_from": flow})
 
 
 def leave(database: LedgerDatabase, runner: str) -> None:
     """Record that a runner has ended."""
-    with database.beside() as (connection, _):
+    with database.write_unordered() as (connection, _):
         connection.execute(_LEAVE, {"name": runner})
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.facts import BACKFILL, BEGINNING, FOLLOW, RECOMPUTE, BatchStatus, before_release
+from waterclock.batches.ledger_snapshot import BACKFILL, BEGINNING, FOLLOW, RECOMPUTE, BatchStatus, before_release
 from waterclock.batches.records import NO_VERSION, Claim, Input
 from waterclock.flow.choices import Kind
 from waterclock.ledger.read.signatures import SIGNATURE
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import batches, ledger, tables, versions
-from waterclock.ledger.write.adopt import CommitRecord
-from waterclock.ledger.write.claims import put_claim
+from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.coverage import cover
@@ -72,7 +72,7 @@ class Moved:
     start: datetime | None
     claim: int
     version: int
-    found: CommitRecord | None
+    found: CommittedClaim | None
     is_recut: bool = False
 
 
@@ -122,7 +122,7 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str, *, b
         empty_table(write, moved.name, moved.claim)
     if moved.found is not None:
         request = replace(moved.found.request, inputs=_inputs(moved.found, heads))
-        put_claim(write, request, moved.claim, moved.found.at)
+        restore_claim(write, request, moved.claim, moved.found.at)
         # expired lease, so the duration does not count
         record(write, Claim(moved.claim, request, BEGINNING), moved.found.results)
         add_told(write, moved.name, moved.found.results, who=who)
@@ -146,7 +146,7 @@ def _unmet_requests(write: Write, moved: Moved, begun: int) -> list[dict[str, An
     return found
 
 
-def _inputs(found: CommitRecord, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
+def _inputs(found: CommittedClaim, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
     """Return the inputs that were read next to the live tables with their new location: an APPEND's newest version."""
     return {
         label: tuple(
@@ -161,7 +161,7 @@ def _inputs(found: CommitRecord, heads: Mapping[str, int]) -> Mapping[datetime, 
 
 def seed(
     database: LedgerDatabase,
-    found: Sequence[CommitRecord],
+    found: Sequence[CommittedClaim],
     *,
     head_version: int,
     states: Mapping[datetime, int] | None = None,
@@ -169,7 +169,7 @@ def seed(
     """Initialize a ledger with slices that exist elsewhere; `states` has the version of each state."""
     with database.write() as write:
         for each in found:
-            put_claim(write, each.request, each.number, each.at)
+            restore_claim(write, each.request, each.number, each.at)
             record(write, Claim(each.number, each.request, BEGINNING), each.results)
         name = found[0].request.table
         write.execute(_SET_HEAD, {"of": name, "version": head_version})

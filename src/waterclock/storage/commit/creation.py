@@ -11,7 +11,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import CommitProperties
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, make_folder
+from waterclock.filesystem import entry_path, make_folder
 from waterclock.object_stores import delta_options
 from waterclock.storage.commit.write_commit import (
     Change,
@@ -93,7 +93,7 @@ def _columns(table: OpenTable, schema: str, partition_columns: Sequence[str]) ->
 
 
 def _create(folder: str, schema: AnySchema, wanted: Sequence[str], project: str) -> None:
-    make_folder(at(folder))  # delta-rs would make one that other users can read
+    make_folder(entry_path(folder))  # delta-rs would make one that other users can read
     DeltaTable.create(
         folder,
         Schema.from_json(schema_text(schema)),

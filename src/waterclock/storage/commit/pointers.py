@@ -19,7 +19,7 @@ from deltalake.transaction import CommitProperties
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, remove_folder
+from waterclock.filesystem import entry_path, remove_folder
 from waterclock.storage.commit.change import change_for, change_of_state, may_rewrite
 from waterclock.storage.commit.creation import PROJECT, refuse_stranger
 from waterclock.storage.commit.foreign import refuse_foreign_since
@@ -61,7 +61,7 @@ def commit_slices(
     new = [schema_text(schema)] if schema is not None else [manifest.schema for manifest in manifests]
     for look in range(_MOST_LOOKS):
         with open_table(folder) as table:
-            seen = seen_claim(table, identity.claim)
+            seen = find_claim_version(table, identity.claim)
             if seen is not None:
                 return seen
             refuse_stranger(table, identity.project)
@@ -102,7 +102,7 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
     for _ in range(_MOST_LOOKS):
         with open_table(folder) as table:
             known = table.schema
-            seen = seen_claim(table, identity.claim)
+            seen = find_claim_version(table, identity.claim)
             if seen is not None:
                 return MergeLook(seen, table.version, known)
             refuse_stranger(table, identity.project)
@@ -126,11 +126,11 @@ def commit_state(
 
     Raises  Killed where the claim was killed first
     """
-    files = read_files(at(folder), path)
+    files = read_files(entry_path(folder), path)
     fault("rewritten")
     version = _try_state(folder, identity, files, base, instead_of)
     if version is None:
-        remove_folder(at(folder, path))
+        remove_folder(entry_path(folder, path))
     return version
 
 
@@ -138,7 +138,7 @@ def _try_state(
     folder: str, identity: Identity, files: Sequence[DataFile], base: int, instead_of: Sequence[LiveFile] | None
 ) -> int | None:
     with open_table(folder) as table:
-        seen = seen_claim(table, identity.claim)
+        seen = find_claim_version(table, identity.claim)
         if seen is not None:
             return seen
         if table.version != base:
@@ -186,7 +186,7 @@ def commit_older(folder: str, identity: Identity, manifest: Manifest) -> int:
     return commit_nothing(folder, identity) if done is None else done
 
 
-def seen_claim(table: OpenTable, claim: int) -> int | None:
+def find_claim_version(table: OpenTable, claim: int) -> int | None:
     """Return the version that carries the claim's id, or None. The log itself would accept the id a second time."""
     if not table.has_claim(claim):
         return None

@@ -1,4 +1,7 @@
-"""Rebuilds a table from its sealed slices in one commit: by pointers if its layout stays the same."""
+"""Rebuilds a Delta table from its sealed slices in one commit.
+
+If the partitioning is unchanged, the commit only refers to the existing files; otherwise Spark writes the rows again.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, is_folder, move_folder
+from waterclock.filesystem import entry_path, is_folder, move_folder
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.by_spark import version_of
 from waterclock.storage.commit.change import NeedsSpark, may_rewrite, require_known_layout
 from waterclock.storage.commit.creation import BARE, create_table, refuse_stranger
-from waterclock.storage.commit.pointers import commit_slices, commit_state, seen_claim
+from waterclock.storage.commit.pointers import commit_slices, commit_state, find_claim_version
 from waterclock.storage.commit.write_commit import Change, add_of, metadata_of, removes_of, try_commit
 from waterclock.storage.log.delta_log import is_older_than, is_unfinished, table_exists
 from waterclock.storage.log.identity import RECREATED, Identity, app_id
@@ -85,7 +88,7 @@ def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: 
     """
     path = f"state/c={identity.claim}/v={base}"
     fault("merge")
-    state.write.mode("overwrite").parquet(str(at(folder, path)))
+    state.write.mode("overwrite").parquet(str(entry_path(folder, path)))
     return commit_state(folder, identity, path, base=base)
 
 
@@ -120,7 +123,9 @@ def start_over(folder: str, identity: Identity, *, above: int, stamp: str) -> in
     """
     if not is_older_than(folder, above) and (version := _empty_table(folder, identity)) is not None:
         return version
-    if is_folder(at(folder, "_delta_log")):  # in an object store perhaps only a part, if an earlier reset was killed
+    if is_folder(
+        entry_path(folder, "_delta_log")
+    ):  # in an object store perhaps only a part, if an earlier reset was killed
         set_log_aside(folder, f"reset-{stamp}")
     recreate(folder, BARE, is_partitioned=False, project=identity.project, above=above)
     if (version := _empty_table(folder, identity)) is None:
@@ -134,7 +139,7 @@ def _empty_table(folder: str, identity: Identity) -> int | None:
         while table_exists(folder):
             with open_table(folder) as table:
                 refuse_stranger(table, identity.project)
-                if (seen := seen_claim(table, identity.claim)) is not None:
+                if (seen := find_claim_version(table, identity.claim)) is not None:
                     return seen
                 require_known_layout(table)
                 if table.marked_paths:
@@ -153,8 +158,8 @@ def _empty_table(folder: str, identity: Identity) -> int | None:
 def set_log_aside(folder: str, name: str) -> str:
     """Move a table's log to `_delta_log.<name>` next to it and return that path. The folder then holds no table."""
     forget(folder)
-    aside = at(folder, f"_delta_log.{name}")
-    move_folder(at(folder, "_delta_log"), aside)
+    aside = entry_path(folder, f"_delta_log.{name}")
+    move_folder(entry_path(folder, "_delta_log"), aside)
     return str(aside)
 
 

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.faults import fault
-from waterclock.filesystem import at, link_file, make_folder, remove_folder
+from waterclock.filesystem import entry_path, link_file, make_folder, remove_folder
 from waterclock.storage.commit.change import NeedsSpark, require_known_layout
 from waterclock.storage.commit.creation import create_table, refuse_stranger
-from waterclock.storage.commit.pointers import seen_claim, too_busy
+from waterclock.storage.commit.pointers import find_claim_version, too_busy
 from waterclock.storage.commit.write_commit import (
     Action,
     Change,
@@ -70,7 +70,7 @@ def content_brought(made: str, folder: str, linked: Sequence[tuple[Manifest, Man
         for old, new in zip(before.files, after.files, strict=True)
     }
     place = f"state/c={claim}/set"
-    remove_folder(at(folder, place))
+    remove_folder(entry_path(folder, place))
     with open_table(made) as table:
         schema, columns = table.schema, tuple(table.partition_columns)
         protocol = protocol_of(table)
@@ -83,12 +83,12 @@ def content_brought(made: str, folder: str, linked: Sequence[tuple[Manifest, Man
             adds.append(add_of(new, file.label, sealed))
             continue
         name = f"part-{number:05d}.parquet"
-        make_folder(at(folder, place))
-        link_file(at(made, file.path), at(folder, place, name))
+        make_folder(entry_path(folder, place))
+        link_file(entry_path(made, file.path), entry_path(folder, place, name))
         labels[f"{place}/{name}"] = file.label
     now = int(time.time() * 1000)
     if labels:
-        adds += [add_of(file, labels[file.path], now) for file in read_files(at(folder), place)]
+        adds += [add_of(file, labels[file.path], now) for file in read_files(entry_path(folder), place)]
     return Content(tuple(adds), schema, columns, protocol)
 
 
@@ -100,7 +100,7 @@ def build_empty_content(folder: str, *, is_partitioned: bool) -> Content:
 
 def remove_brought(folder: str, claim: int) -> None:
     """Remove the links that `content_brought` has made below `state/`."""
-    remove_folder(at(folder, f"state/c={claim}"))
+    remove_folder(entry_path(folder, f"state/c={claim}"))
 
 
 def commit_content(folder: str, identity: Identity, content: Content) -> int:
@@ -115,7 +115,7 @@ def commit_content(folder: str, identity: Identity, content: Content) -> int:
     _create_if_absent(folder, content, project=identity.project)
     for look in range(_MOST_LOOKS):
         with open_table(folder) as table:
-            if (seen := seen_claim(table, identity.claim)) is not None:
+            if (seen := find_claim_version(table, identity.claim)) is not None:
                 return seen
             refuse_stranger(table, identity.project)
             change = _change(table, content)

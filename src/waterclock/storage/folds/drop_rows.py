@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 # Limits of a row group of the copy: bytes of the file, values, and rows
-from waterclock.filesystem import look, make_folder, readable, remove_file, writable
+from waterclock.filesystem import make_folder, readable, remove_file, stat_file, writable
 
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_VALUES = 8 * 1024 * 1024
@@ -107,7 +107,9 @@ def _bins(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
         if kind is None:
             raise AssertionError(f"{path} cannot be copied, which was to be asked before")
         # Spark's own metadata in the footer is part of the kind: it defines how old dates are read
-        by_kind[(kind.schema.to_string(truncate_metadata=False), kind.codec)].append((look(folder / path).size, path))
+        by_kind[(kind.schema.to_string(truncate_metadata=False), kind.codec)].append(
+            (stat_file(folder / path).size, path)
+        )
     for files in by_kind.values():
         total = sum(size for size, _ in files)
         most = min(_BYTES_A_FILE, -(-total // _THREADS))

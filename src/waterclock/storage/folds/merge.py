@@ -130,7 +130,7 @@ def restate_slices(
     start = find_newest_state(spark, lake, changed[0].table, before, merge, look.schema)
     later = [*start.manifests, *placed]
     keys = keys_in(spark, folder, [each for each in (*replaced, *changed) if each.rows], merge, look.schema)
-    past = start.past(folder, later, merge, look.schema)
+    past = start.fold_base(folder, later, merge, look.schema)
     won = winners_of(spark, folder, keys, later, merge, look.schema, past)
     winners = Winners(won, merge.keys, _differs(look.schema), is_work=True)
     return commit_winners(spark, folder, winners, manifests, identity, look)

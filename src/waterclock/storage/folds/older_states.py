@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, put_if_absent, read_text, remove_folder
+from waterclock.filesystem import entry_path, put_if_absent, read_text, remove_folder
 from waterclock.flow.choices import Mode
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.storage.folds.fold import Past, fold, slices_with_later_deletes, with_all_columns
@@ -81,7 +81,7 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogS
         made = with_all_columns(versions_of(spark, folder, manifests_of(folder, steps), table), schema)
     else:
         start = find_newest_state(spark, lake, table.name, steps, table.merge, schema)
-        past = start.past(folder, start.manifests, table.merge, schema)
+        past = start.fold_base(folder, start.manifests, table.merge, schema)
         made = fold(spark, folder, start.manifests, table.merge, schema, past)
     return _read(spark, _keep(made, _place(lake, table.name, steps[-1], names[-1])), schema)
 
@@ -107,7 +107,7 @@ class Beginning:
     made_of: tuple[str, ...]
     manifests: tuple[Manifest, ...]
 
-    def past(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> Past:
+    def fold_base(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> Past:
         """Return the base onto which `later` slices are folded."""
         return Past(self.state, slices_with_later_deletes(folder, self.made_of, later, merge, schema))
 
@@ -193,7 +193,7 @@ def _names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
 
 
 def _place(lake: Lake, table: str, step: LogStep, name: str) -> Path:
-    return at(lake.history(table), label_of(step.label), name)
+    return entry_path(lake.history(table), label_of(step.label), name)
 
 
 def _keep(state: DataFrame, place: Path) -> Path:

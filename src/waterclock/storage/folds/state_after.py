@@ -61,7 +61,7 @@ def merged_state(
     before, placed = with_slices_placed(folder, manifests, steps)
     start = find_newest_state(spark, lake, name, before, merge, schema)
     later = [*start.manifests, *placed]
-    return fold(spark, folder, later, merge, schema, start.past(folder, later, merge, schema))
+    return fold(spark, folder, later, merge, schema, start.fold_base(folder, later, merge, schema))
 
 
 def _prune_schema(schema: str, merge: Merge, asked: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.faults import fault
-from waterclock.filesystem import at, readable
+from waterclock.filesystem import entry_path, readable
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.pointers import MergeLook, commit_state
 from waterclock.storage.commit.rebuild import try_whole_state
@@ -68,11 +68,11 @@ def swap_rows(
     fault("merge")
     places = {file: each.places for file, each in touched.items() if each.places is not None}
     if len(places) == len(touched) and may_copy(spark, folder, old):
-        make(keys).write.mode("overwrite").parquet(str(at(folder, path)))
-        thin(at(folder), places, path)
+        make(keys).write.mode("overwrite").parquet(str(entry_path(folder, path)))
+        thin(entry_path(folder), places, path)
     else:
         state = _stay(spark, folder, keys, look, old).unionByName(make(keys))
-        state.write.mode("overwrite").parquet(str(at(folder, path)))
+        state.write.mode("overwrite").parquet(str(entry_path(folder, path)))
     return commit_state(folder, identity, path, base=look.base, instead_of=old)
 
 
@@ -83,7 +83,7 @@ def _stay(spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook, fi
 
 
 def _rows(folder: str, look: MergeLook) -> int:
-    return sum(pq.read_metadata(readable(at(folder, file.path))).num_rows for file in look.live)
+    return sum(pq.read_metadata(readable(entry_path(folder, file.path))).num_rows for file in look.live)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.filesystem import at, readable
+from waterclock.filesystem import entry_path, readable
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.versions import EFFECTIVE
-from waterclock.storage.log.live_files import is_plain, live_files, version_if_kept
+from waterclock.storage.log.live_files import is_plain, live_files, open_kept_version
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.read import frame_of_version
 from waterclock.temporal import Numbers
@@ -44,12 +44,12 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
     with open_table(folder) as newest:
         shown = (list(newest.files), newest.is_plain) if newest.version == version else None
     if shown is None:
-        table = version_if_kept(folder, version)
+        table = open_kept_version(folder, version)
         if table is None:
             return None
         shown = ([file.path for file in live_files(table)], is_plain(table))
     paths, is_as_written = shown
-    grouped = _group_locally([at(folder, path) for path in paths], keys) if is_as_written else None
+    grouped = _group_locally([entry_path(folder, path) for path in paths], keys) if is_as_written else None
     found = _counts_by_spark(spark, folder, version, keys) if grouped is None else _numbers(grouped)
     with _lock:
         _kept[folder, version] = found

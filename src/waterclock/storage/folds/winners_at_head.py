@@ -149,7 +149,7 @@ def _recompute_winners(spark: SparkSession, asked: Restatement, keys: DataFrame)
     merge, schema = asked.merge, asked.schema
     start = find_newest_state(spark, asked.lake, asked.new.table, asked.before, merge, schema)
     later = [*start.manifests, asked.new, *asked.after]
-    past = start.past(asked.folder, later, merge, schema)
+    past = start.fold_base(asked.folder, later, merge, schema)
     return winners_of(spark, asked.folder, keys, later, merge, schema, past)
 
 

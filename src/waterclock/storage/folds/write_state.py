@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.faults import fault
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.pointers import MergeLook, commit_state
 from waterclock.storage.folds.drop_rows import can_thin, thin
@@ -82,7 +82,7 @@ def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> boo
     """
     is_home = (spark.conf.get("spark.master", "") or "").startswith("local")
     most = _MOST_BYTES_COPIED if is_home else _MOST_BYTES_COPIED_FOR_A_CLUSTER
-    return sum(file.size for file in files) <= most and can_thin(at(folder), [file.path for file in files])
+    return sum(file.size for file in files) <= most and can_thin(entry_path(folder), [file.path for file in files])
 
 
 def with_places(rows: DataFrame) -> DataFrame:
@@ -104,7 +104,7 @@ def rewrite_state(
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     path = f"state/c={identity.claim}/v={look.base}"
     fault("merge")
-    new_state(old, winners, look.schema).write.mode("overwrite").parquet(str(at(folder, path)))
+    new_state(old, winners, look.schema).write.mode("overwrite").parquet(str(entry_path(folder, path)))
     return commit_state(folder, identity, path, base=look.base)
 
 
@@ -134,7 +134,7 @@ def rewrite_files(
         if count <= MOST_PLACES and may_copy(spark, folder, old):
             new = _new(few, met, look.schema, all_won=places.all_won)
             _write(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
-            thin(at(folder), paths, path)
+            thin(entry_path(folder), paths, path)
         else:
             whole = replace(winners, rows=rows)  # with all columns: Spark itself detects whether they are few
             _write(_build_changed_rows(spark, folder, whole, met, list(paths), look.schema), folder, path)
@@ -145,7 +145,7 @@ def rewrite_files(
 
 
 def _write(rows: DataFrame, folder: str, path: str) -> None:
-    rows.write.mode("overwrite").parquet(str(at(folder, path)))
+    rows.write.mode("overwrite").parquet(str(entry_path(folder, path)))
 
 
 def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from waterclock.filesystem import at, names_in
+from waterclock.filesystem import entry_path, names_in
 from waterclock.storage.log.delta_log import actions_of, info_of
 from waterclock.storage.log.identity import Identity, identity_in
 
@@ -31,7 +31,7 @@ class Commits:
 
 def commits_after(folder: str, version: int) -> Commits:
     """Read the commits after a version from the log's JSON files. Cost: one listing, 0.1 ms a commit."""
-    log = at(folder, "_delta_log")
+    log = entry_path(folder, "_delta_log")
     numbers = sorted(int(name[:-5]) for name in names_in(log, "") if name.endswith(".json") and name[:-5].isdigit())
     wanted = [number for number in numbers if number > version]
     found = tuple(_commit(log / f"{number:020d}.json", number) for number in wanted)

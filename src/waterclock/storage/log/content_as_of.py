@@ -16,7 +16,7 @@ NO_VERSION = -1
 
 
 @dataclass(frozen=True, slots=True)
-class CommitRecord:
+class DataCommit:
     """One data commit of ours: at `version`, known since `at`, `slices` became current, by label.
 
     `stands_from` is set for snapshots: the instant from which the one slice stands. `begins_anew`: the table was reset,
@@ -62,7 +62,7 @@ class Resolved:
 
 
 def resolve(
-    table: Table, tick: datetime, records: Iterable[CommitRecord], *, known_at: datetime | None = None
+    table: Table, tick: datetime, records: Iterable[DataCommit], *, known_at: datetime | None = None
 ) -> Resolved:
     """Resolve where the content of `table` as of `tick` is, by its data commits as far as known at `known_at`.
 
@@ -80,7 +80,7 @@ def resolve(
     return Resolved(table.name, table.mode, table.is_partitioned, tick, known_at, version, low, boundary, steps)
 
 
-def version_map(mode: Mode, records: Sequence[CommitRecord]) -> dict[datetime, int]:
+def version_map(mode: Mode, records: Sequence[DataCommit]) -> dict[datetime, int]:
     """Return by label the version that contains its state, given the records in the order of versions.
 
     After a commit the table is at its newest label. A commit that restates a MERGE from a label first drops all states
@@ -104,13 +104,13 @@ def version_map(mode: Mode, records: Sequence[CommitRecord]) -> dict[datetime, i
     return versions
 
 
-def current(records: Iterable[CommitRecord]) -> dict[datetime, CommitRecord]:
+def current(records: Iterable[DataCommit]) -> dict[datetime, DataCommit]:
     """Return by label the record of its current slice, which is the newest commit that names it. Labels are ordered."""
     found = {label: record for record in records for label in record.slices}
     return dict(sorted(found.items()))
 
 
-def _filter_known(records: Iterable[CommitRecord], known_at: datetime | None) -> tuple[list[CommitRecord], bool]:
+def _filter_known(records: Iterable[DataCommit], known_at: datetime | None) -> tuple[list[DataCommit], bool]:
     """Return the records known at an instant, and whether they are exactly the commits up to one version.
 
     Claims of a partitioned table run in parallel, and may be recorded in another order than they were committed in.
@@ -119,7 +119,7 @@ def _filter_known(records: Iterable[CommitRecord], known_at: datetime | None) ->
     ordered = sorted(records, key=lambda record: record.version)
     if known_at is None:
         return ordered, True
-    known: list[CommitRecord] = []
+    known: list[DataCommit] = []
     later: set[datetime] = set()
     is_whole = True
     for record in ordered:
@@ -132,7 +132,7 @@ def _filter_known(records: Iterable[CommitRecord], known_at: datetime | None) ->
     return known, is_whole
 
 
-def _since_anew(known: list[CommitRecord]) -> list[CommitRecord]:
+def _since_anew(known: list[DataCommit]) -> list[DataCommit]:
     """Return the records from the newest reset of the table on."""
     first = max((place for place, record in enumerate(known) if record.begins_anew), default=0)
     while first and known[first - 1].version == known[first].version:
@@ -143,11 +143,11 @@ def _since_anew(known: list[CommitRecord]) -> list[CommitRecord]:
 def _low(table: Table, boundary: datetime) -> datetime | None:
     if table.retain is None or table.mode is not Mode.APPEND:
         return None
-    return table.cadence.ceil(table.retain.before(boundary, table.cadence.zone))
+    return table.cadence.ceil(table.retain.subtract_from(boundary, table.cadence.zone))
 
 
 def _of_mode(
-    table: Table, boundary: datetime, low: datetime | None, known: Sequence[CommitRecord]
+    table: Table, boundary: datetime, low: datetime | None, known: Sequence[DataCommit]
 ) -> tuple[tuple[LogStep, ...], int]:
     slices = current(known)
     if table.mode is Mode.REPLACE:
@@ -164,7 +164,7 @@ def _of_mode(
 
 
 def _find_standing_snapshot(
-    table: Table, boundary: datetime, slices: Mapping[datetime, CommitRecord], versions: Mapping[datetime, int]
+    table: Table, boundary: datetime, slices: Mapping[datetime, DataCommit], versions: Mapping[datetime, int]
 ) -> tuple[tuple[LogStep, ...], int]:
     start = table.cadence.previous(boundary)
     for label, record in slices.items():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import FileInfo, at, is_there, look, names_in, read_bytes
+from waterclock.filesystem import FileInfo, entry_path, is_there, names_in, read_bytes, stat_file
 from waterclock.flow.choices import Kind
 from waterclock.object_stores import is_remote
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
@@ -33,7 +33,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ForeignCommit:
-    """A commit that changed a table's data but is not ours. See docs/decisions/foreign-commits-stop-a-table.md."""
+    """A commit of another program than Waterclock that changed data: docs/decisions/foreign-commits-stop-a-table.md."""
 
     version: int
     operation: str
@@ -98,7 +98,7 @@ def foreign_commits(folder: str, *, after_version: int, project: str) -> list[Fo
     return found
 
 
-def actions_after(folder: str, version: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def read_commits_after(folder: str, version: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Yield the commits after a version with their actions, up to the first missing file.
 
     Raises  E643 where one is torn or damaged
@@ -116,7 +116,7 @@ def claims_after(folder: str, version: int, *, project: str) -> frozenset[int]:
     """Return the claims under which a project's batches committed after a version, as far as the log can be read."""
     found: set[int] = set()
     with suppress(WaterclockError):
-        for _, actions in actions_after(folder, version):
+        for _, actions in read_commits_after(folder, version):
             identity = identity_in(info_of(actions))
             if identity is not None and identity.project == project and identity.kind in _BATCHES:
                 found.add(identity.claim)
@@ -176,7 +176,7 @@ def damaged_log(folder: str, where: str, why: str) -> WaterclockError:
 
 def table_of(folder: str) -> str:
     """Return the name of the table in a folder."""
-    return ".".join(at(folder).parts[-2:])
+    return ".".join(entry_path(folder).parts[-2:])
 
 
 def _actions(folder: str, version: int, text: bytes) -> list[dict[str, Any]]:
@@ -204,13 +204,13 @@ def _changes_data(action: dict[str, Any]) -> bool:
 
 def commit_file(folder: str, version: int) -> Path:
     """Return the path of a commit's file."""
-    return at(folder, "_delta_log", f"{version:020d}.json")
+    return entry_path(folder, "_delta_log", f"{version:020d}.json")
 
 
 def commit_identity(folder: str, version: int) -> FileInfo | None:
     """Return file metadata that distinguishes a commit from one of the same number in a rebuilt log, or None."""
     try:
-        return look(commit_file(folder, version))
+        return stat_file(commit_file(folder, version))
     except FileNotFoundError:
         return None
 
@@ -265,7 +265,7 @@ def is_unfinished(folder: str, version: int) -> bool:
 
 def find_checkpoint_version(folder: str) -> int:
     """Return the version of the newest checkpoint, or -1. Cost: a read of a small file."""
-    log = at(folder, "_delta_log")
+    log = entry_path(folder, "_delta_log")
     try:
         return int(json.loads(read_bytes(log / "_last_checkpoint"))["version"])
     except FileNotFoundError:

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, look
+from waterclock.filesystem import entry_path, stat_file
 from waterclock.object_stores import delta_options
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import is_recreated, last_of_same_rows
@@ -64,7 +64,7 @@ def may_hold_any(file: LiveFile, low: str | None, high: str | None) -> bool:
     return not (least and most) or ((low is None or most >= low) and (high is None or least < high))
 
 
-def version_if_kept(folder: str, version: int, low: str | None = None, high: str | None = None) -> DeltaTable | None:
+def open_kept_version(folder: str, version: int, low: str | None = None, high: str | None = None) -> DeltaTable | None:
     """Open a version that can still be read: its log and all its files that may have labels in `[low, high)` exist.
 
     If VACUUM removed its files after an OPTIMIZE, open a later version that has the same rows. Return None if there is
@@ -94,7 +94,7 @@ def _whole(folder: str, version: int, low: str | None, high: str | None) -> Delt
 def _is_there(folder: str, file: LiveFile) -> bool:
     """Return whether a live file exists. Raises  E605 where it is empty although the log records a size."""
     try:
-        found = look(at(folder, file.path))
+        found = stat_file(entry_path(folder, file.path))
     except FileNotFoundError:
         return False
     if file.size and not found.size:

@@ -19,14 +19,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, readable
+from waterclock.filesystem import entry_path, readable
 from waterclock.object_stores import delta_options, is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import (
-    actions_after,
     commit_identity,
     damaged_log,
     find_checkpoint_version,
+    read_commits_after,
     require_commits,
     table_exists,
 )
@@ -36,7 +36,7 @@ from waterclock.storage.log.live_files import (
     files_with_deletion_vectors,
     is_plain,
     live_files,
-    version_if_kept,
+    open_kept_version,
 )
 from waterclock.timelabel.label import TIMELABEL
 
@@ -138,7 +138,7 @@ class OpenTable:
         if head != self._head and not is_cleaned:
             self._reopen()  # a copy of the table was restored, or its log was recreated
         seen = self.version
-        for version, actions in actions_after(self.folder, self.version):
+        for version, actions in read_commits_after(self.folder, self.version):
             if not all(_FOLLOWED.issuperset(action) for action in actions):
                 self._reopen()
                 return
@@ -207,13 +207,13 @@ def _transactions_in(folder: str, version: int) -> set[str] | None:
     checkpoint = read = find_checkpoint_version(folder)
     found: set[str] = set()
     if checkpoint >= 0:
-        path = at(folder, "_delta_log", f"{checkpoint:020d}.checkpoint.parquet")
+        path = entry_path(folder, "_delta_log", f"{checkpoint:020d}.checkpoint.parquet")
         try:
             column = pq.ParquetFile(readable(path)).read(columns=["txn"])["txn"]
         except (OSError, KeyError, pa.ArrowException):
             return None  # a checkpoint in parts, or with its actions in other files
         found.update(pc.struct_field(column.drop_null(), "appId").to_pylist())
-    for commit, actions in actions_after(folder, checkpoint):
+    for commit, actions in read_commits_after(folder, checkpoint):
         read = commit
         found.update(str(action["txn"]["appId"]) for action in actions if "txn" in action)
     # a missed claim would be committed twice: commits are cleaned up, and a checkpoint may be named late
@@ -278,7 +278,7 @@ def is_readable(folder: str, version: int) -> bool:
     with open_table(folder) as table:
         if table.version == version:
             return True
-    return version_if_kept(folder, version) is not None
+    return open_kept_version(folder, version) is not None
 
 
 def forget(folder: str) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from urllib.parse import unquote
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import at, look, readable
+from waterclock.filesystem import entry_path, readable, stat_file
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of_hive_path
@@ -83,9 +83,9 @@ def damage_of(folder: str, slice_path: str, *, is_deep: bool = False) -> str | N
     except WaterclockError as error:
         return error.why
     for file in (*manifest.files, *manifest.aside):
-        path = at(folder, file.path)
+        path = entry_path(folder, file.path)
         try:
-            size = look(path).size
+            size = stat_file(path).size
             with pq.ParquetFile(readable(path)) as parquet:
                 rows = parquet.metadata.num_rows
                 if is_deep:

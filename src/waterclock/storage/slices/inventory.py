@@ -11,7 +11,7 @@ from pathlib import Path
 
 from waterclock.filesystem import (
     FileInfo,
-    at,
+    entry_path,
     files_below,
     folders_in,
     is_there,
@@ -41,7 +41,7 @@ class Leaf:
 def leaves(folder: str) -> Iterator[Leaf]:
     """Yield every leaf folder of a table's stage, those of labels first, in order. Cost: a listing of the stage."""
     files: defaultdict[str, bool] = defaultdict(bool)
-    for name in names_below(at(folder, STAGE)):
+    for name in names_below(entry_path(folder, STAGE)):
         found = _LEAF.match(name)
         if found and (found[2] or not is_remote(folder)):  # object stores have at most folder markers, none of ours
             files[found[1]] |= found[2] == f"/{MANIFEST}"
@@ -54,11 +54,11 @@ def newest_sealed(folder: str) -> Leaf | None:
 
     Cost: a listing of each folder on the way down.
     """
-    for path in _newest_first(at(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
+    for path in _newest_first(entry_path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
         sealed = [each for each in folders_in(path) if each.startswith("c=") and is_there(path / each / MANIFEST)]
         if sealed:
             last = max(sealed, key=_claim)
-            return _leaf(f"{path.relative_to(at(folder, STAGE)).as_posix()}/{last}", is_sealed=True)
+            return _leaf(f"{path.relative_to(entry_path(folder, STAGE)).as_posix()}/{last}", is_sealed=True)
     return None
 
 
@@ -79,7 +79,7 @@ def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
 
 def size_of(folder: str, leaf: Leaf) -> int:
     """Return the bytes of a leaf folder. A file that other folders link to counts as well."""
-    return sum(file.size for file in files_below(at(folder, leaf.path)))
+    return sum(file.size for file in files_below(entry_path(folder, leaf.path)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,10 @@ class OldState:
 def list_old_states(history: str, before: datetime) -> list[OldState]:
     """List a table's cached older states that were written before an instant. They are recomputed when needed again."""
     files: defaultdict[str, list[FileInfo]] = defaultdict(list)
-    for file in files_below(at(history)):
+    for file in files_below(entry_path(history)):
         files["/".join(file.path.split("/")[:2])].append(file)
     return [
-        OldState(at(history, state), sum(file.size for file in those))
+        OldState(entry_path(history, state), sum(file.size for file in those))
         for state, those in sorted(files.items())
         if all(file.changed < before for file in those)
     ]
@@ -104,7 +104,7 @@ def list_old_states(history: str, before: datetime) -> list[OldState]:
 
 def remove(folder: str, leaf: Leaf) -> None:
     """Remove a leaf folder: its manifest first, so that the remaining files are never taken for a slice."""
-    path = at(folder, leaf.path)
+    path = entry_path(folder, leaf.path)
     remove_file(path / MANIFEST)
     remove_folder(path)
 

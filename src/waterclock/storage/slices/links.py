@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from waterclock.filesystem import at, link_file, make_folder, remove_folder
+from waterclock.filesystem import entry_path, link_file, make_folder, remove_folder
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.row_filter import QUARANTINE
@@ -35,7 +35,7 @@ def link_slice(  # noqa: PLR0913 - each argument is a part of the new manifest
     path = lake.slice_path(label, claim)
     if is_sealed(folder, path):
         raise already_sealed(folder, path)
-    leaf = at(folder, path)
+    leaf = entry_path(folder, path)
     remove_folder(leaf)
     make_folder(leaf)
     files = _link_files(sealed.files, sealed_folder, folder, path)
@@ -59,10 +59,10 @@ def link_slice(  # noqa: PLR0913 - each argument is a part of the new manifest
 
 def _link_files(files: Sequence[DataFile], sealed_folder: str, folder: str, path: str) -> tuple[DataFile, ...]:
     if files:
-        make_folder(at(folder, path))
+        make_folder(entry_path(folder, path))
     found = []
     for file in files:
         own = f"{path}/{file.path.rsplit('/', 1)[-1]}"
-        link_file(at(sealed_folder, file.path), at(folder, own))
+        link_file(entry_path(sealed_folder, file.path), entry_path(folder, own))
         found.append(replace(file, path=own))
     return tuple(found)

@@ -14,7 +14,7 @@ from typing import Any
 from waterclock.batches.records import QUARANTINED
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, is_there, look, put_if_absent, read_bytes
+from waterclock.filesystem import entry_path, is_there, put_if_absent, read_bytes, stat_file
 from waterclock.timelabel.label import instant_of, label_of
 
 MANIFEST = "_manifest.json"
@@ -125,7 +125,7 @@ def _shallow(part: DataFile | Manifest) -> dict[str, Any]:
 
 def is_sealed(folder: str, slice_path: str) -> bool:
     """Return whether the slice has its manifest."""
-    return is_there(at(folder, slice_path, MANIFEST))
+    return is_there(entry_path(folder, slice_path, MANIFEST))
 
 
 def read_manifest(folder: str, slice_path: str) -> Manifest:
@@ -133,10 +133,10 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
 
     Raises  E605 where there is none, or it cannot be read
     """
-    path = at(folder, slice_path, MANIFEST)
+    path = entry_path(folder, slice_path, MANIFEST)
     try:
         require_within(slice_path)
-        found = look(path)
+        found = stat_file(path)
         return _read(path, found.size, found.changed)
     except (OSError, ValueError, KeyError, TypeError) as error:
         missing = isinstance(error, FileNotFoundError)
@@ -162,7 +162,7 @@ def seal(folder: str, manifest: Manifest) -> None:
     Raises  E604 where the slice is sealed already
     """
     fault("seal")
-    if not put_if_absent(at(folder, manifest.slice_path, MANIFEST), manifest.to_json()):
+    if not put_if_absent(entry_path(folder, manifest.slice_path, MANIFEST), manifest.to_json()):
         raise already_sealed(folder, manifest.slice_path)
 
 

@@ -14,11 +14,18 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StructType
 
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 from waterclock.object_stores import delta_options, is_remote
 from waterclock.spark_sql import literal_path
 from waterclock.storage.lake import STAGE
-from waterclock.storage.log.live_files import LiveFile, empty_file, is_plain, live_files, may_hold_any, version_if_kept
+from waterclock.storage.log.live_files import (
+    LiveFile,
+    empty_file,
+    is_plain,
+    live_files,
+    may_hold_any,
+    open_kept_version,
+)
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -70,7 +77,7 @@ def frame_if_kept(
     Cost: as `frame_at`; the log is opened at the version, some 10 ms, and each file is looked up.
     """
     bounds = (None if low is None else label_of(low), None if high is None else label_of(high))
-    table = version_if_kept(folder, version, *bounds)
+    table = open_kept_version(folder, version, *bounds)
     if table is None:
         return None
     schema, plain = table.schema().to_json(), is_plain(table)
@@ -128,7 +135,7 @@ def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schem
     _require_content(folder, paths)
     # without this option the folders y=, m=, d= would become columns
     reader = spark.read.schema(wanted).option("recursiveFileLookup", "true")
-    return reader.parquet(*(literal_path(str(at(folder, path))) for path in paths))
+    return reader.parquet(*(literal_path(str(entry_path(folder, path))) for path in paths))
 
 
 def _require_content(folder: str, paths: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from waterclock.filesystem import at, is_folder, is_there, move_file, readable
+from waterclock.filesystem import entry_path, is_folder, is_there, move_file, readable
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, seal
 from waterclock.storage.slices.order_values import order_measures
@@ -51,12 +51,17 @@ def reseal(
     manifest is kept next to the new one. Cost: one scan of the slice.
     """
     try:
-        files = read_files(at(folder), known.slice_path)
+        files = read_files(entry_path(folder), known.slice_path)
         schema = _schema_of(folder, files) or otherwise
     except (OSError, pa.ArrowException, ValueError):
         return None
     rows = sum(file.rows for file in files)
-    if schema is None or not is_folder(at(folder, known.slice_path)) or rows != known.rows or known.digest is None:
+    if (
+        schema is None
+        or not is_folder(entry_path(folder, known.slice_path))
+        or rows != known.rows
+        or known.digest is None
+    ):
         return None
     draft = Manifest(
         table=known.table,
@@ -76,7 +81,7 @@ def reseal(
     if rows and (not measured or digest_of_row(measured) != known.digest):
         return None
     manifest = _with_order(draft, measured)
-    path = at(folder, known.slice_path, MANIFEST)
+    path = entry_path(folder, known.slice_path, MANIFEST)
     if is_there(path):
         move_file(path, path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
     seal(folder, manifest)
@@ -86,7 +91,7 @@ def reseal(
 def _schema_of(folder: str, files: tuple[DataFile, ...]) -> str | None:
     """Return the schema that Spark stored in a file, or None."""
     for file in files:
-        metadata = pq.read_schema(readable(at(folder, file.path))).metadata or {}
+        metadata = pq.read_schema(readable(entry_path(folder, file.path))).metadata or {}
         if _SPARK_SCHEMA in metadata:
             return schema_text(json.dumps(json.loads(metadata[_SPARK_SCHEMA])))
     return None

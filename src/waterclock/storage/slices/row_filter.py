@@ -36,7 +36,7 @@ def is_hidden(column: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Mesh:
+class RowRule:
     """One rule on each row. `holds` is SQL that is TRUE for a row that keeps it, and empty for the rule on the key.
 
     `fate` is the consequence for a row that breaks this rule and none before it. `is_alone`: no other rule is checked
@@ -50,7 +50,7 @@ class Mesh:
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
+class RowFilter:
     """All rules of a table, at most 62. The rule on the key, with its columns, comes last.
 
     `is_unique`: keys must differ, and not only be present. `order`: SQL that sorts the row that stays of several with
@@ -58,7 +58,7 @@ class Sieve:
     table's own past.
     """
 
-    meshes: tuple[Mesh, ...]
+    row_rules: tuple[RowRule, ...]
     keys: tuple[str, ...] = ()
     is_unique: bool = True
     order: tuple[str, ...] = ()
@@ -67,11 +67,11 @@ class Sieve:
     @property
     def drops(self) -> bool:
         """Whether rows may be dropped."""
-        return any(mesh.fate == DROPPED for mesh in self.meshes)
+        return any(row_rule.fate == DROPPED for row_rule in self.row_rules)
 
     def bits(self, *fates: int) -> int:
         """Return the bits of all rules with one of these fates."""
-        return sum(1 << at for at, mesh in enumerate(self.meshes) if mesh.fate in fates)
+        return sum(1 << at for at, row_rule in enumerate(self.row_rules) if row_rule.fate in fates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Through:
     rows of the table's own earlier labels in which a key is searched, or None. If it is given, there is only one label.
     """
 
-    sieve: Sieve
+    row_filter: RowFilter
     raw: Mapping[str, str]
     came: str
     row: str = ""
@@ -104,17 +104,17 @@ class Sifted:
     first: Mapping[str, int]
 
 
-def count_broken_rules(sieve: Sieve, masks: Mapping[int, int], stayed: int) -> Sifted:
+def count_broken_rules(row_filter: RowFilter, masks: Mapping[int, int], stayed: int) -> Sifted:
     """Count broken rules, given the number of rows by set of broken rules (`masks`) and of rows that stay."""
-    out = sieve.bits(SET_ASIDE, DROPPED)
-    broken = {mesh.name: 0 for mesh in sieve.meshes}
-    first = {mesh.name: 0 for mesh in sieve.meshes if mesh.fate != STAYS}
+    out = row_filter.bits(SET_ASIDE, DROPPED)
+    broken = {row_rule.name: 0 for row_rule in row_filter.row_rules}
+    first = {row_rule.name: 0 for row_rule in row_filter.row_rules if row_rule.fate != STAYS}
     gone = {SET_ASIDE: 0, DROPPED: 0}
     for mask, rows in masks.items():
-        for at, mesh in enumerate(sieve.meshes):
-            broken[mesh.name] += rows if mask & 1 << at else 0
+        for at, row_rule in enumerate(row_filter.row_rules):
+            broken[row_rule.name] += rows if mask & 1 << at else 0
         if mask & out:
             at = ((mask & out) & -(mask & out)).bit_length() - 1
-            first[sieve.meshes[at].name] += rows
-            gone[sieve.meshes[at].fate] += rows
+            first[row_filter.row_rules[at].name] += rows
+            gone[row_filter.row_rules[at].fate] += rows
     return Sifted(stayed + sum(gone.values()), gone[SET_ASIDE], gone[DROPPED], broken, first)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import Schema
 
-from waterclock.filesystem import files_below, look, readable, remove_file
+from waterclock.filesystem import files_below, readable, remove_file, stat_file
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.row_filter import is_hidden
 
@@ -55,7 +55,7 @@ def read_file(folder: Path, path: str, size: int | None = None) -> DataFile:
     rows = int(metadata.num_rows)
     return DataFile(
         path=path,
-        size=look(file).size if size is None else size,
+        size=stat_file(file).size if size is None else size,
         rows=rows,
         stats=_dumps(_stats(leaves, rows)),
         nulls={path[0]: leaf.nulls for path, leaf in leaves.items() if len(path) == 1 and leaf.nulls is not None},

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import at, folders_in, is_folder, make_folder, move_folder, remove_folder
+from waterclock.filesystem import entry_path, folders_in, is_folder, make_folder, move_folder, remove_folder
 from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.slices.conform import row_error
@@ -33,7 +33,7 @@ from waterclock.storage.slices.digest import (
     row_hash_text,
     rows_of,
 )
-from waterclock.storage.slices.input_sifting import SetAside
+from waterclock.storage.slices.input_filter import SetAside
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.order_values import order_measures
 from waterclock.storage.slices.read import frame_of_slices
@@ -48,7 +48,7 @@ from waterclock.storage.slices.row_filter import (
     count_broken_rules,
     is_hidden,
 )
-from waterclock.storage.slices.sifting import aside_digest, masks_in, sift
+from waterclock.storage.slices.rule_marks import add_rule_marks, masks_in, quarantine_digest
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.types import schema_text
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -143,12 +143,12 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     elif through is not None:
         found, aside = _write_through(ordered, draft, paths, through, is_measured=bool(taken))
     elif len(labels) == 1:
-        row = _write_one(ordered, at(folder, paths[labels[0]]), taken, draft.table)
+        row = _write_one(ordered, entry_path(folder, paths[labels[0]]), taken, draft.table)
         found = {labels[0]: row} if row else {}
     else:
         found = _write_group(ordered, draft, paths, taken)
     fault("written")
-    files = {label: read_files(at(folder), path) for label, path in paths.items()}
+    files = {label: read_files(entry_path(folder), path) for label, path in paths.items()}
     if not found:
         found = _scan(frame, draft, paths, files, taken)
     elif through is not None and taken and not is_nothing:
@@ -263,11 +263,11 @@ def _write_through(
     ran twice. Measures count only rows that stay, and are left to a scan, for a group together with the digests.
     """
     scratch_path = f"{STAGE}/c={draft.claim}"
-    scratch = at(draft.folder, scratch_path)
+    scratch = entry_path(draft.folder, scratch_path)
     remove_folder(scratch)
     is_group = len(paths) > 1
     in_pass = not is_group or (len(paths) <= MOST_LABELS_IN_PASS and not is_measured)
-    rows = sift(frame, through)
+    rows = add_rule_marks(frame, through)
     seen = Observation()
     fault("make")
     with _convert_cast_errors(draft.table), nullcontext() if is_group else _files_kept_open(frame.sparkSession, _FATES):
@@ -280,14 +280,14 @@ def _write_through(
     aside = {}
     for label, path in paths.items():
         own = f"{scratch_path}/{_FOLDER_COLUMN}={label_of(label)}" if is_group else scratch_path
-        gone = read_files(at(draft.folder), f"{own}/{FATE}={DROPPED}")
+        gone = read_files(entry_path(draft.folder), f"{own}/{FATE}={DROPPED}")
         aside[label] = Aside(masks=masks_in(draft.folder, gone))
-        leaf = at(draft.folder, path)
+        leaf = entry_path(draft.folder, path)
         remove_folder(leaf)
         make_folder(leaf.parent)
-        if not _move_if_there(at(draft.folder, own, f"{FATE}={STAYS}"), leaf):
+        if not _move_if_there(entry_path(draft.folder, own, f"{FATE}={STAYS}"), leaf):
             make_folder(leaf)
-        _move_if_there(at(draft.folder, own, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
+        _move_if_there(entry_path(draft.folder, own, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
     remove_folder(scratch)
     if not in_pass:
         return {}, aside
@@ -307,19 +307,21 @@ def _collect_quarantine(draft: _SliceDraft, path: str, files: Sequence[DataFile]
     """Return the quarantined files and the counts of one label's rows."""
     if draft.through is None:
         raise AssertionError("rows that were not filtered")
-    sieve, folder = draft.through.sieve, draft.folder
-    aside = read_files(at(folder), f"{path}/{QUARANTINE}")
+    row_filter, folder = draft.through.row_filter, draft.folder
+    aside = read_files(entry_path(folder), f"{path}/{QUARANTINE}")
     masks = masks_in(folder, aside) + Counter(gone.masks)
-    if sieve.bits(STAYS):
+    if row_filter.bits(STAYS):
         masks += masks_in(folder, files)
-    sifted = count_broken_rules(sieve, masks, sum(file.rows for file in files))
-    return Aside(aside, aside_digest(folder, aside), sifted, rules=tuple(mesh.name for mesh in sieve.meshes))
+    sifted = count_broken_rules(row_filter, masks, sum(file.rows for file in files))
+    return Aside(
+        aside, quarantine_digest(folder, aside), sifted, rules=tuple(row_rule.name for row_rule in row_filter.row_rules)
+    )
 
 
 def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_aside: SetAside) -> Aside:
     """Add the quarantined input rows of a batch to its own quarantined rows."""
     files = (*own.files, *inputs_aside.move_files(folder, label, path))
-    return replace(own, files=files, digest=aside_digest(folder, files), rules=(*own.rules, *inputs_aside.rules))
+    return replace(own, files=files, digest=quarantine_digest(folder, files), rules=(*own.rules, *inputs_aside.rules))
 
 
 def _write_group(
@@ -329,7 +331,7 @@ def _write_group(
 
     Return the digests by label, or nothing if a scan must compute them.
     """
-    scratch = at(draft.folder, STAGE, f"c={draft.claim}")
+    scratch = entry_path(draft.folder, STAGE, f"c={draft.claim}")
     remove_folder(scratch)
     in_pass = len(paths) <= MOST_LABELS_IN_PASS and not measures
     seen = Observation()
@@ -393,7 +395,7 @@ def _move_into_place(scratch: Path, folder: str, paths: Mapping[datetime, str]) 
     written = sorted(folders_in(scratch))
     _refuse_strangers(scratch, paths, folder, is_group=True)
     for name, path in expected.items():
-        leaf = at(folder, path)
+        leaf = entry_path(folder, path)
         remove_folder(leaf)
         if name in written:
             make_folder(leaf.parent)
@@ -467,11 +469,11 @@ def _write_nothing(
     """Create an empty folder for each label."""
     fault("make")
     for path in paths.values():
-        leaf = at(draft.folder, path)
+        leaf = entry_path(draft.folder, path)
         remove_folder(leaf)
         make_folder(leaf)
     return dict.fromkeys(paths, _of_no_rows(frame, measures))
 
 
 def _table_of(folder: str) -> str:
-    return ".".join(at(folder).parts[-2:])
+    return ".".join(entry_path(folder).parts[-2:])

@@ -6,9 +6,9 @@ from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Severity
+from waterclock.operations.formatting import page_time
 from waterclock.operations.opening import OpenedProject, nothing_ran
 from waterclock.operations.reasons import need_reason_of_acknowledging
-from waterclock.operations.words import page_time
 from waterclock.ui.page_query import Content, PageQuery
 
 _LOOKS = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}

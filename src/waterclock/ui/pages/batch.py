@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from waterclock.batches.audit_trail import CLOSED, Audit
-from waterclock.batches.facts import RELEASE, describe_missing_inputs, parse_missing_inputs
+from waterclock.batches.audit_records import CLOSED, Audit
+from waterclock.batches.ledger_snapshot import RELEASE, describe_missing_inputs, parse_missing_inputs
 from waterclock.batches.records import rows_aside
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import batch_record
 from waterclock.operations.closings import books_words, read_closing
-from waterclock.operations.json import instant_text
-from waterclock.operations.kept_back import kept_back
-from waterclock.operations.opening import OpenedProject, labels_known, one_table
-from waterclock.operations.rules_kept import rules_broken
-from waterclock.operations.states import state_of
-from waterclock.operations.why import WhyStep, way_to_cause
-from waterclock.operations.words import (
+from waterclock.operations.formatting import (
     count_words,
     local_label,
     number_words,
@@ -26,6 +20,12 @@ from waterclock.operations.words import (
     seconds_words,
     short_label,
 )
+from waterclock.operations.held_results import held_result
+from waterclock.operations.json import instant_text
+from waterclock.operations.opening import OpenedProject, known_label_bounds, one_table
+from waterclock.operations.rule_results import rules_broken
+from waterclock.operations.states import state_of
+from waterclock.operations.why import WhyStep, way_to_cause
 from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Status
 from waterclock.selection import parse_labels
@@ -56,12 +56,12 @@ def batch(at: OpenedProject, asked: PageQuery) -> Content:
     name, _ = one_table(at.flow, f"`{asked.values['table']}`")
     table, text = at.flow.tables[name], asked.values["labels"]
     labels = parse_labels(text)
-    span = labels_known(at, table, labels)
+    span = known_label_bounds(at, table, labels)
     content: Content = {"table": name, "name": name.rpartition(".")[2], "labels": text}
     if table.cadence.count(*span) == 1:
         found = states_of(at, [table], {name: labels})[name]
         if not found:  # older than START, and not stored
-            labels.within(table, at.planner.starts(at.snapshot, at.now)[name], table.cadence.last_due(at.now))
+            labels.limit_to(table, at.planner.starts(at.snapshot, at.now)[name], table.cadence.last_due(at.now))
         return content | _one(at, table, found[0])
     return several(at, [table], {name: labels}, text) | content
 
@@ -151,7 +151,7 @@ def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content
     current = None if audit is None else audit.current
     made = current.revision if current else None
     usual = at.snapshot.of(table.name).seconds_per_batch
-    held = kept_back(at, table, None if audit is None else audit.cell)
+    held = held_result(at, table, None if audit is None else audit.cell)
     if held is not None:
         aside = rows_aside(held.measures)
         beside = f", and {count_words(aside, 'row')} quarantined" if aside else ""

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import keeps_aside
+from waterclock.flow.checks import can_quarantine_rows
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.operations.formatting import (
+    number_words,
+)
 from waterclock.operations.held_batches import can_be_released
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
 from waterclock.operations.retrying import find_blocked_batches
 from waterclock.operations.why import WhyStep
-from waterclock.operations.words import (
-    number_words,
-)
 from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Plan, Status
 from waterclock.timelabel.label import label_of
@@ -96,7 +96,7 @@ def _actions_of_done(at: OpenedProject, table: Table, one: LabelState) -> list[C
 
 def _can_be_replayed(at: OpenedProject, table: Table, label: datetime) -> bool:
     """Return whether a batch has quarantined rows that the current rules have not checked."""
-    if at.ledger is None or not keeps_aside(table):
+    if at.ledger is None or not can_quarantine_rows(table):
         return False
     aside = at.ledger.reads.set_aside(table.name)
     return label in aside and aside[label][1] != table.fingerprint

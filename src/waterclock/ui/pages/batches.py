@@ -7,16 +7,16 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.batches.audit_trail import Settled
-from waterclock.batches.facts import BEGINNING, FOREVER, BatchStatus
+from waterclock.batches.audit_records import Settled
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
+from waterclock.operations.formatting import count_words, local_label, number_words
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import refuse_more_than
 from waterclock.operations.states import LOUDNESS, QUIET, State, state_of
 from waterclock.operations.withdrawing import find_withdrawable_labels
-from waterclock.operations.words import count_words, local_label, number_words
 from waterclock.planner.label_states import LabelState, StatesIn, count_states, is_in, label_states
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels

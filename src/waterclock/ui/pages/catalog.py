@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from waterclock.flow.declarations import Table
-from waterclock.operations.due import plan_of_due
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.opening import OpenedProject
+from waterclock.operations.plan_excerpt import plan_of_due
 from waterclock.operations.ribbons import Ribbon, ribbons
 from waterclock.ui.page_query import Content, PageQuery, table_address
 from waterclock.ui.pages.grid import axis_of, fresh_words, piece_told

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from waterclock.operations.formatting import count_words
 from waterclock.operations.lineage import column_trees, columns_known
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.words import count_words
 from waterclock.ui.layout import Sizes, lay_out
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
 from waterclock.ui.pages.lineage_drawing import corner

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import groupby
 
-from waterclock.batches.facts import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Table
-from waterclock.operations.due import plan_of_due
+from waterclock.operations.formatting import count_words, seconds_words, short_label
 from waterclock.operations.freshness import Freshness, fresh_of, freshness
 from waterclock.operations.grid import column_cadence, newest_span, shortest_cadence, wider
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
+from waterclock.operations.plan_excerpt import plan_of_due
 from waterclock.operations.ribbons import Axis, Ribbon, RibbonPiece, causes_of, ribbons
 from waterclock.operations.states import LOUDNESS, QUIET, State
 from waterclock.operations.verdict import VerdictPart, verdict
-from waterclock.operations.words import count_words, seconds_words, short_label
 from waterclock.planner.plan import Plan
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence
@@ -46,8 +46,8 @@ def grid(at: OpenedProject, asked: PageQuery) -> Content:
     drawn = ribbons(at, tables, axis, plan.batches)
     said = verdict(at.flow, found, plan)
     return {
-        "title": [part_told(part) for part in said.title],
-        "more": [part_told(part) for part in said.more],
+        "title": [sentence_part(part) for part in said.title],
+        "more": [sentence_part(part) for part in said.more],
         "counts": _counts(drawn),
         "tables": len(tables),
         "by": str(axis.by),
@@ -277,6 +277,6 @@ def _counts(drawn: Iterable[Ribbon]) -> dict[str, int]:
     return {str(state): counts[state] for state in sorted(counts, key=LOUDNESS.__getitem__) if state not in QUIET}
 
 
-def part_told(part: VerdictPart) -> Content:
+def sentence_part(part: VerdictPart) -> Content:
     """Return a part of a sentence for the page, with its state."""
     return {"text": part.text, "mark": None if part.mark is None else str(part.mark)}

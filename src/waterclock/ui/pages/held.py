@@ -7,13 +7,13 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from waterclock.batches.audit_trail import Attempt, Audit
+from waterclock.batches.audit_records import Attempt, Audit
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.opening import OpenedProject, labels_known
-from waterclock.operations.revision_rows import MOST_COMPARED, ComparedRow, RevisionRows, revision_rows, revisions_of
-from waterclock.operations.words import count_words, local_label
+from waterclock.operations.formatting import count_words, local_label
+from waterclock.operations.opening import OpenedProject, known_label_bounds
+from waterclock.operations.revision_rows import MOST_COMPARED, RevisionRows, RowDifference, revision_rows, revisions_of
 from waterclock.planner.label_states import LabelState
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
@@ -62,7 +62,7 @@ def _against(
     Raises  E513 and E514 for a label that the table does not have, E412 and E516 for one without rows
     """
     if said := asked.values.get("beside", "").strip():
-        other = ledger.past.audit(table.name, labels_known(at, table, parse_labels(said))[0])
+        other = ledger.past.audit(table.name, known_label_bounds(at, table, parse_labels(said))[0])
         return other, other.cell.current_claim or 0
     claim = _claim(asked, "against", audit.cell.label)
     return None if claim is None else (audit, claim)
@@ -71,7 +71,7 @@ def _against(
 def _label(at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]) -> datetime | None:
     said = asked.values.get("at", "").strip()
     if said:
-        return labels_known(at, table, parse_labels(said))[0]
+        return known_label_bounds(at, table, parse_labels(said))[0]
     made = [one.label for one in states if one.stored is not None and one.stored.current_claim is not None]
     return made[-1] if made else None
 
@@ -135,7 +135,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _row(row: ComparedRow) -> Content:
+def _row(row: RowDifference) -> Content:
     was = row.was or (None,) * len(row.values)
     return {
         "kind": row.kind,

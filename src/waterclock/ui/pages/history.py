@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from difflib import unified_diff
 
-from waterclock.batches.audit_trail import CodeVersion
+from waterclock.batches.audit_records import CodeVersion
 from waterclock.flow.declarations import Table
+from waterclock.operations.formatting import local_range, page_time
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.words import local_range, page_time
 from waterclock.ui.page_query import Content
 
 _MOST = 50

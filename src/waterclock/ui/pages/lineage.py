@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from waterclock.errors import WaterclockError
-from waterclock.operations.lineage import between, columns_known, map_inputs, reverse_arrows, within
+from waterclock.operations.formatting import count_words, number_words
+from waterclock.operations.lineage import between, columns_known, map_inputs, reverse_arrows, tables_within
 from waterclock.operations.opening import OpenedProject, one_table
 from waterclock.operations.states import State
-from waterclock.operations.words import count_words, number_words
 from waterclock.selection import select
 from waterclock.ui.page_query import Content, PageQuery, lineage_address
 from waterclock.ui.pages.column_lineage import column_lineage
@@ -35,10 +35,10 @@ def lineage(at: OpenedProject, asked: PageQuery) -> Content:
 def _around(at: OpenedProject, asked: PageQuery, name: str) -> Content:
     up, depth = map_inputs(at.flow), _depth(asked)
     down = reverse_arrows(up)
-    names = within(up, [name], depth) | within(down, [name], depth)
-    is_all = names == within(up, [name]) | within(down, [name])
+    names = tables_within(up, [name], depth) | tables_within(down, [name], depth)
+    is_all = names == tables_within(up, [name]) | tables_within(down, [name])
     scene = Scene.of(at, asked, _expand_tables(at, asked, names), here=name)
-    above, below = len(within(up, [name])) - 1, len(within(down, [name])) - 1
+    above, below = len(tables_within(up, [name])) - 1, len(tables_within(down, [name])) - 1
     made = f"is made from {count_words(above, 'table')}" if above else "is made from no other table"
     went = f"went into {count_words(below, 'table')}" if below else "went into none"
     title = [_part(name), _part(f" {made} and {went}.")]
@@ -70,7 +70,7 @@ def _expand_tables(at: OpenedProject, asked: PageQuery, names: set[str]) -> set[
         return names
     up = map_inputs(at.flow)
     opened = select(at.flow, asked.values["open"]).tables
-    return names | within(up, opened, 1) | within(reverse_arrows(up), opened, 1)
+    return names | tables_within(up, opened, 1) | tables_within(reverse_arrows(up), opened, 1)
 
 
 def _depth(asked: PageQuery) -> int:

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
+from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.freshness import fresh_of
 from waterclock.operations.lineage import reverse_arrows
 from waterclock.operations.ribbons import RibbonPiece, ribbons
 from waterclock.operations.states import LOUDNESS, State
 from waterclock.operations.verdict import verdict
-from waterclock.operations.words import count_words, number_words, short_label
 from waterclock.ui.layout import Box, Sizes, lay_out
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
-from waterclock.ui.pages.grid import axis_of, fresh_words, part_told
+from waterclock.ui.pages.grid import axis_of, fresh_words, sentence_part
 from waterclock.ui.pages.lineage_scene import Scene
 
 _STRIP = 30  # labels in each box
@@ -43,8 +43,8 @@ def describe_drawing(scene: Scene, asked: PageQuery) -> Content:
     return {
         "kind": "schemas" if is_closed else "tables",
         "table": here or "",
-        "title": [part_told(part) for part in said.title],
-        "more": [part_told(part) for part in said.more],
+        "title": [sentence_part(part) for part in said.title],
+        "more": [sentence_part(part) for part in said.more],
         "note": note if is_closed else "",
         "every": lineage_address(here, asked, all="1") if is_closed else "",
         "view": "list" if asked.values.get("view") == "list" else "picture",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from waterclock.batches.facts import Pause
+from waterclock.batches.ledger_snapshot import Pause
+from waterclock.operations.formatting import page_time
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.proposals import Verb
-from waterclock.operations.words import page_time
 from waterclock.ui.page_query import Content
 
 _MOST = 50

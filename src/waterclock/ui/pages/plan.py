@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from datetime import datetime
 
+from waterclock.operations.formatting import count_words, number_words, seconds_words, short_label
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.pauses import kept_lines, names_words
+from waterclock.operations.pauses import names_words, waiting_request_lines
 from waterclock.operations.pausing import OfTables
 from waterclock.operations.proposals import Proposal, Verb, decide, leaves_the_house, propose
 from waterclock.operations.runners import alive
-from waterclock.operations.words import count_words, number_words, seconds_words, short_label
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery
 
@@ -59,7 +59,7 @@ def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> C
         "count": proposal.count,
         "is_possible": proposal.is_possible,
         "of_tables": None if proposal.of_tables is None else _of_tables(at, proposal, proposal.of_tables),
-        "kept": [] if proposal.of_tables else kept_lines(at.snapshot, everything, at.zone),
+        "kept": [] if proposal.of_tables else waiting_request_lines(at.snapshot, everything, at.zone),
         "total": total,
         "may_differ": proposal.may_differ,
         "steps": [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from waterclock.batches.audit_trail import RuleNote
+from waterclock.batches.audit_records import RuleNote
+from waterclock.operations.formatting import page_time, short_label
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.rules_kept import RuleHistory, RuleKept, note_rule, rules_kept
+from waterclock.operations.rule_results import RuleHistory, RuleResults, note_rule, rule_results
 from waterclock.operations.states import State
 from waterclock.operations.suggested_rules import has_rules, suggested_rules
-from waterclock.operations.words import page_time, short_label
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
 
@@ -19,10 +19,10 @@ NEWEST = 60
 def quality(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the rules of the selected tables, broken ones first, and suggestions for tables that declare none.
 
-    Cost: two queries of the ledger per table with rules, one for each of up to twenty without, and one.
+    Cost: one ledger query, two more for each table with rules, and one for each of up to 20 tables without rules.
     """
     tables, _ = asked.tables(at)
-    found = rules_kept(at, tables, NEWEST)
+    found = rule_results(at, tables, NEWEST)
     broken = [rule for rule in found if rule.is_broken]
     return {
         "tabs": tabs("Rules", asked),
@@ -61,11 +61,11 @@ def note_told(note: RuleNote, zone: str) -> Content:
     return {"rule": note.rule, "text": note.text, "who": note.who, "at": page_time(note.at, zone)}
 
 
-def _name(rule: RuleKept) -> Content:
+def _name(rule: RuleResults) -> Content:
     return {"table": rule.table, "rule": rule.rule, "address": table_address(rule.table, "quality")}
 
 
-def rule_told(at: OpenedProject, rule: RuleKept) -> Content:
+def rule_told(at: OpenedProject, rule: RuleResults) -> Content:
     """Return a rule over its newest batches for the page, with its counts of results."""
     states = [answer.state for answer in rule.answers]
     cadence = at.flow.tables[rule.table].cadence

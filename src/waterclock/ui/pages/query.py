@@ -17,8 +17,8 @@ from waterclock.operations.answers import (
     plain_value,
     value_words,
 )
+from waterclock.operations.formatting import number_words
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.words import number_words
 from waterclock.ui.page_query import Content, PageQuery
 from waterclock.ui.query_queue import Asker
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from waterclock.batches.audit_trail import RunClaim, RunRecord
+from waterclock.batches.audit_records import RunClaim, RunRecord
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.words import seconds_words
+from waterclock.operations.formatting import seconds_words
 from waterclock.ui.page_query import Content
 
 _EARLIER = 100  # runs to search for the previous one

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from waterclock.batches.audit_trail import RunClaim, RunnerSeen, RunRecord
+from waterclock.batches.audit_records import RunClaim, RunnerSeen, RunRecord
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
+from waterclock.operations.formatting import page_time, seconds_words, short_label
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import is_alive
 from waterclock.operations.states import State
-from waterclock.operations.words import page_time, seconds_words, short_label
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address

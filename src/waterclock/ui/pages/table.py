@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from waterclock.batches.audit_trail import Cell
+from waterclock.batches.audit_records import Cell
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.description import columns_said, declared_pairs
 from waterclock.operations.first_windows import first_windows
-from waterclock.operations.freshness import Freshness, freshness
-from waterclock.operations.kept_back import kept_back
-from waterclock.operations.opening import OpenedProject, one_table
-from waterclock.operations.states import LOUDNESS, State, state_of
-from waterclock.operations.words import (
+from waterclock.operations.formatting import (
     count_words,
     local_label,
     number_words,
@@ -22,6 +18,10 @@ from waterclock.operations.words import (
     seconds_words,
     short_label,
 )
+from waterclock.operations.freshness import Freshness, freshness
+from waterclock.operations.held_results import held_result
+from waterclock.operations.opening import OpenedProject, one_table
+from waterclock.operations.states import LOUDNESS, State, state_of
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
@@ -203,7 +203,7 @@ def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> C
     """
     rows = {one.label: one.stored.rows for one in states if one.stored is not None and one.stored.rows is not None}
     held = [one for one in states if one.status is Status.HELD and one.label not in rows]
-    sealed = {one.label: found.rows for one in held if (found := kept_back(at, declared, one.stored)) is not None}
+    sealed = {one.label: found.rows for one in held if (found := held_result(at, declared, one.stored)) is not None}
     most = max((*rows.values(), *sealed.values()), default=0) or 1
     bars = []
     for one in states:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from waterclock.batches.audit_trail import Cell, Counted, RuleNote
+from waterclock.batches.audit_records import Cell, Counted, RuleNote
 from waterclock.batches.records import INPUTS_FOUND, QUARANTINED
 from waterclock.flow.checks import Check, checks_of, input_checks
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
+from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.measure_series import (
     ColumnProfile,
     MeasurePoint,
@@ -21,9 +22,8 @@ from waterclock.operations.measure_series import (
     series_of,
 )
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.rules_kept import RuleKept, filter_evaluated_batches, rules_in, worst_first
+from waterclock.operations.rule_results import RuleResults, filter_evaluated_batches, rules_in, worst_first
 from waterclock.operations.states import State
-from waterclock.operations.words import count_words, number_words, short_label
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, batch_address, quarantine_address
 from waterclock.ui.pages.lag import in_time, title_of
@@ -70,7 +70,7 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
     }
 
 
-def _sentence(rules: Sequence[RuleKept], batches: int) -> list[Content]:
+def _sentence(rules: Sequence[RuleResults], batches: int) -> list[Content]:
     """Describe how many rules fail, or that all pass."""
     if not rules:
         return [{"text": "No rule is declared. ", "mark": None}]
@@ -88,7 +88,7 @@ def _sentence(rules: Sequence[RuleKept], batches: int) -> list[Content]:
     ]
 
 
-def _rule(at: OpenedProject, table: Table, rule: RuleKept, shown: Iterable[Counted]) -> Content:
+def _rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[Counted]) -> Content:
     """Return a rule for the page with the rows that broke it. Only rules that remove rows count them by rule."""
     check = next(
         (each for each in (*input_checks(table.input_rules), *checks_of(table)) if each.name == rule.rule), None
@@ -153,7 +153,7 @@ def _describe_profile(each: ColumnProfile) -> Content:
 def _measure(
     table: Table,
     series: MeasureSeries,
-    rules: Iterable[RuleKept],
+    rules: Iterable[RuleResults],
     states: Mapping[datetime, str],
     words: Mapping[datetime, str],
 ) -> Content:
@@ -175,7 +175,7 @@ def _measure(
 
 
 def _list_broken_batches(
-    table: Table, rules: Sequence[RuleKept], states: Mapping[datetime, str], words: Mapping[datetime, str]
+    table: Table, rules: Sequence[RuleResults], states: Mapping[datetime, str], words: Mapping[datetime, str]
 ) -> list[Content]:
     """Return the batches in which rules failed, newest first, with the messages of the rules."""
     said: dict[datetime, list[str]] = {}

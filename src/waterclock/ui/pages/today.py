@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from waterclock.operations.blockers import blockers
-from waterclock.operations.due import plan_of_due
+from waterclock.operations.formatting import likeness, short_label
 from waterclock.operations.freshness import freshness
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.states import look_of
+from waterclock.operations.plan_excerpt import plan_of_due
+from waterclock.operations.states import display_state_of
 from waterclock.operations.verdict import verdict
-from waterclock.operations.words import likeness, short_label
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address
 from waterclock.ui.pages.alerts import open_alerts
-from waterclock.ui.pages.grid import fresh_words, part_told
+from waterclock.ui.pages.grid import fresh_words, sentence_part
 
 _MOST = 50
 
@@ -32,8 +32,8 @@ def today(at: OpenedProject, asked: PageQuery) -> Content:
     late = [name for name, one in found.items() if not one.is_fresh and one.label is not None]
     return {
         "alerts": open_alerts(at),
-        "title": [part_told(part) for part in said.title],
-        "more": [part_told(part) for part in said.more],
+        "title": [sentence_part(part) for part in said.title],
+        "more": [sentence_part(part) for part in said.more],
         "needs": troubles(at, plan)[:_MOST],
         "late": [
             {
@@ -101,7 +101,7 @@ def _batch(at: OpenedProject, batch: Batch) -> Content:
         "table": batch.table,
         "label": label_of(batch.label),
         "words": _words(at, batch),
-        "state": str(look_of(batch)),
+        "state": str(display_state_of(batch)),
         "address": batch_address(batch.table, label_of(batch.label)),
     }
 

@@ -14,7 +14,7 @@ from tests.systems import PublishedFolder, unit_of
 from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.filesystem import at, copy_file, files_below, read_bytes
+from waterclock.filesystem import copy_file, entry_path, files_below, read_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def test_a_stopped_copy_goes_on_and_a_harmed_one_is_found(
     one = shelf.delivery(paths)
     originals = {path.name: path.read_bytes() for path in paths}
     if origin == "bucket":
-        shelf.move_to(at(fresh_bucket(), "archive"), copy_file)
+        shelf.move_to(entry_path(fresh_bucket(), "archive"), copy_file)
     deliverer: Any = out.connector.deliverer(out.setting)
     unit = unit_of("out", "copy", format="raw", keep="all")
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.systems import HERE, LandingFolder, unit_of
-from waterclock.connectors.files import spanning
+from waterclock.connectors.files import multiline_csv
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.files.csv_records import Quotes
+from waterclock.connectors.files.multiline_csv import read_by_record
 from waterclock.connectors.files.reading_options import ReadOptions
-from waterclock.connectors.files.spanning import read_by_record
 from waterclock.connectors.files.writing import WriteOptions, write_file
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Action
@@ -128,7 +128,7 @@ def test_the_look_by_spark_finds_what_the_look_here_finds(
         lines = ["".join(dice.choice('a",;') for _ in range(dice.randrange(1, 9))) for _ in range(3)]
         paths.append(str(drop(folder, "\n".join(lines) + "\n", f"f {number}.csv")))
     here = read_by_record(spark, ReadOptions(), paths)
-    monkeypatch.setattr(spanning, "_LOOKED_THROUGH", -1)
+    monkeypatch.setattr(multiline_csv, "_LOOKED_THROUGH", -1)
     by_spark = read_by_record(spark, ReadOptions(), paths)
     assert here <= by_spark
     assert 10 < len(here) <= len(by_spark) < 60

@@ -29,7 +29,7 @@ from waterclock.connectors.interface import Listing
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.filesystem import (
-    at,
+    entry_path,
     files_below,
     is_there,
     open_for_reading,
@@ -179,7 +179,9 @@ def test_a_big_file_is_put_away_in_parts(system: LandingBucket) -> None:
     with open_for_reading(item.path) as archived:
         assert archived.read() == content
     assert not is_there(str(path))
-    archive = at(str(Path(item.path).parent)) if not item.path.startswith("s3:") else at(item.path).parent
+    archive = (
+        entry_path(str(Path(item.path).parent)) if not item.path.startswith("s3:") else entry_path(item.path).parent
+    )
     assert [file.path for file in files_below(archive)] == [item.name]
 
 
@@ -190,7 +192,7 @@ def test_what_is_put_anew_while_it_is_put_away_is_put_away_whole_or_not_at_all(
 ) -> None:
     system = LandingBucket(tmp_path, "s3", "local")
     if archive != "local":
-        system.setting = replace(system.setting, archive=at(fresh_bucket(), "archive"))
+        system.setting = replace(system.setting, archive=entry_path(fresh_bucket(), "archive"))
     contents = [gzip.compress(b"id\n" + os.urandom(20_000_000), compresslevel=0) for _ in range(2)]
     path = system.file(DAY)
     path.write_bytes(contents[0])
@@ -223,7 +225,7 @@ def test_a_big_file_is_copied_on_the_condition_that_none_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(object_files, "_COPIED_SOON", 1_000_000)
-    path, target, theirs = tmp_path / "big", at(fresh_bucket(), "big"), b"of another"
+    path, target, theirs = tmp_path / "big", entry_path(fresh_bucket(), "big"), b"of another"
     path.write_bytes(os.urandom(20_000_000))
     real = object_files.copy_if_absent
 
@@ -298,7 +300,7 @@ def test_a_store_that_is_back_goes_on_where_it_was(tmp_path: Path) -> None:
         setting = setting_of("landing", tmp_path, path=f"{url}/new", archive=f"{url}/archive", **own.options())
         system: Any = CONNECTOR.collector(setting)
         unit = unit_of("landing", "shop.orders")
-        at(url, "new/shop/orders/shop_orders_2013_01_01_00_00_00.csv").write_bytes(b"id\n1\n")
+        entry_path(url, "new/shop/orders/shop_orders_2013_01_01_00_00_00.csv").write_bytes(b"id\n1\n")
         items = system.arrivals(unit).items
         own.stop(SIGKILL)
         for act in (lambda: system.arrivals(unit), lambda: system.archive(unit, items)):
@@ -352,7 +354,7 @@ def test_names_in_a_bucket_are_read_as_in_a_folder(tmp_path: Path, path: str) ->
         (tmp_path / name).write_bytes(b"id\n1\n")
         os.utime(tmp_path / name, (1e9, 1e9))
     told = []
-    for root in (tmp_path, at(url)):
+    for root in (tmp_path, entry_path(url)):
         finds = find(root, names_of(path), "UTC")
         start = len(str(root).rstrip("/")) + 1
         told.append(
@@ -371,7 +373,7 @@ def bucket_with_tree() -> str:
     if not _TREES:
         url = fresh_bucket()
         for name in TREE:
-            at(url, name).write_bytes(b"id\n1\n")
+            entry_path(url, name).write_bytes(b"id\n1\n")
         _TREES.append(url)
     return _TREES[0]
 
@@ -384,7 +386,7 @@ def test_a_few_files_of_many_are_those_that_a_look_at_every_file_finds(tmp_path:
         folder = system.source / "2013" / "01" if place % 2 else system.source
         (folder / f"shop_orders_{stamp:%Y_%m_%d_%H_%M_%S}.csv").write_bytes(b"id\n1\n")
     collector(system).archive(system.unit, listing(system).items[::3])
-    landing = land.Landing(at(system.setting.options["path"]), system.setting.archive / "landing", zone)  # type: ignore[arg-type]
+    landing = land.Landing(entry_path(system.setting.options["path"]), system.setting.archive / "landing", zone)  # type: ignore[arg-type]
     names, now = names_of("shop.orders"), datetime.now(UTC)
     every = land.list_items(landing, names, now=now).items
     assert len(every) == 30
@@ -465,7 +467,7 @@ def test_a_destination_that_cannot_be_reached_is_told_as_such(tmp_path: Path, ac
 
 
 def test_what_is_written_appears_whole_or_not_at_all() -> None:
-    path = at(fresh_bucket(), "a", "b.csv")
+    path = entry_path(fresh_bucket(), "a", "b.csv")
     with suppress(Struck), open_for_writing(path) as file:
         file.write(b"x" * 12_000_000)
         raise Struck
@@ -477,7 +479,7 @@ def test_what_is_written_appears_whole_or_not_at_all() -> None:
 
 
 def test_a_file_is_read_by_the_ranges_that_are_asked_for() -> None:
-    path = at(fresh_bucket(), "big")
+    path = entry_path(fresh_bucket(), "big")
     content = os.urandom(5_000_000)
     path.write_bytes(content)
     with open_for_reading(path) as file:

@@ -13,7 +13,7 @@ import pytest
 from tests.kafka import broker, needs_broker
 from tests.schema_registry import Registry, serving
 from tests.tiny import TOML, Tiny, day, described, labels
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.connectors.kafka import collection
 from waterclock.faults import inject_faults
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.systems import MysqlDatabase, unit_of
-from waterclock.connectors.direct_rows import DIRECT_ROWS
 from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.mysql.connector import MysqlCollector
 from waterclock.connectors.mysql.database import database_of
+from waterclock.connectors.spark_frames import DIRECT_ROWS
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.window import Window
 

@@ -13,12 +13,12 @@ import pytest
 
 from tests.postgres import server, wait_until
 from tests.systems import PostgresDatabase, query_of, setting_of, unit_of
-from waterclock.connectors import direct_rows
-from waterclock.connectors.direct_rows import DIRECT_ROWS
+from waterclock.connectors import spark_frames
 from waterclock.connectors.interface import Collected, WindowRequest
 from waterclock.connectors.postgres import collection, extract, rows
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.connectors.postgres.database import database_of
+from waterclock.connectors.spark_frames import DIRECT_ROWS
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import Sign
@@ -239,7 +239,7 @@ def test_rows_that_turn_out_to_be_many_are_read_by_workers_at_the_same_moment(
     if by_bytes:  # the server is stopped while it sends
         monkeypatch.setattr(rows, "_BATCH_BYTES", 100_000)
         monkeypatch.setattr(collection, "DIRECT_ROWS", 10 * ROWS)
-        monkeypatch.setattr(direct_rows, "DIRECT_BYTES", 200_000)
+        monkeypatch.setattr(spark_frames, "DIRECT_BYTES", 200_000)
     read = collector(big).read_snapshot(spark, unit_of("ops", "big"), declared(), "UTC")
     big.run("DELETE FROM big WHERE id < 1000")
     assert read.source["parts"] == 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
-from waterclock.operations.looks import last_looks, looks_json
+from waterclock.operations.lookback_report import last_looks, looks_json
 from waterclock.operations.opening import open_read_only
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from waterclock.storage.spark_settings import PARTITIONS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waterclock.engine.workplace import Workplace
+    from waterclock.engine.run_context import RunContext
 
 pytestmark = pytest.mark.spark
 FLOW = """
@@ -57,7 +57,7 @@ def test_what_a_group_reads_is_counted_once_and_sets_the_parts(
         assert bytes_held(work.lake.folder("raw.none")) == 0
         monkeypatch.setattr(spark_settings, "_BYTES_A_PARTITION", size // 20)
 
-        def watched(work: Workplace, session: SparkSession, *rest: Any) -> Any:
+        def watched(work: RunContext, session: SparkSession, *rest: Any) -> Any:
             set_to.append(session.conf.get(PARTITIONS))
             return transform_parts(work, session, *rest)
 

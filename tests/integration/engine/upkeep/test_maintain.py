@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
 from tests.tiny import Heard, Tiny, day, described
-from waterclock.batches.facts import RECOMPUTE
+from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.upkeep.dropping import drop
@@ -228,7 +228,7 @@ class Keeping(Heard):
             with suppress(WaterclockError):  # what is read still is not dropped
                 drop(
                     work,
-                    droppable(work, work.flow.tables["shop.orders"], Labels.between(day(1), day(2)), day(10)),
+                    droppable(work, work.flow.tables["shop.orders"], Labels.from_range(day(1), day(2)), day(10)),
                     why="old",
                 )
         self.is_at_work = False

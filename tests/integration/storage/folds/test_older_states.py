@@ -18,7 +18,7 @@ from waterclock.flow.declarations import Table
 from waterclock.storage.commit.pointers import commit_older
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.content_as_of import CommitRecord, resolve
+from waterclock.storage.log.content_as_of import DataCommit, resolve
 from waterclock.timelabel.duration import parse_duration
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Kept:
     def __init__(self, spark: SparkSession, root: Path, table: Table) -> None:
         self.spark, self.table, self.lake = spark, table, Lake(str(root))
         self.folder = new_table(root, is_partitioned=table.is_partitioned)
-        self.records: list[CommitRecord] = []
+        self.records: list[DataCommit] = []
 
     def put(self, number: int, *ids: int) -> None:
         claim = len(self.records) + 1
@@ -45,7 +45,7 @@ class Kept:
         else:
             mode = "replace" if self.table.mode is Mode.REPLACE else "append"
             version = commit(self.folder, claim, {hour(number): rows_of(*ids)}, mode=mode)
-        self.records.append(CommitRecord(version, BEGAN + timedelta(hours=claim), {hour(number): path}))
+        self.records.append(DataCommit(version, BEGAN + timedelta(hours=claim), {hour(number): path}))
 
     def ids(self, number: int, known: int | None = None) -> list[int]:
         known_at = None if known is None else BEGAN + timedelta(hours=known)

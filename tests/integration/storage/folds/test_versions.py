@@ -26,7 +26,7 @@ from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.folds.place_versions import place_slices
 from waterclock.storage.folds.versions import require_fit, table_schema_of
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.content_as_of import CommitRecord, resolve
+from waterclock.storage.log.content_as_of import DataCommit, resolve
 from waterclock.storage.log.delta_log import head
 from waterclock.storage.log.identity import Identity, Killed
 from waterclock.storage.slices.manifest import Manifest
@@ -91,7 +91,7 @@ class Accounts:
     root: Path
     table: Table
     schema: str = SCHEMA
-    records: list[CommitRecord] = field(default_factory=list)
+    records: list[DataCommit] = field(default_factory=list)
     rows: dict[int, Sequence[Row]] = field(default_factory=dict)
     claims: int = 0
 
@@ -124,7 +124,7 @@ class Accounts:
         manifest, identity = self.seal(number, rows, schema)
         steps = resolve(self.table, hour(999), self.records).steps
         version = place_slices(self.spark, self.lake, self.table, [manifest], identity, steps)
-        self.records.append(CommitRecord(version, datetime.now(UTC), {hour(number): manifest.slice_path}))
+        self.records.append(DataCommit(version, datetime.now(UTC), {hour(number): manifest.slice_path}))
         self.rows[number] = rows
         return version
 

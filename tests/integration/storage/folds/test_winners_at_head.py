@@ -27,7 +27,7 @@ from waterclock.storage.folds.merge import merge_slice, restate_slices
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.content_as_of import NO_VERSION, CommitRecord, resolve
+from waterclock.storage.log.content_as_of import NO_VERSION, DataCommit, resolve
 from waterclock.storage.log.identity import Identity, Killed
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
@@ -55,7 +55,7 @@ class Restated:
         self.table: Table = flows.collect("raw.planes", "HOUR", mode=Mode.MERGE, is_partitioned=False, fold=merge)
         self.folder = self.lake.folder(self.table.name)
         self.merge = merge
-        self.records: list[CommitRecord] = []
+        self.records: list[DataCommit] = []
         self.slices: dict[int, list[dict[str, Any]]] = {}
         create_table(self.folder, spark.createDataFrame([], SCHEMA).schema, is_partitioned=False, project=PROJECT)
 
@@ -86,7 +86,7 @@ class Restated:
         manifest = self.seal(number, rows, schema)
         found = self.commit(manifest)
         at = BEGAN + timedelta(hours=len(self.records))
-        self.records.append(CommitRecord(found, at, {manifest.label: manifest.slice_path}))
+        self.records.append(DataCommit(found, at, {manifest.label: manifest.slice_path}))
         self.slices[number] = named(rows, schema)
         return found
 

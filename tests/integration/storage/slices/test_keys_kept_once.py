@@ -1,4 +1,4 @@
-"""One row of each key stays: the sieve against brute force, over random rows and pasts; and its cost in the plan."""
+"""One row of each key stays: the row filter against brute force, over random rows and pasts; its cost in the plan."""
 
 from __future__ import annotations
 
@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from waterclock.storage.slices.row_filter import ASIDE, DROPPED, FATE, MASK, SET_ASIDE, STAYS, Mesh, Sieve, Through
-from waterclock.storage.slices.sifting import sift
+from waterclock.storage.slices.row_filter import (
+    ASIDE,
+    DROPPED,
+    FATE,
+    MASK,
+    SET_ASIDE,
+    STAYS,
+    RowFilter,
+    RowRule,
+    Through,
+)
+from waterclock.storage.slices.rule_marks import add_rule_marks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,20 +34,24 @@ LOW, PAST, KEY = 1, 2, 4
 LABELS = ("20200101000000", "20200102000000")
 
 
-def sieve(fate: int, order: tuple[str, ...], *, looks_back: bool) -> Sieve:
-    past = (Mesh("KEY (id) PAST 7 DAYS", "", fate),) if looks_back else ()
-    return Sieve(
-        (Mesh("low", "amount > 0", SET_ASIDE), *past, Mesh("KEY (id)", "", fate)), ("id",), True, order, looks_back
+def row_filter(fate: int, order: tuple[str, ...], *, looks_back: bool) -> RowFilter:
+    past = (RowRule("KEY (id) PAST 7 DAYS", "", fate),) if looks_back else ()
+    return RowFilter(
+        (RowRule("low", "amount > 0", SET_ASIDE), *past, RowRule("KEY (id)", "", fate)),
+        ("id",),
+        True,
+        order,
+        looks_back,
     )
 
 
-def through(of: Sieve, past: DataFrame | None = None) -> Through:
+def through(of: RowFilter, past: DataFrame | None = None) -> Through:
     return Through(of, {name: name for name in ("number", "id", "at", "amount")}, "", past=past)
 
 
 def marked(frame: DataFrame, of: Through) -> dict[int, tuple[int, int]]:
     """Return by number what became of each row, and what it broke."""
-    found = sift(frame, of).select("number", FATE, f"{ASIDE}.{MASK}", f"{ASIDE}.row").collect()
+    found = add_rule_marks(frame, of).select("number", FATE, f"{ASIDE}.{MASK}", f"{ASIDE}.row").collect()
     # what is dropped has no values left: its number is found in nothing, so it is counted below zero
     return {
         json.loads(row["row"])["number"]
@@ -97,7 +111,7 @@ def test_one_row_of_each_key_stays_and_none_whose_key_was_there(seed: int, spark
         rows = rows_of(random, LABELS[:1] if has_past else LABELS, random.randint(0, 25))
         past: set[int | None] | None = {random.choice([1, 2, 3, 4, 5]) for _ in range(2)} if has_past else None
         order = ("`at` DESC NULLS LAST",) if ordering > 0 else ("`at` ASC NULLS LAST",) if ordering else ()
-        of = sieve(SET_ASIDE, order, looks_back=has_past)
+        of = row_filter(SET_ASIDE, order, looks_back=has_past)
         keys = spark.createDataFrame([(key, 9) for key in past or ()], "id INT, at INT") if past else None
         frame = spark.createDataFrame(rows, COLUMNS)
         found = marked(frame, through(of, keys))
@@ -120,8 +134,8 @@ def test_one_row_of_each_key_stays_and_none_whose_key_was_there(seed: int, spark
 def test_what_is_dropped_is_counted_and_what_stays_keeps_its_values(spark: SparkSession) -> None:
     rows: list[Row] = [(LABELS[0], 1, 7, 1, 1), (LABELS[0], 2, 7, 2, 1), (LABELS[0], 3, 8, 1, 1)]
     past = spark.createDataFrame([(8,)], "id INT")
-    of = through(sieve(DROPPED, ("`at` DESC NULLS LAST",), looks_back=True), past)
-    found = sift(spark.createDataFrame(rows, COLUMNS), of).collect()
+    of = through(row_filter(DROPPED, ("`at` DESC NULLS LAST",), looks_back=True), past)
+    found = add_rule_marks(spark.createDataFrame(rows, COLUMNS), of).collect()
     assert Counter((row[FATE], row[ASIDE][MASK] if row[ASIDE] else 0) for row in found) == Counter(
         [(STAYS, 0), (DROPPED, PAST), (DROPPED, KEY)]
     )
@@ -146,9 +160,9 @@ def test_rows_and_their_past_meet_in_one_exchange(spark: SparkSession) -> None:
     )  # fmt: skip
     past = spark.range(5).selectExpr("CAST(id AS INT) AS id", "'x' AS more")
     order = ("`at` DESC NULLS LAST",)
-    assert exchanges(sift(frame, through(sieve(DROPPED, order, looks_back=False)))) == 1
-    assert exchanges(sift(frame, through(sieve(DROPPED, order, looks_back=True), past))) == 1
-    assert exchanges(sift(frame, through(sieve(DROPPED, (), looks_back=True), past))) == 1
-    plan = plan_of(sift(frame, through(sieve(DROPPED, order, looks_back=True), past)))
+    assert exchanges(add_rule_marks(frame, through(row_filter(DROPPED, order, looks_back=False)))) == 1
+    assert exchanges(add_rule_marks(frame, through(row_filter(DROPPED, order, looks_back=True), past))) == 1
+    assert exchanges(add_rule_marks(frame, through(row_filter(DROPPED, (), looks_back=True), past))) == 1
+    plan = plan_of(add_rule_marks(frame, through(row_filter(DROPPED, order, looks_back=True), past)))
     assert "Join" not in plan
     assert "more" not in plan  # of the past only its keys are brought

@@ -24,8 +24,8 @@ from waterclock.storage.slices import writer
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, no_rows, table_schema
-from waterclock.storage.slices.row_filter import SET_ASIDE, Mesh, Sieve, Through
-from waterclock.storage.slices.sifting import sift
+from waterclock.storage.slices.row_filter import SET_ASIDE, RowFilter, RowRule, Through
+from waterclock.storage.slices.rule_marks import add_rule_marks
 from waterclock.storage.slices.writer import Written, write_slices
 from waterclock.storage.spark_settings import SESSION_CONFS
 from waterclock.timelabel.label import label_of
@@ -104,8 +104,8 @@ def test_one_label_costs_one_spark_job(spark: SparkSession, lake: Lake) -> None:
 
 
 def through_rules(frame: DataFrame, *rules: str) -> Through:
-    meshes = tuple(Mesh(f"r{at}", rule, SET_ASIDE) for at, rule in enumerate(rules))
-    return Through(Sieve(meshes), {name: name for name in frame.columns}, frame.schema.json())
+    row_rules = tuple(RowRule(f"r{at}", rule, SET_ASIDE) for at, rule in enumerate(rules))
+    return Through(RowFilter(row_rules), {name: name for name in frame.columns}, frame.schema.json())
 
 
 def last_description(spark: SparkSession) -> str:
@@ -164,7 +164,7 @@ def test_java_would_not_compile_the_method_of_sixty_rules_so_spark_is_to_part_it
     for name, value in compiling.items():
         spark.conf.set(name, value)
     try:
-        plan = sift(frame, through_rules(frame, *rules))._jdf.queryExecution().executedPlan()
+        plan = add_rule_marks(frame, through_rules(frame, *rules))._jdf.queryExecution().executedPlan()
         code = spark._jvm.org.apache.spark.sql.execution.debug.package.codegenString(plan)  # type: ignore[union-attr]
     finally:
         for name, value in before.items():

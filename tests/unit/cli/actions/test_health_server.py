@@ -14,7 +14,7 @@ from waterclock.cli.actions.health_server import address_of, serve_health_endpoi
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.workplace import Workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 
 FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
@@ -31,7 +31,7 @@ connections.files = { path = "files" }
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Workplace]:
+def work(tmp_path: Path) -> Iterator[RunContext]:
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML)
     (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)
@@ -47,7 +47,7 @@ def _token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATERCLOCK_METRICS_TOKEN", TOKEN)
 
 
-def ask(work: Workplace, path: str, token: str | None = TOKEN) -> tuple[int, str]:
+def ask(work: RunContext, path: str, token: str | None = TOKEN) -> tuple[int, str]:
     with serve_health_endpoints(work, ("127.0.0.1", 0)) as (host, port):
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         asked = urllib.request.Request(f"http://{host}:{port}{path}", headers=headers)
@@ -58,7 +58,7 @@ def ask(work: Workplace, path: str, token: str | None = TOKEN) -> tuple[int, str
             return error.code, error.read().decode()
 
 
-def test_it_lives_and_is_ready_once_its_flow_is_applied(work: Workplace) -> None:
+def test_it_lives_and_is_ready_once_its_flow_is_applied(work: RunContext) -> None:
     assert ask(work, "/livez") == (200, "alive\n")
     assert ask(work, "/readyz") == (503, "another flow is applied\n")
     apply_flow(work, day(5))
@@ -66,7 +66,7 @@ def test_it_lives_and_is_ready_once_its_flow_is_applied(work: Workplace) -> None
     assert ask(work, "/elsewhere")[0] == 404
 
 
-def test_metrics_are_prometheus_text(work: Workplace) -> None:
+def test_metrics_are_prometheus_text(work: RunContext) -> None:
     apply_flow(work, day(5))
     status, text = ask(work, "/metrics")
     assert status == 200
@@ -77,7 +77,7 @@ def test_metrics_are_prometheus_text(work: Workplace) -> None:
     assert "waterclock_open_claims 0.0" in text
 
 
-def test_a_ledger_that_is_away_is_told_at_once(work: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_that_is_away_is_told_at_once(work: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
     apply_flow(work, day(5))
     monkeypatch.setattr(work.ledger, "answers", lambda: False)
     assert ask(work, "/livez")[0] == 200
@@ -101,7 +101,7 @@ def test_what_is_no_address_is_refused(said: str) -> None:
     assert "from 1 to 65535" in (refused.value.why or "")
 
 
-def test_an_address_that_is_taken_is_told(work: Workplace) -> None:
+def test_an_address_that_is_taken_is_told(work: RunContext) -> None:
     with serve_health_endpoints(work, ("127.0.0.1", 0)) as address:
         again = serve_health_endpoints(work, address)
         with pytest.raises(WaterclockError, match="cannot listen"):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.unit.cli.conftest import NOW, Shop, ask, day
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.cli.actions import run as running
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.notebook import commands

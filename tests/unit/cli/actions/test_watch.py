@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.model.flows import at, collect, flow
-from waterclock.batches.facts import Pause
+from waterclock.batches.ledger_snapshot import Pause
 from waterclock.cli.actions import watch as watching
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.views.theme import make_console

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.unit.cli.conftest import Shop, day
-from waterclock.batches.audit_trail import Audit, Cell, Link
+from waterclock.batches.audit_records import Audit, Cell, Link
 from waterclock.cli.views.audit import _measure, _print_links, _source_pairs, print_batches
 from waterclock.cli.views.theme import make_console, theme
 from waterclock.ledger.read import status

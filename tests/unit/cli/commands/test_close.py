@@ -14,7 +14,7 @@ import pytest
 
 from tests.stocks import Stocks, make
 from tests.unit.cli.conftest import ask
-from waterclock.batches.facts import AT_LAST, CONDITION, Closing
+from waterclock.batches.ledger_snapshot import AT_LAST, CONDITION, Closing
 from waterclock.planner.planning import Planner
 
 FLOW = """\

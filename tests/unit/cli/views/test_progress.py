@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tests.model.flows import at, collect, transform
 from tests.terminals import terminal
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.run import place_of, print_outcome, run_json

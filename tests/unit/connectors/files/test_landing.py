@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import LandingFolder, unit_of
-from waterclock.connectors.files import broken, completeness, landed_names, landing
-from waterclock.connectors.files.broken import explain
+from waterclock.connectors.files import completeness, error_positions, landed_names, landing
 from waterclock.connectors.files.connector import FilesCollector
+from waterclock.connectors.files.error_positions import explain
 from waterclock.connectors.files.file_schemas import shapes_of
 from waterclock.connectors.files.landed_names import format_of, names_of
 from waterclock.connectors.files.landing import Landing
@@ -543,7 +543,7 @@ def test_all_broken_rows_of_a_file_are_counted_and_the_first_ones_named(tmp_path
 def test_of_a_long_file_not_all_rows_behind_the_first_broken_one_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broken, "_FURTHER", 3)
+    monkeypatch.setattr(error_positions, "_FURTHER", 3)
     path = tmp_path / "a.csv"
     path.write_text("n\n1\nx\ny\n2\n3\nz\n")
     assert explained(path).what == "a.csv has at least 2 broken rows, in lines 3, 4"
@@ -555,7 +555,7 @@ def test_what_cannot_be_read_behind_a_broken_row_does_not_hide_it() -> None:
         yield 3, "n is 'x', which is not INT"
         raise UnicodeError("no such byte")
 
-    found = broken._find_broken_rows(rows())
+    found = error_positions._find_broken_rows(rows())
     assert (found.describe(), found.is_all) == ("a broken row in line 3", False)
 
 

@@ -16,7 +16,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from waterclock.connectors.files import avro_reading, excel_reading
-from waterclock.connectors.files.by_python import NUMBER
+from waterclock.connectors.files.python_readers import NUMBER
 from waterclock.connectors.files.reading_options import ROOM, ReadOptions
 from waterclock.connectors.files.zips import unpack_zips
 

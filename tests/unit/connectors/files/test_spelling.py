@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.connectors.files import broken, file_schemas
+from waterclock.connectors.files import error_positions, file_schemas
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.testing.connectors import declared
 
@@ -53,5 +53,7 @@ def test_a_line_that_is_nested_too_deep_is_left_to_spark_to_refuse(tmp_path: Pat
     (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"deep": ' + "[" * 1000 + "]" * 1000 + "}\n")
     (shape,) = file_schemas.shapes_of([str(tmp_path / "a.jsonl")], ReadOptions(), declared())
     assert [one.name for one in shape.found] == ["id"]
-    told = broken._find_broken_rows(broken._check_rows(str(tmp_path / "a.jsonl"), ReadOptions(), declared()))
+    told = error_positions._find_broken_rows(
+        error_positions._check_rows(str(tmp_path / "a.jsonl"), ReadOptions(), declared())
+    )
     assert (told.lines, told.why) == ([2], "it is nested too deep")

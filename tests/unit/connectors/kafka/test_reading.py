@@ -173,7 +173,7 @@ def test_a_partition_that_does_not_answer_for_a_time_is_told_and_not_begun_at_it
     monkeypatch.setattr(Cluster, "consumer", lambda *_, **_more: Asked([]))
     log = Log("t", "id", {0: 0}, {0: 100})
     with pytest.raises(WaterclockError) as caught:
-        Cluster("bus", "nowhere:9").since(log, EPOCH, "t")
+        Cluster("bus", "nowhere:9").offsets_since(log, EPOCH, "t")
     assert (caught.value.code, caught.value.transient) == ("E854", True)
 
 

@@ -282,7 +282,7 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 
         head = [(b"host", b"localhost"), (b"content-length", b"8")]
         await door({"type": "http", "method": "POST", "path": "/door/events", "headers": head}, receive, send)
-        return sent[0]["status"], {"held": door.held_bytes}, {}
+        return sent[0]["status"], {"held": door.pending_bytes}, {}
 
     assert answers(Disk(), story)[:2] == (408, {"held": 0})
 
@@ -299,7 +299,7 @@ def test_a_sender_that_goes_away_leaves_nothing() -> None:
 
         head = [(b"host", b"localhost")]
         await door({"type": "http", "method": "POST", "path": "/door/events", "headers": head}, gone, send)
-        return door.held_bytes
+        return door.pending_bytes
 
     assert answers(disk, story) == 0
     assert disk.groups == []

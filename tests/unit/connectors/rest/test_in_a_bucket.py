@@ -11,14 +11,14 @@ import pytest
 from tests.apis import Space, in_pages, patient
 from tests.stores import fresh_bucket
 from tests.unit.connectors.rest.test_delivery import PROJECT, PUBLISH, delivery, ids, rows, seal, sent, unit
-from tests.unit.connectors.rest.test_pages import Stopped, after
+from tests.unit.connectors.rest.test_page_store import Stopped, after
 from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.connectors.rest import collection
 from waterclock.connectors.rest.delivery import RestDeliverer
-from waterclock.connectors.rest.pages import lines_of
+from waterclock.connectors.rest.page_store import lines_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.filesystem import at
+from waterclock.filesystem import entry_path
 
 pytestmark = pytest.mark.slow
 
@@ -27,12 +27,12 @@ def test_a_stopped_collect_goes_on_from_a_bucket(tmp_path: Path) -> None:
     space = Space()
     space.set(rows=[{"id": str(place)} for place in range(9)])
     reading = space.reading(tmp_path, "cursor", in_pages("cursor", 2))
-    reading = replace(reading, setting=replace(reading.setting, archive=at(fresh_bucket(), "archive")))
+    reading = replace(reading, setting=replace(reading.setting, archive=entry_path(fresh_bucket(), "archive")))
     with pytest.raises(Stopped), inject_faults(after(3, "page.kept")):
         list(collection._collect(reading, collection._series_of(reading, None), None))
     series = collection._series_of(reading, None)
     pages = list(collection._collect(reading, series, None))
-    found = [json.loads(line)["id"] for page in pages for line in lines_of(at(series.path_of(page)))]
+    found = [json.loads(line)["id"] for page in pages for line in lines_of(entry_path(series.path_of(page)))]
     assert found == [str(place) for place in range(9)]
     assert len(space.asked) == 5
     series.close()
@@ -41,7 +41,7 @@ def test_a_stopped_collect_goes_on_from_a_bucket(tmp_path: Path) -> None:
 
 def test_a_delivery_that_stopped_goes_on_by_a_journal_in_a_bucket(tmp_path: Path) -> None:
     space = Space()
-    setting = replace(space.setting(tmp_path, tries=1), archive=at(fresh_bucket(), "archive"))
+    setting = replace(space.setting(tmp_path, tries=1), archive=entry_path(fresh_bucket(), "archive"))
 
     def deliverer() -> RestDeliverer:
         made = RestDeliverer(setting)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.systems import SqliteDatabase
-from waterclock.connectors import direct_rows
+from waterclock.connectors import spark_frames
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.sql.columns import SqlColumn, SqlRequestedColumn
 from waterclock.connectors.sql.window_bounds import WindowFilter
@@ -173,7 +173,7 @@ class Session:
 def test_rows_are_read_here_or_by_workers_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, *, by_window: bool
 ) -> None:
-    for module in (collection, direct_rows):
+    for module in (collection, spark_frames):
         monkeypatch.setattr(module, "DIRECT_ROWS", 5)
     database = SqliteDatabase(tmp_path)
     database.run("CREATE TABLE t (id INTEGER, at)")
@@ -197,7 +197,7 @@ def test_rows_are_read_here_or_by_workers_and_once(
 def test_rows_that_turn_out_to_be_of_many_bytes_are_left_to_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct_rows, "DIRECT_BYTES", 8)
+    monkeypatch.setattr(spark_frames, "DIRECT_BYTES", 8)
     database = SqliteDatabase(tmp_path)
     database.run("CREATE TABLE t (id INTEGER, at)")
     database.run("INSERT INTO t VALUES (?, ?)", [(at, FALL_BACK.isoformat()) for at in range(9)])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.language.cases import CAPABILITIES
 from waterclock.dpl.project import load_project
-from waterclock.dpl.resolve.former_code import text_before
+from waterclock.dpl.resolve.former_code import text_with_former_names
 from waterclock.flow.declarations import Flow
 
 TOML = """[project]
@@ -110,4 +110,4 @@ def test_a_literal_that_was_changed_too_is_other_code(tmp_path: Path) -> None:
     ],
 )
 def test_names_are_put_back_where_they_stand_whole(text: str, was: str) -> None:
-    assert text_before(text.replace(" ", "\x1f"), {"a.b": "x.y"}) == was.replace(" ", "\x1f")
+    assert text_with_former_names(text.replace(" ", "\x1f"), {"a.b": "x.y"}) == was.replace(" ", "\x1f")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 from tests.ledgers import SOMEWHERE, table
 from waterclock.batches.records import rows_aside
 from waterclock.dpl.query.column_readers import is_asked
-from waterclock.engine.batch.input_rules import InputFindings, _findings, input_sieves_of, seen_by_query
-from waterclock.engine.batch.sieves import find_actions
-from waterclock.flow.checks import every_rule, input_checks, inputs_asked, keeps_aside
+from waterclock.engine.batch.input_rules import InputFindings, _findings, input_filters_of, seen_by_query
+from waterclock.engine.batch.row_filters import find_actions
+from waterclock.flow.checks import can_quarantine_rows, every_rule, input_checks, input_rules_of
 from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Flat, Read, Rule, Table
 from waterclock.flow.ladders import Ladder, Rung
-from waterclock.storage.slices.input_sifting import InputCounts
+from waterclock.storage.slices.input_filter import InputCounts
 from waterclock.storage.slices.row_filter import SET_ASIDE, STAYS, Sifted
 
 if TYPE_CHECKING:
@@ -36,18 +36,20 @@ SOME = rule("count(*) > 0", "some", Action.HOLD, of="a.read")
 
 def test_bits_of_what_is_read_come_behind_those_of_what_is_made() -> None:
     made = asking(GOOD, TOLD, SOME, rules=(rule("m > 0", "most", Action.DROP),))
-    sieves = input_sieves_of(made)
-    assert {name: (of_input.first_bit, of_input.sets_aside) for name, of_input in sieves.items()} == {
+    input_filters = input_filters_of(made)
+    assert {name: (of_input.first_bit, of_input.sets_aside) for name, of_input in input_filters.items()} == {
         "a.read": (1, True),
         "a.other": (2, False),
     }
-    assert [(mesh.name, mesh.fate) for mesh in sieves["a.read"].sieve.meshes] == [("good", SET_ASIDE)]
-    assert [mesh.fate for mesh in sieves["a.other"].sieve.meshes] == [STAYS]
-    assert (sieves["a.read"].lets_through, sieves["a.other"].lets_through) == ("(n > 0)", "")
+    assert [(row_rule.name, row_rule.fate) for row_rule in input_filters["a.read"].row_filter.row_rules] == [
+        ("good", SET_ASIDE)
+    ]
+    assert [row_rule.fate for row_rule in input_filters["a.other"].row_filter.row_rules] == [STAYS]
+    assert (input_filters["a.read"].lets_through, input_filters["a.other"].lets_through) == ("(n > 0)", "")
     assert [each.name for each in every_rule(made)] == ["good", "small", "some", "most"]
-    assert keeps_aside(made)
-    assert not keeps_aside(asking(TOLD, rules=(rule("m > 0", "most", Action.DROP),)))
-    assert [each.name for each in inputs_asked(made)["a.read"]] == ["good", "some"]
+    assert can_quarantine_rows(made)
+    assert not can_quarantine_rows(asking(TOLD, rules=(rule("m > 0", "most", Action.DROP),)))
+    assert [each.name for each in input_rules_of(made)["a.read"]] == ["good", "some"]
 
 
 def test_only_what_is_read_by_its_plain_name_goes_through_the_door() -> None:

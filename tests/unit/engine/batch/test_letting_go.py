@@ -14,7 +14,7 @@ from waterclock.engine.batch import make
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import Bound
 from waterclock.engine.batch.results import MadeSlices, Notes
-from waterclock.engine.collect.gathered import Gathered
+from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.flow.choices import Kind
 
 
@@ -30,7 +30,7 @@ def test_what_the_source_holds_is_ended_with_the_attempt() -> None:
 def test_what_the_source_holds_is_ended_where_its_columns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
     frame: Any = SimpleNamespace(columns=[])
-    gathered = Gathered(Collected(frame, close=lambda: closed.append(True)), {})
+    gathered = CollectResult(Collected(frame, close=lambda: closed.append(True)), {})
     monkeypatch.setattr(make, "gather", lambda *_: gathered)
     monkeypatch.setattr(make, "find_known_columns", lambda *_: None)
     monkeypatch.setattr(make, "conform", _refuse)

@@ -11,7 +11,7 @@ import pytest
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeSessions, group, table, work_of
 from waterclock.engine.batch import retry
-from waterclock.engine.batch.expectations import RuleVerdict, held_back
+from waterclock.engine.batch.expectations import RuleVerdict, held_batch_error
 from waterclock.engine.progress import GroupReport
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimRefused
@@ -23,7 +23,7 @@ LASTING = WaterclockError("E730", "division by zero")
 
 
 def carried(monkeypatch: pytest.MonkeyPatch, answer: Answer, of: Group) -> tuple[list[list[int]], Any, Any]:
-    """Return the labels of every attempt, the reports, and the workplace."""
+    """Return the labels of every attempt, the reports, and the run context."""
     attempts: list[list[int]] = []
 
     def carry_out(_: Any, tried: Group, now: datetime) -> GroupReport:
@@ -92,7 +92,7 @@ def test_labels_that_are_held_back_are_taken_out_of_their_group_at_once(monkeypa
         found = held & {one.label for one in tried.batches}
         if not found:
             return None
-        return held_back(table("a.b"), "a.b", RuleVerdict(holds=("few: 1 row",)), found)
+        return held_batch_error(table("a.b"), "a.b", RuleVerdict(holds=("few: 1 row",)), found)
 
     attempts, reports, work = carried(monkeypatch, answer, group("a.b", *range(1, 32)))
     others = [number for number in range(1, 32) if day(number) not in held]
@@ -106,7 +106,11 @@ def test_labels_that_are_held_back_are_taken_out_of_their_group_at_once(monkeypa
 
 def test_of_a_group_of_which_past_windows_alone_are_held_halves_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(tried: Group) -> WaterclockError | None:
-        return held_back(table("a.b"), "a.b", RuleVerdict(holds=("few",)), [day(0)]) if len(tried.batches) > 1 else None
+        return (
+            held_batch_error(table("a.b"), "a.b", RuleVerdict(holds=("few",)), [day(0)])
+            if len(tried.batches) > 1
+            else None
+        )
 
     attempts, _, _ = carried(monkeypatch, answer, group("a.b", 1, 2, 3))
     assert attempts == [[1, 2, 3], [1], [2, 3], [2], [3]]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.ledgers import table
 from waterclock.engine.collect.changes import NOTED, READ_AT, newest_noted
-from waterclock.engine.collect.gathered import RECOMPUTED, RELEASED
+from waterclock.engine.collect.collect_result import RECOMPUTED, RELEASED
 
 
 class Notes:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.ledgers import day
 from tests.unit.engine.fakes import collect, group, manifest
-from waterclock.batches.facts import LOOK_AGAIN
+from waterclock.batches.ledger_snapshot import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.engine.collect.lookback import filter_changed_slices, find_revisited_slices, windows_read
 from waterclock.flow.choices import Mode
@@ -98,4 +98,4 @@ def test_a_lookback_is_taken_in_the_tables_zone() -> None:
     end = datetime(2013, 3, 11, 4, tzinfo=UTC)
     assert table.source is not None
     assert table.source.lookback is not None
-    assert end - table.source.lookback.before(end, table.cadence.zone) == timedelta(hours=23)
+    assert end - table.source.lookback.subtract_from(end, table.cadence.zone) == timedelta(hours=23)

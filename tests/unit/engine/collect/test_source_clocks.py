@@ -61,14 +61,14 @@ def test_a_source_that_cannot_tell_says_why() -> None:
 def test_the_oldest_label_of_each_table_that_waits_for_its_source_is_known() -> None:
     clocks = SourceClocks(work_of([collect("shop.orders")], connections=FakeConnections(day(2))), day(10))
     clocks.complete(group("shop.orders", 0, 1, 2, 3))
-    (held,) = clocks.held_back
+    (held,) = clocks.waiting_windows
     assert (held.table, held.window.start, held.clock, held.of_items) == ("shop.orders", day(2), day(2), False)
     clocks.complete(group("shop.orders", 4, 5))
     clocks.complete(group("shop.orders", 6, 7))
-    assert clocks.held_back == (held,)
+    assert clocks.waiting_windows == (held,)
     passed_it = SourceClocks(work_of([collect("shop.orders")], connections=FakeConnections(day(9))), day(10))
     passed_it.complete(group("shop.orders", 1))
-    assert passed_it.held_back == ()
+    assert passed_it.waiting_windows == ()
 
 
 class Endpoint(FakeConnections):
@@ -88,7 +88,7 @@ def sealing(folder: Path, now: datetime, real: datetime) -> list[int]:
     work.ledger.now = lambda: real
     clocks = SourceClocks(work, now)
     taken = [(one.label - day(0)).days for one in clocks.complete(group("shop.orders", 1, 2, 3)).batches]
-    assert not any(held.of_items for held in clocks.held_back)
+    assert not any(held.of_items for held in clocks.waiting_windows)
     return taken
 
 

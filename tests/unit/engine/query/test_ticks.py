@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.ledgers import DAY, Desk, day, desk, result, table
-from waterclock.batches.facts import BatchStatus, History
+from waterclock.batches.ledger_snapshot import BatchStatus, History
 from waterclock.engine.query.ticks import AsOf, Gap, Moment, Questions
 from waterclock.engine.reads.as_of import commit_records
 from waterclock.errors import WaterclockError

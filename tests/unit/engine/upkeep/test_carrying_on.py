@@ -15,16 +15,16 @@ from waterclock.cli.actions import run
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner_name import runner_name
 from waterclock.engine.upkeep import rebuild_all
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 
 FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Iterator[Workplace]:
+def work(tmp_path: Path) -> Iterator[RunContext]:
     """A project whose rebuild was begun by a process that has ended."""
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML.format(name="tiny", storage=".waterclock"))
@@ -37,33 +37,33 @@ def work(tmp_path: Path) -> Iterator[Workplace]:
 
 
 def test_of_two_that_carry_a_move_on_the_later_one_finds_it_done(
-    work: Workplace, monkeypatch: pytest.MonkeyPatch
+    work: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work.ledger.keeping.begin_moving("t")
 
-    def overtaken(_: Workplace) -> tuple[str, ...]:
+    def overtaken(_: RunContext) -> tuple[str, ...]:
         work.ledger.keeping.record_set("t", [], who="another")
         raise WaterclockError("E645", "the move of the new tables cannot be finished")
 
     monkeypatch.setattr(rebuild_all, "carry_on", overtaken)
-    assert rebuild_all.carry_on_left(work) == ()
+    assert rebuild_all.finish_killed_rebuild(work) == ()
 
 
-def test_a_move_that_cannot_be_carried_on_is_told(work: Workplace) -> None:
+def test_a_move_that_cannot_be_carried_on_is_told(work: RunContext) -> None:
     work.ledger.keeping.begin_moving("t")
     with pytest.raises(WaterclockError, match="cannot be finished") as told:
-        rebuild_all.carry_on_left(work)
+        rebuild_all.finish_killed_rebuild(work)
     assert told.value.code == "E645"
 
 
 @pytest.mark.parametrize("is_moving", [False, True])
 def test_a_watch_does_not_wait_for_ever_for_a_rebuild_that_was_killed(
-    work: Workplace, monkeypatch: pytest.MonkeyPatch, *, is_moving: bool
+    work: RunContext, monkeypatch: pytest.MonkeyPatch, *, is_moving: bool
 ) -> None:
     if is_moving:
         work.ledger.keeping.begin_moving("t")
 
-        def carried(_: Workplace) -> tuple[str, ...]:
+        def carried(_: RunContext) -> tuple[str, ...]:
             work.ledger.keeping.record_set("t", [], who="ann")
             return ("web.clicks",)
 

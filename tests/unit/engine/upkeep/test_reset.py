@@ -11,18 +11,18 @@ import pytest
 from tests.slices import SCHEMA as COLUMNS
 from tests.slices import ids, rows_of, schema_json, sealed
 from tests.tiny import CONNECTIONS, TOML, day
-from waterclock.batches.facts import BEGINNING, FOREVER, RECOMPUTE, TableFacts
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE, TableFacts
 from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine.batch.claim_record import put_claim_record
+from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.ledger_export import heads
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.reads.as_of import resolve_as_of
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep import maintain
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.engine.upkeep.reset import prepare_reset, reset
-from waterclock.engine.workplace import Workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.planner.plan import Status
@@ -63,12 +63,12 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def work(root: Path) -> Iterator[Workplace]:
+def work(root: Path) -> Iterator[RunContext]:
     with open_workplace(load_project(root, capabilities=capabilities())) as work:
         yield work
 
 
-def make(work: Workplace, name: str, number: int, rows: Sequence[int] = ()) -> None:
+def make(work: RunContext, name: str, number: int, rows: Sequence[int] = ()) -> None:
     """Make the batch of a day as a runner does; of the collect alone with files."""
     table, label, ledger = work.flow.tables[name], day(number), work.ledger
     asked = PlanRequest(only=[name], force={name: frozenset({label})})
@@ -100,7 +100,7 @@ def make(work: Workplace, name: str, number: int, rows: Sequence[int] = ()) -> N
         result = BatchResult(
             label, day(number + 1), -1, len(rows), 10, f"{len(rows)}:{sum(rows)}:3", manifest.slice_path
         )
-        put_claim_record(folder, claim, [result])
+        write_claim_record(folder, claim, [result])
         text = label_of(label)
         by = Identity("shop", name, "collect", (text,), text, claim.number, "c", slices=(manifest.slice_path,))
         version = commit_slices(folder, by, [manifest], mode="append")
@@ -110,22 +110,22 @@ def make(work: Workplace, name: str, number: int, rows: Sequence[int] = ()) -> N
     )
 
 
-def facts(work: Workplace, name: str) -> TableFacts:
+def facts(work: RunContext, name: str) -> TableFacts:
     return work.ledger.reads.snapshot(work.flow).of(name)
 
 
-def start_over(work: Workplace, why: str = "") -> None:
+def start_over(work: RunContext, why: str = "") -> None:
     found = prepare_reset(work, CLICKS)
     assert found is not None
     reset(work, found, why=why)
 
 
-def states(work: Workplace, name: str, now: datetime = NOW) -> list[str]:
+def states(work: RunContext, name: str, now: datetime = NOW) -> list[str]:
     plan = Planner(work.flow).plan(work.ledger.reads.snapshot(work.flow), now)
     return [str(batch.status) for batch in plan.batches if batch.table == name]
 
 
-def test_it_says_first_what_it_takes_and_what_rests_on_it(work: Workplace) -> None:
+def test_it_says_first_what_it_takes_and_what_rests_on_it(work: RunContext) -> None:
     found = prepare_reset(work, CLICKS)
     assert found is not None
     assert (found.labels, found.rows, found.changed) == (3, 6, ())
@@ -133,7 +133,7 @@ def test_it_says_first_what_it_takes_and_what_rests_on_it(work: Workplace) -> No
     assert facts(work, CLICKS).covered  # nothing is changed
 
 
-def test_the_table_holds_nothing_and_begins_again_while_its_slices_and_its_past_are_kept(work: Workplace) -> None:
+def test_the_table_holds_nothing_and_begins_again_while_its_slices_and_its_past_are_kept(work: RunContext) -> None:
     folder = work.folder(work.flow.tables[CLICKS])
     before, start = work.real_now(), work.ledger.reads.table(CLICKS).start
     files = sorted(Path(folder).rglob("*.parquet"))
@@ -155,7 +155,7 @@ def test_the_table_holds_nothing_and_begins_again_while_its_slices_and_its_past_
     assert [step.label for step in resolve_as_of(work, table, NOW).steps] == [day(1)]
 
 
-def test_its_readers_wait_for_it_and_follow_only_where_rows_differ(work: Workplace) -> None:
+def test_its_readers_wait_for_it_and_follow_only_where_rows_differ(work: RunContext) -> None:
     start_over(work)
     assert "ready" not in states(work, DAILY)
     make(work, CLICKS, 1, (2, 3))  # as it was
@@ -208,7 +208,7 @@ def test_a_kill_at_each_step_is_finished_by_the_same_command(root: Path, point: 
         assert ids(work.folder(work.flow.tables[CLICKS])) == [1, 2]
 
 
-def test_a_table_that_a_user_paused_stays_paused(work: Workplace) -> None:
+def test_a_table_that_a_user_paused_stays_paused(work: RunContext) -> None:
     work.ledger.decisions.pause_tables([CLICKS], who="bob", why="the source lies")
     start_over(work)
     paused = facts(work, CLICKS).paused
@@ -217,7 +217,7 @@ def test_a_table_that_a_user_paused_stays_paused(work: Workplace) -> None:
 
 
 @pytest.mark.parametrize("point", ["reset.paused", "reset.emptied"])
-def test_of_two_at_once_the_later_one_ends_and_the_earlier_one_takes_nothing_more(work: Workplace, point: str) -> None:
+def test_of_two_at_once_the_later_one_ends_and_the_earlier_one_takes_nothing_more(work: RunContext, point: str) -> None:
     folder, asleep = work.folder(work.flow.tables[CLICKS]), [True]
 
     def strike(at: str) -> None:
@@ -236,7 +236,7 @@ def test_of_two_at_once_the_later_one_ends_and_the_earlier_one_takes_nothing_mor
 
 @pytest.mark.parametrize("ask", [prepare_reset, lambda work, _: start_over(work)])
 def test_it_waits_for_a_batch_that_runs_and_for_a_rebuild_of_all(
-    work: Workplace, ask: Callable[[Workplace, str], object]
+    work: RunContext, ask: Callable[[RunContext, str], object]
 ) -> None:
     work.ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
     with pytest.raises(WaterclockError, match="all tables are being rebuilt"):
@@ -250,7 +250,7 @@ def test_it_waits_for_a_batch_that_runs_and_for_a_rebuild_of_all(
     assert facts(work, CLICKS).paused is None
 
 
-def test_a_claim_that_began_while_a_user_was_asked_is_refused(work: Workplace) -> None:
+def test_a_claim_that_began_while_a_user_was_asked_is_refused(work: RunContext) -> None:
     found = prepare_reset(work, CLICKS)
     assert found is not None
     request = ClaimRequest(CLICKS, (day(4),), "c", work.flow.fingerprint, "another", "ann", day(5), 600, 3)
@@ -260,12 +260,12 @@ def test_a_claim_that_began_while_a_user_was_asked_is_refused(work: Workplace) -
     assert len(work.ledger.reads.slices(CLICKS, BEGINNING, FOREVER)) == 3
 
 
-def test_a_table_without_batches_has_nothing_to_reset(work: Workplace) -> None:
+def test_a_table_without_batches_has_nothing_to_reset(work: RunContext) -> None:
     start_over(work)
     assert prepare_reset(work, CLICKS) is None
 
 
-def test_maintenance_keeps_what_was_collected_before(work: Workplace) -> None:
+def test_maintenance_keeps_what_was_collected_before(work: RunContext) -> None:
     start_over(work)
     [found] = maintain.look(work, [CLICKS], work.real_now() + timedelta(days=400))
     assert (found.leaves, found.failed) == ([], [])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.ledgers import Desk, day, result, table
 from tests.unit.ledger.read.test_states import statements_of
-from waterclock.batches.audit_trail import Counted
+from waterclock.batches.audit_records import Counted
 from waterclock.batches.schemas import Side
 
 

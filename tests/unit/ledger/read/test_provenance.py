@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import Desk, day, table
-from waterclock.batches.audit_trail import Link
+from waterclock.batches.audit_records import Link
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 

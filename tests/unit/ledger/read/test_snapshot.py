@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import Desk, day, desk, flow, table
-from waterclock.batches.facts import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.records import Input
 from waterclock.flow.choices import Mode
 

@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import Desk, day, require_sums, result, table
-from waterclock.batches.facts import content_text
+from waterclock.batches.ledger_snapshot import content_text
 from waterclock.flow.choices import Mode
 from waterclock.ledger.read import current
 from waterclock.ledger.read.content import NOTHING, weight
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 
 DAYS = 40
 STATES = [(low, high) for low in (0, 3, 50) for high in (-1, 0, 1, 5, 20, 39, 40, 60)]
@@ -67,7 +67,7 @@ def test_a_table_that_was_rebuilt_has_other_sums_that_are_right(at_desk: Desk) -
     before = at_desk.read("mart.m", 0, 2).content
     number = at_desk.ledger.keeping.draw_claim()
     results = tuple(replace(result(at, version=9), slice_path=f"_stage/new/{at}") for at in (0, 1))
-    found = CommitRecord(number, at_desk.request("mart.m", 0, 1, restates="rebuild"), results, at_desk.clock.at)
+    found = CommittedClaim(number, at_desk.request("mart.m", 0, 1, restates="rebuild"), results, at_desk.clock.at)
     at_desk.ledger.keeping.redeclare(at_desk.flow.tables["mart.m"], version=9, claim=number, who="ann", found=found)
     require_sums(at_desk.ledger)
     assert at_desk.read("mart.m", 0, 2).content != before

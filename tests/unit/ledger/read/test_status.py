@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import Desk, day, desk, result, table
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.ledger.read.status import STATUS_TABLES

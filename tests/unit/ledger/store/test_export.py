@@ -11,14 +11,14 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import Clock, Desk, day, desk, require_sums, result, table
-from waterclock.batches.facts import FOREVER, BatchStatus
+from waterclock.batches.ledger_snapshot import FOREVER, BatchStatus
 from waterclock.batches.records import Input
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.export import Head
 from waterclock.ledger.store.instants import to_micros
-from waterclock.ledger.write.adopt import CommitRecord
+from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.timelabel.window import Window
 
 
@@ -158,7 +158,7 @@ def test_a_commit_that_the_ledger_lacks_is_adopted_once(at_desk: Desk) -> None:
     at_desk.done("a.rows", 1, digest="1:1:1")
     read = at_desk.read("a.rows", 1, 2)
     request = at_desk.request("b.sums", 1, reads={1: [read]})
-    found = CommitRecord(at_desk.claim("a.rows", 5).number + 1000, request, (result(1, version=7),), at_desk.clock.at)
+    found = CommittedClaim(at_desk.claim("a.rows", 5).number + 1000, request, (result(1, version=7),), at_desk.clock.at)
     assert at_desk.ledger.keeping.adopt(found)
     assert not at_desk.ledger.keeping.adopt(found)
     [cell] = at_desk.ledger.past.grid(["b.sums"])
@@ -179,7 +179,7 @@ def test_a_reader_that_is_adopted_before_what_it_read_is_no_suspect_in_the_end(a
         other.done("a.rows", 1, claim=first)
         second = other.claim("b.sums", 1, reads={1: [other.read("a.rows", 1, 2)]})
     for claim in (second, first):
-        found = CommitRecord(claim.number, claim.request, (result(1),), at_desk.clock.at)
+        found = CommittedClaim(claim.number, claim.request, (result(1),), at_desk.clock.at)
         assert at_desk.ledger.keeping.adopt(found)
     assert at_desk.suspects() == set()
 
@@ -187,7 +187,7 @@ def test_a_reader_that_is_adopted_before_what_it_read_is_no_suspect_in_the_end(a
 def test_a_ledger_made_again_records_nothing_before_what_it_took_up(at_desk: Desk) -> None:
     at_desk.apply(table("a.rows", partitioned=True))
     held, late = at_desk.claim("a.rows", 1), at_desk.clock.at + timedelta(hours=1)
-    at_desk.ledger.keeping.adopt(CommitRecord(held.number, held.request, (result(1),), late))
+    at_desk.ledger.keeping.adopt(CommittedClaim(held.number, held.request, (result(1),), late))
     at_desk.done("a.rows", 2)
     other = Ledger.open("sqlite://", clock=at_desk.clock)
     with other:
@@ -201,11 +201,13 @@ def test_a_ledger_made_again_records_nothing_before_what_it_took_up(at_desk: Des
 def test_an_open_claim_that_committed_is_recorded_as_itself(at_desk: Desk) -> None:
     at_desk.apply(table("a.rows", partitioned=True))
     held = at_desk.claim("a.rows", 1)
-    assert at_desk.ledger.keeping.adopt(CommitRecord(held.number, held.request, (result(1),), at_desk.clock.at))
+    assert at_desk.ledger.keeping.adopt(CommittedClaim(held.number, held.request, (result(1),), at_desk.clock.at))
     assert at_desk.ledger.claims.open() == []
     failed = at_desk.claim("a.rows", 2)
     at_desk.ledger.claims.record_failed(failed, error="no", is_transient=False, status=BatchStatus.HELD)
-    assert not at_desk.ledger.keeping.adopt(CommitRecord(failed.number, failed.request, (result(2),), at_desk.clock.at))
+    assert not at_desk.ledger.keeping.adopt(
+        CommittedClaim(failed.number, failed.request, (result(2),), at_desk.clock.at)
+    )
 
 
 def test_what_retain_has_dropped_is_told_to_the_planner(at_desk: Desk) -> None:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.ledgers import Clock, Desk, day, result, table
-from waterclock.batches.alerts import Alert, AlertsNow, KnownAlerts, Notification, RootCause, TroubleKind
+from waterclock.batches.alerts import Alert, AlertsNow, Notification, RootCause, StoredAlerts, TroubleKind
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.export import export_lines, load
@@ -17,7 +17,7 @@ LEASE = timedelta(minutes=2)
 def look(desk: Desk, *targets: str, since: int = 0, up_to: int = 0) -> AlertsNow | None:
     """Open an alert, and have these targets told of it."""
 
-    def decide(known: KnownAlerts, at: datetime) -> AlertsNow:
+    def decide(known: StoredAlerts, at: datetime) -> AlertsNow:
         alert = Alert(known.next_number, TROUBLE, at, told={name: Notification(at, at) for name in targets})
         return AlertsNow((alert,), tuple((name, {"title": f"{alert.number} to {name}"}) for name in targets))
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.ledgers import ZERO, Desk, day, flow, result, table
-from waterclock.batches.facts import BatchStatus
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import Claim
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 

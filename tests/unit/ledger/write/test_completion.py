@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.ledgers import DAY, Desk, day, result, table
-from waterclock.batches.facts import BEGINNING
+from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.batches.records import NO_VERSION
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode

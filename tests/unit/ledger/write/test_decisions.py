@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.ledgers import Desk, day, table
-from waterclock.batches.facts import FOLLOW
+from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.timelabel.window import Window

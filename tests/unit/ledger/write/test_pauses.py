@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.ledgers import Desk, day, desk, table
-from waterclock.batches.audit_trail import PauseEvent
-from waterclock.batches.facts import Pause
+from waterclock.batches.audit_records import PauseEvent
+from waterclock.batches.ledger_snapshot import Pause
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.timelabel.window import Window

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.ledgers import Desk, day, result, table
-from waterclock.batches.facts import BACKFILL, RELEASE, BatchStatus, TableFacts
+from waterclock.batches.ledger_snapshot import BACKFILL, RELEASE, BatchStatus, TableFacts
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.timelabel.window import Window
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.ledgers import Desk, day, table
-from waterclock.batches.audit_trail import REOPENED
-from waterclock.batches.facts import BY_HAND, CONDITION, LATE_ROWS, RELEASE, REOPEN, BatchStatus, Closing
+from waterclock.batches.audit_records import REOPENED
+from waterclock.batches.ledger_snapshot import BY_HAND, CONDITION, LATE_ROWS, RELEASE, REOPEN, BatchStatus, Closing
 from waterclock.flow.closings import Closes
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.timelabel.window import Window

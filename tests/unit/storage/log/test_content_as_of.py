@@ -15,7 +15,7 @@ from tests.slices import hour, identity, new_table, rows_of, sealed
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.storage.commit.pointers import commit_nothing, commit_slices, kill
-from waterclock.storage.log.content_as_of import NO_VERSION, CommitRecord, resolve
+from waterclock.storage.log.content_as_of import NO_VERSION, DataCommit, resolve
 from waterclock.storage.log.identity import Identity
 from waterclock.timelabel.duration import parse_duration
 
@@ -28,7 +28,7 @@ class Replayed:
     """A table as its commits leave it, one after the other: what each version holds, and what was current when."""
 
     table: Table
-    records: list[CommitRecord] = field(default_factory=list)
+    records: list[DataCommit] = field(default_factory=list)
     held: list[dict[datetime, str]] = field(default_factory=list)
     current: list[dict[datetime, str]] = field(default_factory=list)
     stands: dict[str, datetime] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Replayed:
         version = len(self.records)
         path = f"l={label.hour}/c={version}"
         self.stands[path] = stands_from or label
-        self.records.append(CommitRecord(version, BEGAN + timedelta(hours=version), {label: path}, stands_from))
+        self.records.append(DataCommit(version, BEGAN + timedelta(hours=version), {label: path}, stands_from))
         now = {**(self.current[-1] if self.current else {}), label: path}
         self.current.append(now)
         # the head only moves forward: a REPLACE state older than it changes nothing that the table shows
@@ -111,7 +111,7 @@ def test_a_restated_merge_label_drops_the_states_from_there_on_and_keeps_the_hea
 def test_labels_that_are_recorded_in_another_order_than_committed_are_each_known_since_their_record() -> None:
     at = {version: BEGAN + timedelta(minutes=minute) for version, minute in ((0, 0), (1, 9), (2, 2), (3, 3))}
     slices = ({hour(0): "a", hour(1): "b"}, {hour(0): "c"}, {hour(0): "d", hour(2): "e"}, {hour(3): "f"})
-    records = [CommitRecord(version, at[version], each) for version, each in enumerate(slices)]
+    records = [DataCommit(version, at[version], each) for version, each in enumerate(slices)]
     found = resolve(TABLES["append"], hour(6), records, known_at=BEGAN + timedelta(minutes=5))
     assert [step.slice_path for step in found.steps] == ["a", "b", "e", "f"], "d took the place of c, not known then"
     assert found.version == NO_VERSION, "each that holds e or f holds c too"

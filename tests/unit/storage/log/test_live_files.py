@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from tests.slices import commit, hour, identity, new_table, rows_of, version
 from waterclock.storage.commit.pointers import commit_nothing
 from waterclock.storage.log.delta_log import last_of_same_rows
-from waterclock.storage.log.live_files import relative_path, version_if_kept
+from waterclock.storage.log.live_files import open_kept_version, relative_path
 from waterclock.storage.log.open_tables import is_readable
 
 
@@ -30,7 +30,7 @@ def test_where_files_were_joined_the_later_version_with_the_same_rows_is_read(tm
     commit_nothing(folder, identity(3, hour(2)))
     assert last_of_same_rows(folder, second) == version(folder) == second + 2
     _vacuum(folder)
-    kept = version_if_kept(folder, second)
+    kept = open_kept_version(folder, second)
     assert kept is not None
     assert kept.version() == second + 2
     assert is_readable(folder, second)
@@ -45,8 +45,8 @@ def test_only_files_that_may_hold_the_labels_asked_for_must_be_there(tmp_path: P
     newest = commit(folder, 2, {hour(1): rows_of(2)})
     gone = next(file for file in Path(folder, "_stage").rglob("*.parquet") if "c=1" in str(file))
     gone.unlink()
-    assert version_if_kept(folder, newest) is None
-    assert version_if_kept(folder, newest, "20180305090000") is not None
+    assert open_kept_version(folder, newest) is None
+    assert open_kept_version(folder, newest, "20180305090000") is not None
 
 
 def test_a_file_is_found_whatever_it_is_called() -> None:

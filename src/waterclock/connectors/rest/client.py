@@ -1,0 +1,393 @@
+"""Sends requests to one API: with credentials, within its rate, with retries, and in bounded memory.
+
+A request is retried, after a growing wait or the one that the server asks for, in these cases: 408, 425, 429, 5xx
+(except 501 and 505), no response in time, no connection, or a response that was cut off. Any other 4xx is final.
+Redirects are not followed, and no request leaves the connection's url (`addresses`), because the credentials would go
+with it. Every response has a size limit, also that for a token (`http_client`). No secret and no parameter appears in
+an error message.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import re
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus, urlencode, urljoin
+
+from waterclock.connectors.interface import Setting
+from waterclock.connectors.rest.addresses import OutsideApi, join, parse_below, path_of_link, resolve_link, with_params
+from waterclock.connectors.rest.declared import SECRETS, rate_of
+from waterclock.connectors.rest.pace import Pace, pace_of
+from waterclock.connectors.rest.response_headers import Response
+from waterclock.connectors.rest.tokens import Tokens
+from waterclock.errors import WaterclockError
+from waterclock.http_client import HttpFailure, NoResponse, TooBig, client_of, receive
+
+if TYPE_CHECKING:
+    import httpx2
+    from tenacity import RetryCallState
+
+MOST_BYTES = 256 * 1024 * 1024
+"""The limit of one response, unpacked: a page is kept in memory as a whole."""
+MOST_BYTES_OF_TOKEN = 1024 * 1024
+_TOLD = 300
+_LONGEST_WAIT = 30.0
+_SENDABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
+"""Values of headers that every server reads alike: ASCII without control characters, and no blanks around it."""
+
+
+_CODES = {HttpFailure.NO_CONNECTION: "E840", HttpFailure.LATE: "E841", HttpFailure.CUT_OFF: "E842"}
+
+
+class Passing(Exception):
+    """A failed attempt that may succeed later: the reason, its code, and how long the server asks to wait."""
+
+    def __init__(self, code: str, why: str, after: float | None = None) -> None:
+        super().__init__(why)
+        self.code = code
+        self.why = why
+        self.after = after
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """A request: a path below the API's url, or a `link` to a following page. `kind` is the media type of `content`.
+
+    `may_lack`: 404 and 410 are valid responses.
+    """
+
+    method: str
+    path: str
+    params: Mapping[str, str]
+    content: bytes | None = None
+    kind: str = "application/json"
+    headers: Mapping[str, str] | None = None
+    may_lack: bool = False
+    link: str = ""
+
+    @property
+    def display_name(self) -> str:
+        """The request as it appears in messages: without parameters."""
+        return f"{self.method} {path_of_link(self.link) if self.link else self.path.partition('?')[0] or '/'}"
+
+
+class Api:
+    """Client of one API, shared by all threads of a process, with one connection pool."""
+
+    def __init__(self, setting: Setting, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.name = setting.name
+        self._options = setting.options
+        self._url = str(setting.options["url"]).rstrip("/")
+        self._timeout = float(str(setting.options.get("timeout", 30)))
+        self._tries = int(str(setting.options.get("tries", 5)))
+        self._patience = float(str(setting.options.get("patience", 300)))
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._made: httpx2.Client | None = None
+        self._tokens = Tokens(self._fetch_token) if self._has("auth.client_secret") else None
+        rate = rate_of(setting.options["rate"]) if "rate" in setting.options else None
+        who = next((str(setting.options[name]) for name in SECRETS if name in setting.options), "")
+        self._pace: Pace = pace_of(self._url, who, rate)
+
+    def ask(self, request: ApiRequest, *, where: str, read: Callable[[Response], Any] | None = None) -> Any:
+        """Send a request, with retries, and return the successful response, or the result of `read` for it.
+
+        `read` raises ValueError for a response that was cut off.
+        Raises  E840 if the server does not respond, E841 if it stays busy or fails, E842 if the response is incomplete:
+                all three are transient
+                E844 if the credentials are refused, E845 for any other refusal
+        """
+        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
+        def once() -> Any:
+            answer = self._send_authorized(request, where)
+            if read is None:
+                return answer
+            try:
+                return read(answer)
+            except ValueError as error:
+                if type(error) not in {ValueError, json.JSONDecodeError, UnicodeDecodeError}:
+                    raise
+                raise Passing("E842", self._no_json(answer, error)) from None
+
+        retrying = Retrying(
+            stop=stop_after_attempt(self._tries),
+            retry=retry_if_exception_type(Passing),
+            wait=self._wait,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            return retrying(once)
+        except Passing as failed:
+            raise self._gave_up(request, failed, where) from None
+        except TooBig:
+            raise WaterclockError(
+                "E842",
+                f"a response of {self.name} is too large for one page",
+                where=where,
+                why=f"{request.display_name} returned more than {MOST_BYTES >> 20} MiB, "
+                "and a page must fit into memory",
+                fix="request smaller pages with page_size, or use shorter windows",
+            ) from None
+
+    def send_head(self, path: str) -> Response | None:
+        """Send one HEAD request for a path and return the response, whatever its status; None without a response."""
+        try:
+            return self._send(ApiRequest("HEAD", path, {}), self._authorization())
+        except (Passing, TooBig, WaterclockError):
+            return None
+
+    def reach(self, path: str) -> None:
+        """Send one HEAD request for a path, and accept any response except a refusal of our credentials.
+
+        Raises  E840, E844
+        """
+        request = ApiRequest("HEAD", path, {})
+        try:
+            answer = self._send(request, self._authorization(self.name))
+        except Passing as failed:
+            raise self._gave_up(request, failed, self.name) from None
+        if answer.status in {401, 403}:
+            raise self._refusal_error(request, answer, self.name)
+
+    def hide(self, text: str) -> str:
+        """Replace secrets in a text by ***, in every form in which a server may return them."""
+        for secret in sorted(self._secrets(), key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+    def resolve_link(self, link: str, request: ApiRequest) -> str:
+        """Resolve a link to the next page to a complete address, without the parameter that contains the key.
+
+        The link may be relative to the address of the request.
+        Raises  OutsideApi for a link that is not below the API's url
+        """
+        whole = resolve_link(self._place(request), link, without=self._text("auth.param"))
+        parse_below(self._url, whole)
+        return whole
+
+    def _has(self, name: str) -> bool:
+        return name in self._options
+
+    def _text(self, name: str, otherwise: str = "") -> str:
+        return str(self._options.get(name, otherwise))
+
+    def _client(self) -> httpx2.Client:
+        with self._lock:
+            if self._made is None:
+                own = {k.removeprefix("headers."): str(v) for k, v in self._options.items() if k.startswith("headers.")}
+                self._made = client_of(timeout=self._timeout, headers={"Accept": "application/json"} | own)
+                weakref.finalize(self, self._made.close)  # a collector is never closed explicitly
+            return self._made
+
+    def _receive(self, sent: httpx2.Request, most: int) -> Response:
+        try:
+            answer = receive(self._client(), sent, most=most, timeout=self._timeout)
+        except NoResponse as error:
+            raise Passing(_CODES[error.kind], self.hide(error.why)) from None
+        return Response(answer.status, answer.headers, answer.content)
+
+    def _send_authorized(self, request: ApiRequest, where: str) -> Response:
+        """Send a request, and once more with a new token if an OAuth token is refused."""
+        authorization = self._authorization(where)
+        answer = self._send(request, authorization)
+        if answer.status == 401 and self._tokens is not None:
+            self._tokens.drop(authorization["Authorization"].removeprefix("Bearer "))
+            answer = self._send(request, self._authorization(where))
+        if answer.is_good or (request.may_lack and answer.is_lacking):
+            return answer
+        if answer.may_pass:
+            after = answer.wait(datetime.now(UTC))
+            if after is not None:
+                self._pace.pause(min(after, self._patience))
+            raise Passing("E841", f"it returned {self._describe_answer(answer)}", after)
+        raise self._refusal_error(request, answer, where)
+
+    def _send(self, request: ApiRequest, authorization: Mapping[str, str]) -> Response:
+        client = self._client()
+        try:
+            address = parse_below(self._url, self._address(request))
+        except OutsideApi as error:
+            raise WaterclockError(
+                "E877",
+                f"a request would go outside of {self.name}",
+                where=self.name,
+                why=f"the address of {request.display_name} is refused: {error}",
+                fix="set url to the common prefix of the API's addresses, and path to the part below it",
+            ) from None
+        wait = self._pace.reserve()
+        if wait > 0:
+            self._sleep(wait)
+        headers = {**authorization, **(request.headers or {})}
+        if request.content is not None:
+            headers["Content-Type"] = request.kind
+        sent = client.build_request(request.method, address, content=request.content, headers=headers)
+        return self._receive(sent, MOST_BYTES)
+
+    def _place(self, request: ApiRequest) -> str:
+        return request.link or join(self._url, request.path)
+
+    def _address(self, request: ApiRequest) -> str:
+        params = dict(request.params)
+        if self._has("auth.key") and self._has("auth.param"):
+            params[self._text("auth.param")] = self._text("auth.key")
+        return with_params(self._place(request), params)
+
+    def _authorization(self, where: str = "") -> dict[str, str]:
+        headers = self._credentials(where)
+        own = {name: str(value) for name, value in self._options.items() if name.startswith("headers.")}
+        for name, value in (own | headers).items():
+            if not _SENDABLE.fullmatch(value):
+                raise WaterclockError(
+                    "E844",
+                    f"a header for {self.name} cannot be sent",
+                    where=where or self.name,
+                    why=f"{name} contains a line break, a character outside ASCII, or a blank at its start or end",
+                    fix="correct the option, or store the secret without it (files often end with a line break); "
+                    "then `waterclock retry`",
+                )
+        return headers
+
+    def _credentials(self, where: str) -> dict[str, str]:
+        if self._tokens is not None:
+            try:
+                return {"Authorization": f"Bearer {self._tokens.get()}"}
+            except ValueError as error:
+                raise self._no_token(str(error), where) from None
+        if self._has("auth.token"):
+            return {"Authorization": f"Bearer {self._text('auth.token')}"}
+        if self._has("auth.password"):
+            return {"Authorization": f"Basic {_basic(self._text('auth.user'), self._text('auth.password'))}"}
+        if self._has("auth.key") and not self._has("auth.param"):
+            return {self._text("auth.header", "X-API-Key"): self._text("auth.key")}
+        return {}
+
+    def _fetch_token(self) -> bytes:
+        """Request a token. The caller must own the lock of the tokens."""
+        form = {"grant_type": "client_credentials"}
+        if self._has("auth.scope"):
+            form["scope"] = self._text("auth.scope")
+        client, secret = self._text("auth.client_id"), self._text("auth.client_secret")
+        headers: dict[str, str] = {}
+        if self._text("auth.client_in", "header") == "body":
+            form |= {"client_id": client, "client_secret": secret}
+        else:
+            headers["Authorization"] = f"Basic {_basic(quote(client, safe=''), quote(secret, safe=''))}"
+        url = urljoin(self._url + "/", self._text("auth.token_url"))
+        answer = self._send_for_token(url, urlencode(form).encode(), headers)
+        if answer.may_pass:
+            raise Passing("E841", f"the token server returned {answer.status}", answer.wait(datetime.now(UTC)))
+        if not answer.is_good:
+            raise ValueError(f"the token server returned {self._describe_answer(answer)}")
+        return answer.content
+
+    def _send_for_token(self, url: str, content: bytes, headers: Mapping[str, str]) -> Response:
+        client = self._client()
+        said = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+        try:
+            sent = client.build_request("POST", url, content=content, headers=said)
+            return self._receive(sent, MOST_BYTES_OF_TOKEN)
+        except TooBig:
+            raise ValueError(f"the token server returned more than {MOST_BYTES_OF_TOKEN >> 20} MiB") from None
+        except Passing as failed:
+            raise Passing(failed.code, f"no token: {failed.why}", failed.after) from None
+
+    def _wait(self, state: RetryCallState) -> float:
+        raised = state.outcome.exception() if state.outcome else None
+        after = raised.after if isinstance(raised, Passing) else None
+        if after is not None and after > self._patience and isinstance(raised, Passing):
+            raise Passing(raised.code, f"{raised.why}, and asks to wait {after:.0f} seconds", after)
+        growing = min(_LONGEST_WAIT, 0.25 * 2.0 ** float(state.attempt_number))
+        return max(after or 0.0, float(growing * random.uniform(0.5, 1.0)))  # noqa: S311 - to spread threads
+
+    def _secrets(self) -> set[str]:
+        plain = {self._text(name) for name in SECRETS if self._has(name)}
+        plain |= {
+            str(value) for name, value in self._options.items() if name.startswith("headers.") and len(str(value)) > 7
+        }
+        if self._has("auth.password"):
+            plain.add(_basic(self._text("auth.user"), self._text("auth.password")))
+        if self._tokens is not None:
+            client = self._text("auth.client_id"), self._text("auth.client_secret")
+            plain |= {self._tokens.current, _basic(*client), _basic(*(quote(part, safe="") for part in client))}
+        return {form for secret in plain if secret for form in _forms(secret)}
+
+    def _describe_answer(self, answer: Response) -> str:
+        # cut last: half a secret would not be found
+        body = " ".join(self.hide(answer.content[: 1 << 16].decode(errors="replace")).split())
+        return f"{answer.status}{': ' + body[:_TOLD] if body else ''}"
+
+    def _no_json(self, answer: Response, error: ValueError) -> str:
+        if answer.content.lstrip()[:1] == b"<":  # a login, proxy or app page: another page_size does not help
+            return f"the response is HTML or XML, and not JSON: {self._describe_answer(answer)}"
+        return f"the response is not complete JSON: {error}"
+
+    def _gave_up(self, request: ApiRequest, failed: Passing, where: str) -> WaterclockError:
+        what = {
+            "E840": f"{self.name} cannot be reached",
+            "E841": f"{self.name} is overloaded or fails",
+            "E842": f"a response of {self.name} is not complete JSON",
+        }[failed.code]
+        fix = {
+            "E840": "check that url is right and the server is up; pages read so far are kept",
+            "E841": "run again later: it continues where it stopped; set rate if the API limits requests",
+            "E842": "run again later; if it happens again, check url and path, or lower page_size",
+        }[failed.code]
+        times = f" ({self._tries} tries)" if self._tries > 1 else ""
+        return WaterclockError(
+            failed.code,
+            what,
+            where=where,
+            why=f"{request.display_name}: {self.hide(failed.why)}{times}",
+            fix=fix,
+            transient=True,
+        )
+
+    def _refusal_error(self, request: ApiRequest, answer: Response, where: str) -> WaterclockError:
+        if answer.status in {401, 403}:
+            return WaterclockError(
+                "E844",
+                f"{self.name} refuses the credentials",
+                where=where,
+                why=f"{request.display_name} returned {self._describe_answer(answer)}",
+                fix="check that the secret is right and has the permission; then `waterclock retry`"
+                if any(self._has(name) for name in SECRETS)
+                else "set auth.token, auth.key, auth.password or auth.client_secret of the connection",
+            )
+        if 300 <= answer.status < 400:
+            why, fix = "it redirects, and credentials are not sent elsewhere", "set url to the address of the redirect"
+        else:
+            why, fix = "", "check path, parameters and method against the API's documentation"
+        what = f"{request.display_name} returned {self._describe_answer(answer)}"
+        return WaterclockError(
+            "E845", f"{self.name} refuses a request", where=where, why=f"{what}; {why}" if why else what, fix=fix
+        )
+
+    def _no_token(self, why: str, where: str) -> WaterclockError:
+        return WaterclockError(
+            "E844",
+            f"{self.name} does not issue a token",
+            where=where or self.name,
+            why=why,
+            fix="check auth.token_url, auth.client_id, auth.client_secret and auth.scope",
+        )
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """Return the forms in which an error may show a secret: plain, percent-encoded, in JSON, in HTML or escaped."""
+    escaped = (repr(secret)[1:-1], ascii(secret)[1:-1], repr(secret.encode())[2:-1])
+    return secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], escape(secret), *escaped
+
+
+def _basic(user: str, password: str) -> str:
+    return base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -1,0 +1,465 @@
+"""Queries an API FOR EACH row of a table: rows without a stored response, within the rate, with parallel requests.
+
+The keys to request are first written to a file of this machine, so that no Spark job waits for the API. Responses are
+stored page by page (`response_store`), and Spark reads these pages. Only the requests in flight are kept in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial, reduce
+from typing import IO, TYPE_CHECKING, Any
+
+from waterclock.connectors.column_matching import SourceColumn, map_column_types, match
+from waterclock.connectors.interface import Collected, EachRequest
+from waterclock.connectors.rest import frames, page_store
+from waterclock.connectors.rest.addresses import OutsideApi, fill, fill_path
+from waterclock.connectors.rest.client import ApiRequest
+from waterclock.connectors.rest.collection import NotFound, RestSource, ask_page, endless
+from waterclock.connectors.rest.declared import Details, Resource, details_of
+from waterclock.connectors.rest.page_store import Page, Series
+from waterclock.connectors.rest.paging import Place, first_place
+from waterclock.connectors.rest.records import Body, value_at
+from waterclock.connectors.rest.response_store import (
+    ANSWERED_AT,
+    KEY,
+    NOTHING,
+    ResponseStore,
+    ResponseWriter,
+    StoredResponse,
+    answer_of,
+)
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.filesystem import entry_path
+from waterclock.flow.declarations import Columns
+from waterclock.spark_sql import literal_path, quote_name, sql_text
+from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_NOT_ASKED_FOR = ("array", "map", "struct", "binary", "variant", "interval")
+_LINES = "_waterclock_lines"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """The context of one collect: unit, request, options and stored responses."""
+
+    reading: RestSource
+    request: EachRequest
+    details: Details
+    answers: ResponseStore
+
+    @property
+    def members(self) -> Mapping[str, str]:
+        """The members of a stored line that contain the requested values, by column."""
+        return {name: f"_waterclock_asked_{at}" for at, name in enumerate(self.request.parameters)}
+
+
+def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, columns: Columns, zone: str) -> Collected:
+    """Collect the responses of an API for each row of each window.
+
+    Raises  E392 for a column that cannot be put into a request, E868 and E869 for responses that do not fit, E879 for
+            damaged stored pages; and E840 to E845
+    """
+    resource = reading.resource
+    folder = page_store.unit_folder(entry_path(reading.setting.archive), reading.setting.name, reading.unit.path)
+    spans = [resource.asked.since, resource.asked.until, resource.asked.format, resource.asked.zone]
+    asked = [resource.method, resource.path, resource.params, resource.is_in_body, resource.rows, request.parameters]
+    asked += [repr(resource.paging), spans if resource.asked.since else []]
+    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+    asking = _Asking(
+        reading, request, details_of(reading.unit.options), ResponseStore(folder / f"each={request.table}", digest)
+    )
+    kept: list[tuple[Series, list[Page]]] = []
+    keys: list[DataFrame] = []
+    count = 0
+    for window, rows in request.rows.items():
+        of_window = _keys(rows, asking, window)
+        series, asked_now = _fetch_answers(spark, asking, window, of_window)
+        kept.append((series, list(series.pages())))
+        keys.append(of_window)
+        count += asked_now
+    return _collect_records(spark, asking, kept, keys, columns, zone, count)
+
+
+def _keys(rows: DataFrame, asking: _Asking, window: Window) -> DataFrame:
+    """Return the distinct keys of a window, as `KEY`, with the label."""
+    names = {name.lower(): name for name in rows.columns}
+    texts = []
+    for name in asking.request.parameters:
+        found = names.get(name.lower())
+        if found is None:
+            raise _no_column(asking, window, name, rows.columns)
+        texts.append(_text(quote_name(found), rows.schema[found].dataType.simpleString(), asking, name))
+    is_asked = " AND ".join(f"{text} <> ''" for text in texts)
+    one = f"to_json(array({', '.join(texts)}))"
+    return (
+        rows.where(is_asked)
+        .selectExpr(f"{one} AS {KEY}")
+        .distinct()
+        .selectExpr(KEY, f"{sql_text(window.label)} AS {TIMELABEL}")
+    )
+
+
+def _text(value: str, kind: str, asking: _Asking, name: str) -> str:
+    """Return the SQL of a value as the text that is put into a request; an instant is in UTC."""
+    if kind.startswith(_NOT_ASKED_FOR):
+        raise WaterclockError(
+            "E392",
+            f"{name} is a {kind.partition('<')[0]}, and cannot be put into a request",
+            where=asking.request.table,
+            why="a request takes a single value",
+            fix="make a column with one value in a TRANSFORM, and use that table in FOR EACH",
+        )
+    if kind == "timestamp":
+        return f"concat(replace(CAST({value} AS STRING), ' ', 'T'), 'Z')"
+    return f"CAST({value} AS STRING)"
+
+
+def _fetch_answers(spark: SparkSession, asking: _Asking, window: Window, keys: DataFrame) -> tuple[Series, int]:
+    """Get responses for all keys of a window. Return the series that contains them, and the number of new requests.
+
+    Raises  the first failure, once the requests in flight are answered and stored
+    """
+    now = datetime.now(UTC)
+    series = asking.answers.series(
+        window.label,
+        asking.details.resume,
+        now,
+        is_done=window.start in asking.request.done,
+        is_anew=asking.request.is_anew,
+    )
+    known = list(series.pages())
+    for page in known:
+        series.require_whole(page, f"{asking.reading.unit}@{window.label}")
+    writer = ResponseWriter(asking.answers, series, len(known) + 1)
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as waiting:
+        count = 0
+        for key, answer in _open_keys(spark, asking, series, known, keys, now):
+            if answer is not None:
+                writer.add(key, answer)
+            else:
+                waiting.write(f"{key}\n")
+                count += 1
+        writer.flush()
+        waiting.seek(0)
+        try:
+            _ask_all(asking, window, writer, waiting)
+        finally:
+            writer.flush()
+    series.close()
+    return series, count
+
+
+def _open_keys(
+    spark: SparkSession, asking: _Asking, series: Series, known: Sequence[Page], keys: DataFrame, now: datetime
+) -> Iterator[tuple[str, StoredResponse | None]]:
+    """Yield the keys that the window's series does not answer, with the cached response of an earlier label or None."""
+    if known:
+        stored = _lines_in(spark, [series.path_of(page) for page in known], KEY)
+        keys = keys.join(stored.select(KEY).distinct(), KEY, "left_anti")
+    cache = None if asking.request.is_anew else asking.details.cache
+    earliest = None if cache is None else cache.subtract_from(now, "UTC")
+    files = [] if earliest is None else asking.answers.files_since(earliest, now, series)
+    if not files or earliest is None:
+        for (key,) in keys.select(KEY).toLocalIterator():
+            yield key, None
+        return
+    lines = spark.read.text([literal_path(file) for file in files]).selectExpr(
+        "value",
+        f"get_json_object(value, '$.{KEY}') AS {KEY}",
+        f"get_json_object(value, '$.{ANSWERED_AT}') AS {ANSWERED_AT}",
+        f"get_json_object(value, '$.{NOTHING}') AS {NOTHING}",
+        "_metadata.file_path AS _file",
+    )
+    young = lines.where(f"{ANSWERED_AT} >= {sql_text(_instant(earliest))}")
+    # an empty response is newer than an older response with records: the key is requested again
+    whole = young.groupBy(KEY, ANSWERED_AT, "_file").agg(
+        _sql(f"IF(max({NOTHING}) IS NULL, collect_list(value), NULL) AS {_LINES}")
+    )
+    newest = whole.groupBy(KEY).agg(_sql(f"max_by({_LINES}, struct({ANSWERED_AT}, _file)) AS {_LINES}"))
+    for key, found in keys.join(newest, KEY, "left").select(KEY, _LINES).toLocalIterator():
+        yield key, None if found is None else _again(found)
+
+
+def _instant(instant: datetime) -> str:
+    return instant.isoformat(timespec="microseconds")
+
+
+def _again(lines: Sequence[str]) -> StoredResponse:
+    """Return a stored response of an earlier label."""
+    ours = "_waterclock_"
+    columns = dict.fromkeys(name for line in lines for name in json.loads(line) if not name.startswith(ours))
+    return StoredResponse(tuple(lines), tuple(columns), len(lines))
+
+
+def _ask_all(asking: _Asking, window: Window, writer: ResponseWriter, waiting: IO[str]) -> None:
+    """Send all pending requests. After the first failure no new ones are sent; those in flight are still stored."""
+    batches = _batches(waiting, asking.details.batch, is_listed=not asking.reading.resource.is_in_body)
+    most, on_way, failed = asking.details.in_flight, set[Future[Mapping[str, StoredResponse]]](), None
+    with ThreadPoolExecutor(most, thread_name_prefix="each") as pool:
+        while True:
+            while failed is None and len(on_way) < most and (batch := next(batches, None)) is not None:
+                on_way.add(pool.submit(_ask, asking, window, batch))
+            if not on_way:
+                break
+            done, on_way = wait(on_way, return_when=FIRST_COMPLETED)
+            for one in done:
+                error = one.exception()
+                if error is not None:
+                    failed = failed or error
+                    continue
+                for key, answer in one.result().items():
+                    writer.add(key, answer)
+    if failed is not None:
+        raise failed
+
+
+def _batches(waiting: IO[str], most: int, *, is_listed: bool) -> Iterator[list[str]]:
+    """Yield the keys of each request. If keys are comma-separated (`is_listed`), one with a comma is sent alone."""
+    batch: list[str] = []
+    for line in waiting:
+        key = line.rstrip("\n")
+        if most > 1 and is_listed and "," in json.loads(key)[0]:
+            yield [key]
+            continue
+        batch.append(key)
+        if len(batch) == most:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, StoredResponse]:
+    """Request some keys by one request and its following pages. Return the response for each key."""
+    try:
+        bodies = list(_bodies(asking, window, keys))
+    except (NotFound, OutsideApi) as error:
+        if len(keys) > 1:  # some or all keys do not exist: a request for each one finds out which
+            return {key: answer for one in keys for key, answer in _ask(asking, window, [one]).items()}
+        if not asking.details.skips_not_found:
+            outside = isinstance(error, OutsideApi)
+            raise (_outside(asking, window, error) if outside else _not_found_error(asking, window, keys[0])) from None
+        bodies = []
+    found: dict[str, list[str]] = {key: [] for key in keys}
+    columns = list(dict.fromkeys(name for body in bodies for name in body.columns))
+    by_value = {json.loads(key)[0]: key for key in keys}
+    for body in bodies:
+        for line in body.lines:
+            key = keys[0] if asking.details.batch == 1 else by_value.get(_value_of(asking, window, line))
+            if key is None:
+                raise _unrequested_record_error(asking, window, line)
+            found[key].append(line)
+    now, names = datetime.now(UTC), list(asking.members.values())
+    return {key: answer_of(key, names, lines, columns, now) for key, lines in found.items()}
+
+
+def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Body]:
+    """Yield the pages that answer for some keys.
+
+    Raises  E843 if they do not end
+    """
+    values = [json.loads(key) for key in keys]
+    resource = _resource_for(asking, values)
+    reading = replace(asking.reading, resource=resource)
+    place: Place | None = first_place(resource.paging)
+    number, before, places = 1, 0, set[str]()
+    while place is not None:
+        place_key = json.dumps(place, sort_keys=True)
+        if place_key in places:
+            where = f"{reading.unit}@{window.label}, page {number}"
+            raise endless(reading, "it names as the next page one that was read before", where)
+        places.add(place_key)
+        # a 404 for a later page does not mean that the keys do not exist: their first page was found
+        adapt = partial(_adapt_request, asking, values, may_lack=number == 1)
+        body, place = ask_page(reading, place, window, number, before, adapt)
+        yield body
+        number, before = number + 1, before + len(body.lines)
+
+
+def _resource_for(asking: _Asking, values: Sequence[Sequence[str]]) -> Resource:
+    """Return the resource with its column names replaced by values; those of a batch are joined by commas.
+
+    Raises  OutsideApi for values that lead elsewhere
+    """
+    resource = asking.reading.resource
+    by_name = {name: [each[at] for each in values] for at, name in enumerate(asking.request.parameters)}
+    in_params = {name: ",".join(of) for name, of in by_name.items()}
+    params = tuple((name, fill(text, in_params)) for name, text in resource.params)
+    return replace(resource, path=fill_path(resource.path, by_name), params=params)
+
+
+def _adapt_request(
+    asking: _Asking, values: Sequence[Sequence[str]], request: ApiRequest, *, may_lack: bool
+) -> ApiRequest:
+    """Set whether a 404 is a valid response. In a JSON body, put a batch as a list of its values."""
+    if asking.details.batch > 1 and asking.reading.resource.is_in_body and request.content is not None:
+        body: dict[str, Any] = json.loads(request.content)
+        place = f"{{{asking.request.parameters[0]}}}"
+        for name, text in asking.reading.resource.params:
+            if text == place:
+                body[name] = [each[0] for each in values]
+        request = replace(request, content=json.dumps(body).encode())
+    return replace(request, may_lack=may_lack)
+
+
+def _value_of(asking: _Asking, window: Window, line: str) -> str:
+    """Return the requested value to which a record belongs."""
+    path = asking.details.match
+    found = value_at(json.loads(line, parse_int=str, parse_float=str), path)
+    if isinstance(found, bool):
+        return str(found).lower()
+    if not isinstance(found, str):
+        raise WaterclockError(
+            "E868",
+            f"a record of {asking.reading.unit} does not show to which row it belongs",
+            where=f"{asking.reading.unit}@{window.label}",
+            why=f"it has no single value at {'.'.join(path)}",
+            fix="set match to the path of the requested value, or leave batch out",
+        )
+    return found
+
+
+def _unrequested_record_error(asking: _Asking, window: Window, line: str) -> WaterclockError:
+    return WaterclockError(
+        "E868",
+        f"{asking.reading.unit} returned a record that was not requested",
+        where=f"{asking.reading.unit}@{window.label}",
+        why=f"a record has {_value_of(asking, window, line)!r} at {'.'.join(asking.details.match)}, which is none of "
+        "the values of its request",
+        fix="check the parameter against the API's documentation, and set match to the path of the requested value",
+    )
+
+
+def _not_found_error(asking: _Asking, window: Window, key: str) -> WaterclockError:
+    resource = _resource_for(asking, [json.loads(key)])
+    return WaterclockError(
+        "E869",
+        f"{asking.reading.unit} does not know the key of a row of its table",
+        where=f"{asking.reading.unit}@{window.label}",
+        why=f"{ApiRequest(resource.method, resource.path, {}).display_name} returned 404",
+        fix="set not_found 'skip' if such a key means no row, or fix the table; then `waterclock retry`",
+    )
+
+
+def _outside(asking: _Asking, window: Window, error: Exception) -> WaterclockError:
+    return WaterclockError(
+        "E877",
+        f"a row for {asking.request.table} has an address outside of {asking.reading.unit}",
+        where=f"{asking.reading.unit}@{window.label}",
+        why=f"{error}; nothing was sent",
+        fix="set OPTIONS (not_found 'skip') if that means no row, or fix the table; then `waterclock retry`",
+    )
+
+
+def _no_column(asking: _Asking, window: Window, name: str, known: Sequence[str]) -> WaterclockError:
+    return WaterclockError(
+        "E392",
+        f"the FOR EACH table of {asking.request.table} has no column {name}",
+        where=f"{asking.reading.unit}@{window.label}",
+        why=f"it has {', '.join(known)}",
+        fix=did_you_mean(name, known, otherwise="name one of its columns in braces"),
+    )
+
+
+def _collect_records(
+    spark: SparkSession,
+    asking: _Asking,
+    kept: Sequence[tuple[Series, Sequence[Page]]],
+    keys: Sequence[DataFrame],
+    columns: Columns,
+    zone: str,
+    count: int,
+) -> Collected:
+    """Return the records of all current keys, each with its label and the values that were requested."""
+    all_pages = [(series, page) for series, of_one in kept for page in of_one]
+    paths = [series.path_of(page) for series, page in all_pages if page.rows]
+    archive = str(entry_path(asking.reading.setting.archive))
+    source = {
+        "path": asking.reading.resource.path,
+        "asked": count,
+        "kept": [str(series.folder).removeprefix(archive).lstrip("/") for series, _ in kept],
+    }
+    types = {name.lower(): kind for name, kind in _types(asking)}
+    own = {name.lower(): name for name in asking.request.parameters}
+    seen = list(dict.fromkeys(name for _, page in all_pages for name in page.columns if name.lower() not in own))
+    if seen:
+        page_store.add_seen_columns(asking.answers.folder, seen)
+    beyond = [name for name in page_store.read_seen_columns(asking.answers.folder) if name.lower() not in own]
+    known = [SourceColumn(name, types[lower]) for lower, name in own.items()]
+    known += [SourceColumn(name) for name in dict.fromkeys((*seen, *beyond))]
+    if not paths:
+        return _collect_nothing(spark, asking, known, columns, source, is_known=bool(beyond))
+    matched = match(columns, known, where=str(asking.reading.unit))
+    taken = [replace(one, is_typed=True) if one.source.lower() in own else one for one in matched.taken]
+    frame = frames.frame_of(
+        spark,
+        paths,
+        [*known, SourceColumn(KEY), SourceColumn(NOTHING)],
+        taken,
+        zone,
+        asking.reading.resource.epoch,
+        by_window=True,
+        inside={**asking.members, KEY: KEY, NOTHING: NOTHING},
+        chosen=partial(_filter_requested_lines, reduce(lambda one, other: one.unionByName(other), keys)),
+    )
+    labelled = frame.withColumnRenamed(frames.ASKED_BY, TIMELABEL)
+    return Collected(labelled, left_out=matched.left_out, source=source, seen=map_column_types(known))
+
+
+def _filter_requested_lines(keys: DataFrame, lines: DataFrame) -> DataFrame:
+    """Drop the lines whose key is not requested any more, and those without a record."""
+    asked = keys.selectExpr(f"{KEY} AS _key", f"{TIMELABEL} AS _label")
+    is_asked = _sql(f"_key = {KEY} AND _label = {frames.ASKED_BY}")
+    return lines.where(f"{NOTHING} IS NULL").join(asked, is_asked, "left_semi")
+
+
+def _types(asking: _Asking) -> Iterator[tuple[str, str]]:
+    """Yield the requested columns with their types in the table."""
+    rows = next(iter(asking.request.rows.values()))
+    names = {name.lower(): name for name in rows.columns}
+    for name in asking.request.parameters:
+        yield name, rows.schema[names[name.lower()]].dataType.simpleString()
+
+
+def _collect_nothing(
+    spark: SparkSession,
+    asking: _Asking,
+    known: Sequence[SourceColumn],
+    columns: Columns,
+    source: Mapping[str, Any],
+    *,
+    is_known: bool,
+) -> Collected:
+    """Return no rows, with the columns that were seen before, or else with the declared ones."""
+    left_out: tuple[str, ...] = ()
+    types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
+    if is_known:
+        matched = match(columns, known, where=str(asking.reading.unit))
+        types, left_out = {taken.name: taken.type for taken in matched.taken}, matched.left_out
+    elif columns.is_open:
+        said = {name.lower() for name in types}
+        types |= {one.name: one.type or "STRING" for one in known if one.name.lower() not in said}
+    frame = frames.no_rows(spark, types, has_label=True)
+    return Collected(frame, left_out=left_out, source=source, is_empty=True, seen=map_column_types(known))
+
+
+def _lines_in(spark: SparkSession, files: Sequence[str], *names: str) -> DataFrame:
+    ddl = ", ".join(f"{quote_name(name)} STRING" for name in names)
+    return spark.read.schema(ddl).json([literal_path(file) for file in files])
+
+
+def _sql(text: str) -> Any:
+    from pyspark.sql import functions as sf
+
+    return sf.expr(text)

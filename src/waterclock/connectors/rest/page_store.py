@@ -1,0 +1,203 @@
+"""Stores the records of each page on disk before they are parsed, and finds where an interrupted collect continues.
+
+    <archive>/<connection>/<unit>/w=<label>/<request digest>/000001/
+        page-000001.json                metadata: number of records, columns, time, and the place of the next page
+        page-000001-<random>.ndjson.gz  the records, each on a line, as the source wrote them
+        closed.json                     the collect is over: the next read of the window starts a new series
+
+A page exists once its JSON does, which names the file of its records. The JSON is put if absent and flushed. If two
+runners write the same page, the first wins, and both continue from its content. So a series is one chain of pages,
+even with several writers. A series continues where its last page points, unless it is closed or its last page is
+older than `resume` seconds. It contains no secret: the key is removed from links. Pages are originals: they are never
+changed or removed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import uuid
+import zlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.filesystem import (
+    folders_in,
+    is_there,
+    make_folder,
+    open_for_reading,
+    open_for_writing,
+    put_if_absent,
+    read_text,
+    remove_file,
+    replace_text,
+)
+
+_CLOSED = "closed.json"
+_COLUMNS = "columns.json"
+_FAST = 1  # of gzip: pages are text that compresses well even at the fastest level
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A stored page. `place` is its own place, `next` that of the page after it, None for the last."""
+
+    number: int
+    file: str
+    rows: int
+    columns: tuple[str, ...]
+    digest: str
+    place: dict[str, Any]
+    next: dict[str, Any] | None
+    asked_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The pages of one collect of one window, in order."""
+
+    folder: Path
+
+    def pages(self) -> Iterator[Page]:
+        """Yield the stored pages, up to the first missing number."""
+        number = 1
+        while (page := self._read(number)) is not None:
+            yield page
+            number += 1
+
+    def keep(self, page: Page, content: bytes) -> Page:
+        """Store a page. Return the page of that number, which another runner may have stored first."""
+        make_folder(self.folder)
+        name = f"page-{page.number:06d}-{uuid.uuid4().hex[:12]}.ndjson.gz"
+        path = self.folder / name
+        with open_for_writing(path) as file:
+            file.write(gzip.compress(content, _FAST, mtime=0))
+        fault("page.written")
+        kept = {**asdict(page), "file": name}
+        if put_if_absent(self._place(page.number), json.dumps(kept), is_flushed=True):
+            fault("page.kept")
+            return _page(kept)
+        stands = self._read(page.number)
+        if stands is None:
+            raise AssertionError(f"{self._place(page.number)} was there, and is gone")
+        if stands.file != name:
+            remove_file(path)
+        return stands
+
+    def require_whole(self, page: Page, where: str) -> None:
+        """Check that the records of a page are those that were received; otherwise a collect would miss some.
+
+        Raises  E879
+        Cost    the page is read
+        """
+        path = self.folder / page.file
+        try:
+            with open_for_reading(path) as file, gzip.open(file) as content:
+                found = hashlib.file_digest(content, "sha256").hexdigest()
+        except FileNotFoundError:
+            why = "it is gone"
+        except (OSError, EOFError, zlib.error) as error:
+            why = str(error)
+        else:
+            if found == page.digest:
+                return
+            why = f"its SHA-256 is {found[:12]}…, that of the response was {page.digest[:12]}…"
+        raise WaterclockError(
+            "E879",
+            "a stored response of an API is damaged",
+            where=where,
+            why=f"{path}: {why}",
+            fix=f"restore that file, or remove {self.folder} to request everything again; then `waterclock retry`",
+        )
+
+    def path_of(self, page: Page) -> str:
+        """Return the file with a page's records."""
+        return str(self.folder / page.file)
+
+    def close(self) -> None:
+        """Close the series: the next collect of the window starts a new one."""
+        make_folder(self.folder)
+        put_if_absent(self.folder / _CLOSED, "{}", is_flushed=True)
+
+    @property
+    def is_closed(self) -> bool:
+        """True if the next collect starts a new series."""
+        return is_there(self.folder / _CLOSED)
+
+    def _place(self, number: int) -> Path:
+        return self.folder / f"page-{number:06d}.json"
+
+    def _read(self, number: int) -> Page | None:
+        try:
+            return _page(json.loads(read_text(self._place(number))))
+        except FileNotFoundError:
+            return None
+
+
+def open_series(folder: Path, resume: float, now: datetime | None = None, *, goes_on_whole: bool = True) -> Series:
+    """Return the newest series of a request if it can be continued, or else a new one.
+
+    Without `goes_on_whole`, a series that has its last page is not continued. The runner that read it may have
+    committed it and been killed before it closed the series; a new series has the current content.
+    """
+    numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
+    if numbers:
+        newest = Series(folder / f"{numbers[-1]:06d}")
+        if not newest.is_closed and _can_continue(
+            newest, resume, now or datetime.now(UTC), goes_on_whole=goes_on_whole
+        ):
+            return newest
+    return Series(folder / f"{(numbers or [0])[-1] + 1:06d}")
+
+
+def folder_of(archive: Path, connection: str, unit: str, label: str, asked: Any) -> Path:
+    """Return the folder of the series of a window; `label` is empty if one collect serves all windows."""
+    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+    return unit_folder(archive, connection, unit) / (f"w={label}" if label else "all") / digest
+
+
+def unit_folder(archive: Path, connection: str, unit: str) -> Path:
+    """Return the folder of all stored data of a unit."""
+    return archive / connection / (re.sub(r"[^A-Za-z0-9_.-]+", "_", unit).strip(".") or "all")
+
+
+def read_seen_columns(folder: Path) -> tuple[str, ...]:
+    """Return the columns that earlier collects of a unit saw; none before the first."""
+    try:
+        return tuple(json.loads(read_text(folder / _COLUMNS)))
+    except (FileNotFoundError, ValueError):
+        return ()
+
+
+def add_seen_columns(folder: Path, columns: Sequence[str]) -> None:
+    """Add columns to the stored list of seen columns."""
+    known = read_seen_columns(folder)
+    if set(columns) - set(known):
+        make_folder(folder)
+        replace_text(folder / _COLUMNS, json.dumps(list(dict.fromkeys((*known, *columns)))))
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Yield the records of a stored page, unchanged."""
+    with open_for_reading(path) as file, gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
+        yield from (line.rstrip("\n") for line in lines)
+
+
+def _can_continue(series: Series, resume: float, now: datetime, *, goes_on_whole: bool) -> bool:
+    last = deque(series.pages(), 1)
+    if not last:
+        return True
+    is_young = (now - datetime.fromisoformat(last[0].asked_at)).total_seconds() <= resume
+    return is_young and (goes_on_whole or last[0].next is not None)
+
+
+def _page(fields: dict[str, Any]) -> Page:
+    return Page(**{**fields, "columns": tuple(fields["columns"])})

@@ -1,0 +1,171 @@
+"""Stores the responses of an API FOR EACH row of a table, in pages, and finds earlier ones.
+
+    <archive>/<connection>/<unit>/each=<table>/
+        w=<label>/<request digest>/000001/  a series of pages, as in `page_store`; `closed.json`: it is complete
+        asked/<request digest>/<day>/       an empty file for each series that was written to that day, by its name
+        columns.json                        the columns that were seen
+
+Each line of a page is a record as the source wrote it, preceded by members of ours: the requested values and the time.
+A response without records has a line without a record. A page is stored after 8 MiB, or after a second or a hundredth
+of the time that the collect has taken so far, whichever is longer. After a kill, the next run repeats requests since
+the last page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from waterclock.connectors.rest.page_store import Page, Series, lines_of
+from waterclock.filesystem import folders_in, make_folder, names_in, put_if_absent
+
+KEY = "_waterclock_each"
+ANSWERED_AT = "_waterclock_at"
+NOTHING = "_waterclock_none"
+_MOST_BYTES = 8 * 1024 * 1024
+_SECONDS = 1.0
+_SHARE = 0.01
+_DAY = "%Y%m%d"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """One response as it is stored: its lines, and the columns and the number of its records."""
+
+    lines: tuple[str, ...]
+    columns: tuple[str, ...]
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseStore:
+    """The stored responses of one table. `asked` is the digest of how requests are made."""
+
+    folder: Path
+    asked: str
+
+    def series(self, label: str, resume: float, now: datetime, *, is_done: bool, is_anew: bool) -> Series:
+        """Return the series that a label continues, or a new one.
+
+        A label that is done keeps its responses, however old; an interrupted one continues for `resume` seconds.
+        `is_anew` starts a new series, unless one was already started and interrupted.
+        """
+        folder = self.folder / f"w={label}" / self.asked
+        numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
+        if not numbers:
+            return Series(folder / "000001")
+        newest = Series(folder / f"{numbers[-1]:06d}")
+        if is_anew:
+            goes_on = not newest.is_closed and is_young(newest, resume, now)
+        else:
+            goes_on = is_done or is_young(newest, resume, now)
+        return newest if goes_on else Series(folder / f"{numbers[-1] + 1:06d}")
+
+    def files_since(self, earliest: datetime, now: datetime, own: Series) -> list[str]:
+        """Return the files of all other series that may contain a response from `earliest` or later."""
+        found: list[str] = []
+        day = earliest.date()
+        seen = {_name_of(own)}
+        while day <= now.date():
+            for name in names_in(self._day_folder(day.strftime(_DAY)), ""):
+                if name in seen or name.startswith("."):
+                    continue
+                seen.add(name)
+                label, _, number = name.partition("-")
+                series = Series(self.folder / f"w={label}" / self.asked / number)
+                pages = (page for page in series.pages() if datetime.fromisoformat(page.asked_at) >= earliest)
+                found += [series.path_of(page) for page in pages]
+            day += timedelta(days=1)
+        return found
+
+    def note(self, series: Series, now: datetime) -> None:
+        """Record that a series was written to today, so that later labels find it."""
+        folder = self._day_folder(now.strftime(_DAY))
+        make_folder(folder)
+        put_if_absent(folder / _name_of(series), "{}")
+
+    def _day_folder(self, day: str) -> Path:
+        return self.folder / "asked" / self.asked / day
+
+
+@dataclass(slots=True)
+class ResponseWriter:
+    """Writes the responses of one series, page by page. The pages of two writers form one chain with distinct keys.
+
+    If two writers requested the same key, the response that was stored first is valid.
+    """
+
+    answers: ResponseStore
+    series: Series
+    number: int
+    _begun: float = field(default_factory=time.monotonic)
+    _last: float = field(default_factory=time.monotonic)
+    _kept: dict[str, StoredResponse] = field(default_factory=dict)
+    _of_others: set[str] = field(default_factory=set)
+    _bytes: int = 0
+    _noted: str = ""
+
+    def add(self, key: str, answer: StoredResponse) -> None:
+        """Add a response; all of it is stored in one page."""
+        if key in self._of_others:
+            return
+        self._kept[key] = answer
+        self._bytes += sum(map(len, answer.lines))
+        now = time.monotonic()
+        if self._bytes > _MOST_BYTES or now - self._last > max(_SECONDS, _SHARE * (now - self._begun)):
+            self.flush()
+
+    def flush(self) -> None:
+        """Store the added responses as a page. If another writer stored that page number, drop the keys it contains."""
+        while self._kept:
+            now = datetime.now(UTC)
+            content = "".join(f"{line}\n" for answer in self._kept.values() for line in answer.lines).encode()
+            columns = tuple(dict.fromkeys(name for answer in self._kept.values() for name in answer.columns))
+            rows = sum(answer.records for answer in self._kept.values())
+            digest = hashlib.sha256(content).hexdigest()
+            page = Page(self.number, "", rows, columns, digest, {}, {}, now.isoformat())
+            kept = self.series.keep(page, content)
+            self.number += 1
+            if self._noted != (day := now.strftime(_DAY)):
+                self.answers.note(self.series, now)
+                self._noted = day
+            if (kept.asked_at, kept.digest) == (page.asked_at, digest):
+                self._kept = {}
+            else:
+                known = {json.loads(line)[KEY] for line in lines_of(self.series.folder / kept.file)}
+                self._of_others |= known
+                self._kept = {key: answer for key, answer in self._kept.items() if key not in known}
+        self._bytes, self._last = 0, time.monotonic()
+
+
+def answer_of(
+    key: str, names: Sequence[str], records: Sequence[str], columns: Iterable[str], now: datetime
+) -> StoredResponse:
+    """Build the lines that store a response: the values of `key` under `names` and the time, before each record.
+
+    `key` is a JSON array of texts.
+    """
+    asked = zip(names, json.loads(key), strict=True)
+    head = json.dumps({KEY: key, ANSWERED_AT: now.isoformat(timespec="microseconds"), **dict(asked)})[:-1]
+    lines = tuple(_join_record(head, record) for record in records)
+    return StoredResponse(lines or (f'{head}, "{NOTHING}": "nothing"}}',), tuple(columns), len(records))
+
+
+def _name_of(series: Series) -> str:
+    return f"{series.folder.parent.parent.name.removeprefix('w=')}-{series.folder.name}"
+
+
+def is_young(series: Series, resume: float, now: datetime) -> bool:
+    """Return whether a series was written to in the last `resume` seconds; one without pages counts as new."""
+    asked = [page.asked_at for page in series.pages()]
+    return not asked or (now - datetime.fromisoformat(asked[-1])).total_seconds() <= resume
+
+
+def _join_record(head: str, record: str) -> str:
+    members = record[1:].lstrip()
+    return f"{head}{'' if members.startswith('}') else ', '}{members}"

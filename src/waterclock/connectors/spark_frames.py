@@ -1,0 +1,91 @@
+"""Converts rows to Spark frames: few rows are read in this process, many by Spark's Python workers in parallel.
+
+Rows that are read here stay in memory until Spark has taken them, so their number and bytes are limited. If a source
+can report in advance that there are many, none are read here. If it cannot, the first rows are read twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from waterclock.connectors.worker_errors import encode_errors
+from waterclock.spark_sql import ddl_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+Part = TypeVar("Part")
+
+DIRECT_ROWS = 50_000
+DIRECT_BYTES = 64 << 20
+_BATCH_BYTES = 8 << 20
+_FIRST_ROWS = 256
+
+
+def are_few(rows: float, size: float = 0) -> bool:
+    """Return whether so many rows, with so many bytes in Arrow, are read in this process."""
+    return rows <= DIRECT_ROWS and size <= DIRECT_BYTES
+
+
+def read_if_few(
+    batches: Generator[pa.RecordBatch, None, None], came: Sequence[int] = (0,)
+) -> list[pa.RecordBatch] | None:
+    """Read all batches. As soon as they are not few, stop reading and return None.
+
+    `came` counts the rows that the source sent, if the batches do not contain all of them.
+    """
+    read: list[pa.RecordBatch] = []
+    rows = size = 0
+    with closing(batches):
+        for batch in batches:
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if not are_few(max(rows, came[0]), size):
+                return None
+            read.append(batch)
+    return read if are_few(came[0]) else None
+
+
+@dataclass(slots=True)
+class Fetching:
+    """The number of rows to fetch from a cursor at a time: at most `most`, and fewer if rows are wide.
+
+    The number starts small and doubles each time, as long as rows as wide as the last ones fit into a few MiB.
+    """
+
+    most: int
+    rows: int = _FIRST_ROWS
+
+    def __post_init__(self) -> None:
+        self.rows = min(self.rows, self.most)
+
+    def update(self, rows: int, size: int) -> None:
+        """Update the number from the last fetch: its rows, and their bytes in Arrow."""
+        fitting = _BATCH_BYTES * rows // size if size else self.most
+        self.rows = max(1, min(self.most, 2 * self.rows, fitting))
+
+
+def by_workers(
+    spark: SparkSession,
+    parts: Sequence[Part],
+    read: Callable[[Part], Iterator[pa.RecordBatch]],
+    fields: Sequence[tuple[str, str]],
+) -> DataFrame:
+    """Return the rows of parts, each read by one task; `fields` are the names and Spark types of the rows of `read`.
+
+    All parts are read each time the frame is evaluated, and not before. `read` and the parts are pickled. A Waterclock
+    error in a worker is returned inside Spark's error (`worker_errors.decode_error`).
+    """
+
+    def batches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                with encode_errors():
+                    yield from read(parts[number])
+
+    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(batches, ddl_of(fields))

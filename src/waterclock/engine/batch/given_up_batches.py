@@ -1,0 +1,103 @@
+"""Makes stand-in rows for batches that a user gives up: their slices are damaged and cannot be made again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
+from waterclock.batches.records import Slice
+from waterclock.engine.batch.results import Notes
+from waterclock.engine.damage import current_slice
+from waterclock.engine.reads.pin import set_label
+from waterclock.engine.run_context import RunContext
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Table
+from waterclock.planner.plan import GIVE_UP, Group
+from waterclock.storage.folds.table_columns import brought_schema
+from waterclock.storage.slices.damage import damage_of
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.read import frame_of_slices
+from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def rows_given_up(
+    work: RunContext, spark: SparkSession, table: Table, group: Group, known: StructType | None
+) -> tuple[DataFrame, Notes]:
+    """Return stand-in rows for the group's labels, and notes on how many rows were lost.
+
+    There are no stand-in rows, except for a snapshot: an empty one would mean that every key was deleted. So the rows
+    of the next undamaged snapshot are used, as for one that was never taken. If none is later, those of the one before
+    it are used.
+    """
+    frames: list[DataFrame] = []
+    notes: dict[datetime, dict[str, Any]] = {}
+    for batch in group.batches:
+        piece = current_slice(work, table.name, batch.label)
+        stand_in = _stand_in(work, table, batch.label) if table.is_snapshot or table.mode is Mode.REPLACE else None
+        frames.append(set_label(_rows(work, spark, table, known, stand_in), batch.window.label))
+        lost = {} if piece is None else {"rows": piece.rows, "slice": piece.slice_path}
+        stands = {} if stand_in is None else {"stood_for_by": label_of(stand_in.label)}
+        notes[batch.label] = {"given_up": lost | stands}
+    return reduce(lambda left, right: left.unionByName(right), frames), Notes(notes)
+
+
+def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -> dict[datetime, Slice]:
+    """Return the slices of the done labels among some. All of them must be damaged.
+
+    Cost: a scan of each slice that seems undamaged.
+    Raises  E413 for a done label that can be read
+    """
+    found = {}
+    for label in labels:
+        piece = current_slice(work, table.name, label)
+        if piece is None:
+            continue
+        if damage_of(work.folder(table), piece.slice_path, is_deep=True) is None:
+            raise WaterclockError(
+                "E413",
+                f"{table.name}@{label_of(label)} cannot be skipped",
+                where=f"{table.name}@{label_of(label)}",
+                why="it is done, and other tables may have read its rows",
+                fix=f"`waterclock recompute {table.name}@{label_of(label)}` makes it again",
+            )
+        found[label] = piece
+    return found
+
+
+def give_up(work: RunContext, table: Table, labels: Sequence[datetime], *, why: str) -> None:
+    """Request that the next run gives up the rows of damaged labels. A failed attempt no longer blocks them.
+
+    Raises  E413 for a label that is not done, or is being made
+    """
+    who = work.settings.who
+    work.ledger.decisions.retry(table.name, labels, who=who)
+    work.ledger.decisions.request_restate(table.name, labels, GIVE_UP, who=who)
+    for label in labels:
+        work.ledger.past.add_event("given up", who=who, table=table.name, label=label, data={"why": why})
+
+
+def _rows(
+    work: RunContext, spark: SparkSession, table: Table, known: StructType | None, stand_in: Manifest | None
+) -> DataFrame:
+    if stand_in is not None:
+        return frame_of_slices(spark, work.folder(table), [stand_in])
+    return spark.createDataFrame([], known or brought_schema(work.folder(table), table))
+
+
+def _stand_in(work: RunContext, table: Table, label: datetime) -> Manifest | None:
+    """Return the next undamaged snapshot, else the one before it, or None."""
+    folder, pieces = work.folder(table), work.ledger.reads.slices(table.name, BEGINNING, FOREVER)
+    later = [piece for piece in pieces if piece.label > label]
+    earlier = [piece for piece in reversed(pieces) if piece.label < label]
+    for piece in (*later, *earlier):
+        if damage_of(folder, piece.slice_path) is None:
+            return read_manifest(folder, piece.slice_path)
+    return None

@@ -1,0 +1,32 @@
+"""Finds and drops the label tables that a destination keeps behind a view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from waterclock.connectors.delivering import PartKeeper
+from waterclock.connectors.sql.versioned_views import is_behind
+from waterclock.engine.batch.destinations import unit_of
+from waterclock.engine.run_context import RunContext
+from waterclock.flow.declarations import Table
+
+
+def find_label_tables(work: RunContext, table: Table) -> tuple[str, ...]:
+    """Return the labels that have a table behind the view of a publish; none for other tables or without delivery."""
+    keeper = _keeper(work, table)
+    return keeper.labels(unit_of(work, table), work.flow.project, table.name) if keeper else ()
+
+
+def drop_label_tables(work: RunContext, table: Table, labels: Sequence[str]) -> None:
+    """Drop the tables of labels behind the view of a publish, in one transaction."""
+    keeper = _keeper(work, table)
+    if keeper is not None:
+        keeper.drop(unit_of(work, table), work.flow.project, table.name, labels)
+
+
+def _keeper(work: RunContext, table: Table) -> PartKeeper | None:
+    unit = table.destination
+    if unit is None or not is_behind(unit) or not table.is_partitioned or not work.project.publish:
+        return None
+    found = work.connections.deliverer(unit.connection)
+    return found if isinstance(found, PartKeeper) else None

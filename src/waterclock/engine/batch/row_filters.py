@@ -1,0 +1,150 @@
+"""The row filter of a table, built from its declaration: the checks on rows as they are written, and their results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from waterclock.batches.records import QUARANTINED
+from waterclock.flow.checked_references import checked_references
+from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, key_stays, loose_types, marks_rows
+from waterclock.flow.choices import Action
+from waterclock.flow.declarations import Table
+from waterclock.flow.ladders import outcome
+from waterclock.spark_sql import quote_name
+from waterclock.storage.slices.row_filter import (
+    DROPPED,
+    HIDDEN,
+    SET_ASIDE,
+    STAYS,
+    UNREAD,
+    RowFilter,
+    RowRule,
+    Sifted,
+    Through,
+    is_hidden,
+)
+from waterclock.storage.slices.rule_marks import ROW_TEXT, row_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from waterclock.storage.slices.conform import Conformed
+
+FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
+
+
+def row_filter_of(table: Table) -> RowFilter | None:
+    """Return the table's row filter, or None if no check removes single rows, or counts them by key, type or parent."""
+    if not marks_rows(table) and key_ladder(table)[0].most is None:
+        return None
+    checks = checks_of(table)
+    by_key = next((check for check in checks if check.demand is Demand.KEY), None)
+    stays = key_stays(table)
+    # the last row in this order comes first; a row with NULL in it stays only if all have NULL
+    order = tuple(f"{quote_name(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
+    row_rules = tuple(_row_rule(table, check) for check in checks)
+    is_unique = not table.is_fold or table.is_snapshot
+    if by_key is None:
+        return RowFilter(row_rules)
+    return RowFilter(row_rules, by_key.columns, is_unique, order, stays.past is not None)
+
+
+def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:
+    """Return the filter for rows in their table's columns as they are written. `past`: rows of earlier labels."""
+    row_filter = row_filter_of(table)
+    return None if row_filter is None or shaped.raw is None else Through(row_filter, shaped.raw, shaped.came, past=past)
+
+
+def put_together(through: Through | None, shapes: Sequence[Conformed]) -> tuple[DataFrame, Through | None]:
+    """Return rows of several schemas as one frame, and their row filter, with each row's original form.
+
+    A column in several schemas has its type in the last.
+    """
+    if through is None:
+        return reduce(_by_name, [shaped.frame for shaped in shapes]), None
+    frames = []
+    for shaped in shapes:
+        hidden = set((shaped.raw or {}).values()) - {UNREAD}
+        shown = [name for name in shaped.frame.columns if not is_hidden(name) or name not in hidden]
+        row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
+        frames.append(shaped.frame.selectExpr(*map(quote_name, shown), row))
+    schema = merged_schema([shaped.came for shaped in shapes])
+    return reduce(_by_name, frames), Through(through.row_filter, {}, schema, ROW_TEXT)
+
+
+def merged_schema(schemas: Iterable[str]) -> str:
+    """Return the columns of several JSON schemas. A column in several of them is as in the last."""
+    fields = {field["name"]: field for text in schemas for field in json.loads(text)["fields"]}
+    return json.dumps({"type": "struct", "fields": list(fields.values())})
+
+
+def _by_name(left: DataFrame, right: DataFrame) -> DataFrame:
+    return left.unionByName(right, allowMissingColumns=True)
+
+
+def loose_of(table: Table) -> dict[str, str] | None:
+    """Return the columns for type mismatches, as `conform` needs them, or None if the table has no row filter."""
+    return None if row_filter_of(table) is None else loose_columns(table)
+
+
+def loose_columns(table: Table) -> dict[str, str]:
+    """Return by column, in lower case, the hidden column that marks a type mismatch."""
+    return {name: f"{HIDDEN}bad_{at}" for at, name in enumerate(loose_types(table))}
+
+
+def orphan_marks(table: Table) -> dict[str, str]:
+    """Return by checked reference the hidden column that marks a row whose parent is missing."""
+    return {each.name: f"{HIDDEN}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
+
+
+def findings(table: Table, sifted: Sifted) -> Iterator[tuple[Action, str]]:
+    """Yield the action for each check that rows broke. Dropped rows are not reported."""
+    return find_actions(checks_of(table), sifted)
+
+
+def find_actions(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> Iterator[tuple[Action, str]]:
+    """Yield the actions for some checks. `of`: a description of the rows, if they are not the batch's own."""
+    for check in checks:
+        broken = sifted.broken.get(check.name, 0)
+        action = outcome(check.ladder, broken, sifted.rows)
+        if action is None or action is Action.DROP:
+            continue
+        yield action, f"{check.name}: {broken} of {sifted.rows} rows{of} {check.broken_words}{_beyond(check, action)}"
+
+
+def measures_of(sifted: Sifted) -> dict[str, object]:
+    """Return the measures to record with a batch: rows read and removed, and rows that broke each rule."""
+    return {
+        "in": sifted.rows,
+        QUARANTINED: sifted.aside,
+        "dropped": sifted.dropped,
+        "broken": {name: count for name, count in sifted.broken.items() if count},
+        "first": {name: count for name, count in sifted.first.items() if count},
+    }
+
+
+def _beyond(check: Check, action: Action) -> str:
+    if action is Action.QUARANTINE:
+        return ", quarantined"
+    before = [rung for rung in check.ladder if rung.action is not action and rung.most is not None]
+    return f", beyond {before[-1]}" if before else ""
+
+
+def _row_rule(table: Table, check: Check) -> RowRule:
+    is_alone = check.demand is Demand.PARSED and check.row_action is not None
+    return RowRule(check.name, _condition_sql(table, check), FATES[check.row_action], is_alone)
+
+
+def _condition_sql(table: Table, check: Check) -> str:
+    if check.demand is Demand.PARSED:
+        return f"{UNREAD} IS NULL"
+    if check.demand is Demand.REFERENCE:
+        return f"NOT {orphan_marks(table)[check.name]}"
+    if check.demand is Demand.EXPRESSION:
+        return check.text
+    if check.demand is Demand.TYPE:
+        return f"NOT {quote_name(loose_columns(table)[check.columns[0].lower()])}"
+    return "" if check.demand in {Demand.KEY, Demand.PAST} else f"{quote_name(check.columns[0])} IS NOT NULL"

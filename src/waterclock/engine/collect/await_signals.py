@@ -1,0 +1,53 @@
+"""Queries sources for the completeness signs that collects await before a window is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.interface import Awaited
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Sign
+from waterclock.flow.declarations import Table
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from waterclock.engine.run_context import RunContext
+
+_WORDS = {Sign.MARKER: "the marker", Sign.NEXT: "the next item", Sign.QUERY: "the sign of the query"}
+
+
+def has_sign(work: RunContext, table: Table, window: Window) -> bool:
+    """Return whether the sign that a table awaits for a window has come."""
+    if table.source is None or table.source.awaits is None:
+        return True
+    unit = work.connections.resolve_unit(table.source.unit)
+    collector = work.connections.collector(unit.connection)
+    if isinstance(collector, Awaited):
+        return collector.has_sign(unit, table.source.awaits, window, table.cadence.zone)
+    raise AssertionError(f"{unit} has no sign, which check refuses")
+
+
+def is_given_up(table: Table, window: Window, now: datetime) -> bool:
+    """Return whether the maximum wait for a window's sign has passed since it became due."""
+    within = None if table.source is None or table.source.awaits is None else table.source.awaits.within
+    return within is not None and within.add_to(table.cadence.due_at(window), table.cadence.zone) <= now
+
+
+def require_signs(work: RunContext, table: Table, windows: Iterable[Window]) -> None:
+    """Raise an error for windows whose awaited sign has not come in time.
+
+    Raises  E826
+    """
+    awaits = None if table.source is None else table.source.awaits
+    if awaits is None or (missing := next((each for each in windows if not has_sign(work, table, each)), None)) is None:
+        return
+    where = f"{table.name}@{missing.label}"
+    raise WaterclockError(
+        "E826",
+        f"{_WORDS[awaits.sign]} has not arrived{'' if awaits.within is None else f' within {awaits.within}'}",
+        where=where,
+        why=f"AWAIT {awaits}: without it the rows of the window may be incomplete",
+        fix=f"when it has arrived, `waterclock retry {where}`; to continue without its rows, `waterclock skip {where}`",
+    )

@@ -1,0 +1,147 @@
+"""Reads the outcomes of attempts and runs, in the order of the ledger's events.
+
+No extra records are kept: the events, claims, inputs and revisions contain the data at any later time. Events are
+numbered in the order of their write transactions, so no event with a smaller number appears after one that was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.batches.records import Input
+from waterclock.batches.run_events import Happened, Happening, MadeRows, OpenLineageState, What
+from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, inputs, lineage_sent, revisions, tables
+
+_KINDS = tuple(what.value for what in What if what is not What.LEFT)
+_IS_TOLD = sa.and_(events.c.id > sa.bindparam("after"), events.c.kind.in_(_KINDS))
+_OF_BATCH = sa.and_(
+    revisions.c.table_name == events.c.table_name,
+    revisions.c.label == events.c.label,
+    revisions.c.claim == events.c.claim,
+)
+_AFTER = (
+    sa.select(
+        events,
+        claims.c.code,
+        claims.c.error,
+        revisions.c.end,
+        revisions.c.version,
+        revisions.c.rows,
+        revisions.c.bytes,
+        revisions.c.measures,
+        tables.c.location,
+    )
+    .select_from(
+        events.outerjoin(claims, claims.c.number == events.c.claim)
+        .outerjoin(revisions, _OF_BATCH)
+        .outerjoin(tables, tables.c.name == events.c.table_name)
+    )
+    .where(_IS_TOLD)
+    .order_by(events.c.id)
+    .limit(sa.bindparam("most"))
+)
+_INPUTS = (
+    sa.select(inputs)
+    .where(inputs.c.claim.in_(sa.bindparam("numbers", expanding=True)))
+    .order_by(inputs.c.claim, inputs.c.label, inputs.c.position)
+)
+# the labels of claims, each with its revision if the claim made one
+_LABELS = (
+    sa.select(claim_labels.c.claim, claim_labels.c.label, revisions.c.claim.label("made"))
+    .outerjoin(
+        revisions,
+        sa.and_(
+            revisions.c.table_name == claim_labels.c.table_name,
+            revisions.c.label == claim_labels.c.label,
+            revisions.c.claim == claim_labels.c.claim,
+        ),
+    )
+    .where(claim_labels.c.claim.in_(sa.bindparam("numbers", expanding=True)))
+    .order_by(claim_labels.c.claim, claim_labels.c.label)
+)
+_COUNT = sa.select(sa.func.count()).select_from(events).where(_IS_TOLD)
+_SENT = sa.select(lineage_sent)
+_Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
+
+
+def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> Happened:
+    """Return the happenings after an event, from at most `most` events.
+
+    A label that a claim did not make, although it committed others, follows the last label that it made.
+    """
+    with database.read() as connection:
+        rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
+        numbers = sorted({row.claim for row in rows if row.claim is not None})
+        reads = _inputs_of(connection, numbers)
+        left = _find_unmade_labels(connection, sorted({row.claim for row in rows if row.kind == What.DONE}))
+    found = tuple(each for row in rows for each in _happenings(row, reads, left))
+    return Happened(found, rows[-1].id if rows else after, len(rows) < most)
+
+
+def openlineage_state(database: LedgerDatabase) -> OpenLineageState:
+    """Return how far happenings were sent, and how many were not. Cost: a check of the events since."""
+    with database.read() as connection:
+        row = connection.execute(_SENT).first()
+        waiting = connection.execute(_COUNT, {"after": 0 if row is None else row.event}).scalar_one()
+    if row is None:
+        return OpenLineageState(waiting)
+    return OpenLineageState(
+        waiting, row.event, row.attempts, row.sent_at, row.try_at, row.error or "", row.left_out, row.refusal or ""
+    )
+
+
+def _happenings(
+    row: AnyRow, reads: _Inputs, left: Mapping[int, tuple[datetime, Sequence[datetime]]]
+) -> Iterator[Happening]:
+    what = What(row.kind)
+    made = None
+    if what is What.DONE and row.version is not None:
+        made = MadeRows(row.end, row.version, row.rows, row.bytes, row.location, row.measures)
+    yield Happening(
+        number=row.id,
+        at=row.at,
+        what=what,
+        who=row.who,
+        run=row.run,
+        table=row.table_name or "",
+        label=row.label,
+        claim=row.claim or 0,
+        code=row.code or "",
+        error=None if what is What.CLAIMED else str(row.data.get("error") or row.data.get("why") or "") or None,
+        word=str(row.data.get("command") or row.data.get("outcome") or ""),
+        inputs=() if row.claim is None else tuple(reads.get((row.claim, row.label), ())),
+        made=made,
+    )
+    last, labels = left.get(row.claim, (None, ())) if what is What.DONE else (None, ())
+    if row.label == last:
+        for label in labels:
+            yield Happening(
+                row.id, row.at, What.LEFT, row.who, row.run, row.table_name, label, row.claim, row.code or "",
+                inputs=tuple(reads.get((row.claim, label), ())),
+            )  # fmt: skip
+
+
+def _inputs_of(connection: sa.Connection, numbers: Sequence[int]) -> _Inputs:
+    found: dict[tuple[int, datetime], list[Input]] = {}
+    for row in connection.execute(_INPUTS, {"numbers": numbers}) if numbers else ():
+        fields = (row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)
+        found.setdefault((row.claim, row.label), []).append(Input(*fields))
+    return found
+
+
+def _find_unmade_labels(
+    connection: sa.Connection, numbers: Sequence[int]
+) -> dict[int, tuple[datetime, list[datetime]]]:
+    """Return by claim the last label that it made, and the labels that it did not make."""
+    last: dict[int, datetime] = {}
+    left: dict[int, list[datetime]] = {}
+    for row in connection.execute(_LABELS, {"numbers": numbers}) if numbers else ():
+        if row.made is None:
+            left.setdefault(row.claim, []).append(row.label)
+        else:
+            last[row.claim] = row.label
+    return {number: (last[number], labels) for number, labels in left.items() if number in last}

@@ -1,0 +1,181 @@
+"""The results of tables' rules in their newest batches: which are broken, since when, and the users' notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.batches.audit_records import Audit, Cell, RuleNote
+from waterclock.batches.records import warnings_of
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.checks import Check, Demand, checks_of, every_rule
+from waterclock.flow.declarations import Table
+from waterclock.flow.ladders import words
+from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
+from waterclock.operations.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class RuleHistory:
+    """The result of a rule in one batch: OK, WARNED, FAILED if the rule rejected the batch, DUE if it never ran."""
+
+    label: datetime
+    state: State
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResults:
+    """A rule and its results by label, oldest first."""
+
+    table: str
+    rule: str
+    expression: str
+    action: str
+    answers: tuple[RuleHistory, ...]
+    note: RuleNote | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it failed in the newest evaluated batch, or still holds back an older one."""
+        return bool(self._evaluations) and (self._evaluations[-1].state is not State.OK or bool(self._failed_labels))
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether it holds back a batch, or failed one."""
+        return bool(self._failed_labels)
+
+    @property
+    def was_broken(self) -> bool:
+        """Whether it failed in the batch before the newest."""
+        return len(self._evaluations) > 1 and self._evaluations[-2].state is not State.OK
+
+    @property
+    def is_newly_broken(self) -> bool:
+        """Whether it failed in the newest evaluated batch, and passed in the one before."""
+        return bool(self._evaluations) and self._evaluations[-1].state is not State.OK and not self.was_broken
+
+    @property
+    def since(self) -> datetime | None:
+        """The label since which it has been broken without interruption, or the oldest held one. None if it passes."""
+        found = self._failed_labels[0] if self._failed_labels else None
+        for answer in reversed(self._evaluations):
+            if answer.state is State.OK:
+                break
+            found = answer.label if found is None else min(found, answer.label)
+        return found
+
+    @property
+    def _failed_labels(self) -> tuple[datetime, ...]:
+        return tuple(answer.label for answer in self.answers if answer.state is State.FAILED)
+
+    @property
+    def _evaluations(self) -> tuple[RuleHistory, ...]:
+        """The results of batches in which the rule was evaluated."""
+        return tuple(answer for answer in self.answers if answer.state is not State.DUE)
+
+
+def rule_results(at: OpenedProject, tables: Sequence[Table], newest: int) -> tuple[RuleResults, ...]:
+    """Return the rules of some tables with their results in the newest batches of each, broken ones first.
+
+    Cost: two queries of the ledger for each table that has rules, and one.
+    """
+    if at.ledger is None:
+        return ()
+    notes = at.ledger.past.rule_notes([table.name for table in tables])
+    found: list[RuleResults] = []
+    for table in tables:
+        if next(_rules(table), None) is None:
+            continue
+        cells = filter_evaluated_batches(at.ledger.past.newest(table.name, newest))
+        said: Mapping[datetime, Sequence[str]] = {}
+        if cells:
+            span = cells[0].label, table.cadence.next(cells[-1].label)
+            said = {label: texts for (_, label), texts in at.ledger.past.row_warnings([table.name], *span).items()}
+        found += rules_in(table, cells, said, notes)
+    return worst_first(found)
+
+
+def filter_evaluated_batches(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the batches that may have results of rules."""
+    return [cell for cell in cells if cell.status in {"done", "failed", "held"}]
+
+
+def rules_in(
+    table: Table,
+    cells: Sequence[Cell],
+    said: Mapping[datetime, Sequence[str]],
+    notes: Mapping[tuple[str, str], RuleNote],
+) -> list[RuleResults]:
+    """Return the rules of a table with their results in some batches, oldest first; pure.
+
+    `said`: by label the warnings of the rows that readers see.
+    """
+    return [
+        RuleResults(
+            table.name, *rule, tuple(_answer(rule[0], cell, said) for cell in cells), notes.get((table.name, rule[0]))
+        )
+        for rule in _rules(table)
+    ]
+
+
+def worst_first(rules: Iterable[RuleResults]) -> tuple[RuleResults, ...]:
+    """Return rules by severity: the broken ones first."""
+    return tuple(sorted(rules, key=lambda rule: (not rule.is_broken, rule.since is None, rule.table, rule.rule)))
+
+
+def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
+    """Return the names of the rules that rejected a batch's newest attempt, or that its visible rows break."""
+    made = None if audit.current is None else audit.current.revision
+    said = {audit.cell.label: () if made is None else warnings_of(made.measures)}
+    names = dict.fromkeys(name for name, _, _ in _rules(table))
+    return tuple(name for name in names if _answer(name, audit.cell, said).state in {State.FAILED, State.WARNED})
+
+
+def note_rule(at: OpenedProject, table: str, rule: str, text: str, who: str) -> None:
+    """Store a user's note about a rule. An empty text removes the previous note.
+
+    Raises  E511 for an unknown table, E910 for a rule that it does not have, E412 where nothing has run yet
+    """
+    name, _ = one_table(at.flow, f"`{table}`")
+    names = [known for known, _, _ in _rules(at.flow.tables[name])]
+    if rule not in names:
+        raise WaterclockError(
+            "E910",
+            f"{name} has no rule {rule[:80]}",
+            why=f"its rules are {', '.join(dict.fromkeys(names))}" if names else "it has no rules",
+            fix=did_you_mean(rule, names, otherwise="declare it with EXPECT"),
+        )
+    if at.ledger is None:
+        raise nothing_ran()
+    at.ledger.decisions.note_rule(name, rule, text, who=who)
+
+
+def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
+    """Yield name, expression and consequence of each rule, including NOT NULL, and types and keys with an ELSE."""
+    for rule in every_rule(table):
+        yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", words(rule.rungs)
+    for check in checks_of(table):
+        if check.demand is not Demand.EXPRESSION:
+            yield check.name, _describe_check(check), words(check.ladder)
+
+
+def _describe_check(check: Check) -> str:
+    """Describe the condition of a type, NOT NULL, key, reference or parsed() check for each row."""
+    if check.demand in {Demand.PARSED, Demand.REFERENCE}:
+        return check.text if check.demand is Demand.PARSED else check.name
+    if check.demand is Demand.VALUE:
+        return f"{check.name} IS NOT NULL"
+    return f"{check.columns[0]} holds {check.text}" if check.demand is Demand.TYPE else f"{check.name} occurs once"
+
+
+def _answer(name: str, cell: Cell, said: Mapping[datetime, Sequence[str]]) -> RuleHistory:
+    begins = (f"{name}: ", f"{name} is null in ", f"{name} is not unique: ")
+    if cell.status in {"failed", "held"}:
+        said_within = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, begins))})")
+        text = next((line for line in (cell.error or "").splitlines() if said_within.search(line)), "")
+        return RuleHistory(cell.label, State.FAILED if text else State.DUE, text)
+    text = next((text for text in said.get(cell.label, ()) if text.startswith(begins)), "")
+    return RuleHistory(cell.label, State.WARNED if text else State.OK, text)

@@ -1,0 +1,46 @@
+"""Reports the received files that were not collected yet, for tables whose source is sealed by a run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.interface import Sealing, Setting, Waiting
+from waterclock.connectors.registry import connector
+from waterclock.flow.declarations import Secret
+from waterclock.operations.formatting import bytes_words, count_words
+
+if TYPE_CHECKING:
+    from waterclock.operations.opening import OpenedProject
+
+
+def find_waiting_files(at: OpenedProject, names: Collection[str]) -> dict[str, Waiting]:
+    """Return the waiting files for each table that has some, or an active writer. Cost: a listing of each.
+
+    No secrets are needed: senders are not authenticated here.
+    """
+    found: dict[str, Waiting] = {}
+    for name in names:
+        source = at.flow.tables[name].source
+        if source is None:
+            continue
+        connection = at.flow.connections[source.unit.connection]
+        kind = connector(connection.type)
+        if not kind.capabilities.seals:
+            continue
+        plain = {key: value for key, value in connection.options.items() if not isinstance(value, Secret)}
+        collector = kind.collector(Setting(connection.name, plain, at.project.root, at.project.root))
+        if isinstance(collector, Sealing):
+            waiting = collector.find_pending(source.unit)
+            if waiting.files:
+                found[name] = waiting
+    return found
+
+
+def received_lines(found: Mapping[str, Waiting]) -> list[str]:
+    """Return a line for each table."""
+    return [
+        f"{name}: {count_words(it.files, 'file')} of {bytes_words(it.size)} received since {it.since:%Y-%m-%d %H:%MZ}"
+        f"{', and still written' if it.is_open else ''}"
+        for name, it in found.items()
+    ]

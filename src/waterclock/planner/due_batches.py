@@ -1,0 +1,313 @@
+"""Finds the batches to do: due windows that are missing and needed, and done ones that must run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from heapq import merge
+
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, LedgerSnapshot, TableFacts
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.planner.closings import newest_closed
+from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.links import newest_served
+from waterclock.planner.reads import bind_read, until_ends
+from waterclock.planner.settlement import Settlement
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.duration import Duration
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.period import Period, TimeUnit
+from waterclock.timelabel.window import Window
+
+_NOTHING = IntervalSet()
+
+
+@dataclass(frozen=True, slots=True)
+class TableWork:
+    """The work of one table: needed windows that are `missing`, and done labels to run again, oldest first.
+
+    `awaited`: needed done windows that are not settled yet, including the revisions. `behind`: done windows that are
+    not settled and that no batch needs; they are made again only on request.
+    """
+
+    missing: IntervalSet
+    revisions: tuple[datetime, ...]
+    awaited: IntervalSet = field(default_factory=IntervalSet)
+    behind: IntervalSet = field(default_factory=IntervalSet)
+
+    def windows(self, cadence: Cadence) -> Iterator[Window]:
+        """Return all windows to do, oldest first."""
+        missing = (window for low, high in self.missing for window in cadence.windows(low, high))
+        return merge(missing, (Window(label, cadence.next(label)) for label in self.revisions))
+
+    def count(self, cadence: Cadence) -> int:
+        """Return the number of windows to do, without building them."""
+        return len(self.revisions) + sum(cadence.count(low, high) for low, high in self.missing)
+
+    def limit_missing(self, reached: IntervalSet) -> TableWork:
+        """Return the same work with its missing windows limited to `reached`."""
+        return replace(self, missing=self.missing & reached)
+
+    def limit_to_labels(self, low: datetime | None, high: datetime | None) -> TableWork:
+        """Return the part with labels in `[low, high)`; a bound of None does not limit it."""
+        if low is None and high is None:
+            return self
+        low, high = low or BEGINNING, high or FOREVER
+        span = IntervalSet.from_intervals([(low, high)] if low < high else [])
+        return replace(
+            self,
+            missing=self.missing & span,
+            revisions=tuple(label for label in self.revisions if low <= label < high),
+        )
+
+    def front(self, cadence: Cadence) -> TableWork:
+        """Return the same work with only the oldest missing window."""
+        oldest = next(iter(self.missing), None)
+        if oldest is None:
+            return self
+        return replace(self, missing=IntervalSet.from_intervals([(oldest[0], cadence.next(oldest[0]))]))
+
+    def first(self) -> datetime | None:
+        """Return the oldest label that is to be made or not settled yet."""
+        oldest = [next(iter(spans))[0] for spans in (self.missing, self.awaited) if spans]
+        return min([*oldest, *self.revisions[:1]], default=None)
+
+
+_IDLE = TableWork(_NOTHING, ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The data from which the work of all tables is computed."""
+
+    flow: Flow
+    graph: FlowGraph
+    snapshot: LedgerSnapshot
+    now: datetime
+    starts: Mapping[str, datetime]
+    settlement: Settlement
+    forced: Mapping[str, frozenset[datetime]]
+    ripe: dict[str, datetime] = field(default_factory=dict)
+
+
+def work_by_table(
+    flow: Flow,
+    graph: FlowGraph,
+    snapshot: LedgerSnapshot,
+    now: datetime,
+    starts: Mapping[str, datetime],
+    settlement: Settlement,
+    forced: Mapping[str, frozenset[datetime]],
+) -> dict[str, TableWork]:
+    """Find the work of every table, readers before the tables that they read, since readers determine needed labels."""
+    question = _Question(flow, graph, snapshot, now, starts, settlement, forced)
+    found: dict[str, TableWork] = {}
+    for name in reversed(graph.nodes):
+        found[name] = _to_do_of(question, graph.nodes[name], found)
+    return found
+
+
+def _to_do_of(question: _Question, node: Node, found: Mapping[str, TableWork]) -> TableWork:
+    name, cadence = node.table.name, node.table.cadence
+    facts = question.snapshot.of(name)
+    begin, end = _begin(question, node, facts), cadence.last_due(question.now)
+    if node.table.is_snapshot:
+        return _snapshot_to_do(question, node, facts, end)
+    missing = facts.covered.gaps(begin, end) if begin < end else _NOTHING
+    unsettled = question.settlement.unsettled.get(name, _NOTHING)
+    if not missing and not unsettled:
+        return _IDLE
+    asked = _find_requested_labels(question, name, facts)
+    revisions = asked | question.settlement.stale.get(name, frozenset())
+    behind = _NOTHING
+    if node.is_newest_only or node.is_made_if_needed:
+        needed = _find_needed_windows(question, node, found, missing | unsettled, asked)
+        if node.is_made_if_needed:
+            behind = (unsettled - needed) & IntervalSet.from_intervals([(begin, FOREVER)])
+        missing, unsettled = missing & needed, unsettled & needed
+        revisions = frozenset(label for label in revisions if needed.covers_instant(label))
+    return TableWork(missing, tuple(sorted(label for label in revisions if label >= begin)), unsettled, behind)
+
+
+def _find_needed_windows(
+    question: _Question, node: Node, found: Mapping[str, TableWork], open_: IntervalSet, asked: frozenset[datetime]
+) -> IntervalSet:
+    """Return the needed windows among `open_`: the newest, the requested ones, and those that readers need."""
+    name, cadence = node.table.name, node.table.cadence
+    facts, newest = question.snapshot.of(name), _ripe_end(question, name)
+    is_begun = _begin(question, node, facts) < newest
+    needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if is_begun else [])
+    due = cadence.last_due(question.now)
+    if name in question.snapshot.links and newest < due:  # shown as waiting for the other project
+        needed = needed.add(cadence.previous(due), due)
+    needed = _with_asked(needed, node, question.forced.get(name, frozenset()) | asked | facts.following)
+    if node.is_made_if_needed and open_ - needed:
+        needed |= _needed_by_readers(question, node, found)
+    return needed
+
+
+def _ripe_end(question: _Question, name: str) -> datetime:
+    """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due, too.
+
+    The newest due window alone is not enough: if an input has a longer DELAY, that window would never be ready in time,
+    and would always be given up for the next one.
+    """
+    nodes, ripe = question.graph.nodes, question.ripe
+    if not ripe:
+        ripe |= {other: _newest_due(question, node) for other, node in nodes.items()}
+        for node in nodes.values():
+            members = [nodes[other] for other in node.cycle or (node.table.name,)]
+            while any(_lower(question, member) for member in members):
+                pass
+    return _newest_ripe(question, nodes[name]) if nodes[name].table.choices else ripe[name]
+
+
+def _newest_due(question: _Question, node: Node) -> datetime:
+    """Return the end of the newest due window. For a linked table, its upstream windows must be settled, too.
+
+    The delay of the other project is unknown here: the newest window by the clock might always be ahead of it.
+    """
+    due, link = node.table.cadence.last_due(question.now), question.snapshot.links.get(node.table.name)
+    served = None if link is None else newest_served(node.table, link)
+    return due if served is None else min(due, served)
+
+
+def _newest_ripe(question: _Question, node: Node) -> datetime:
+    """Return the end of the newest window whose inputs by its own query are due, where windows choose queries."""
+    table, cadence, least = node.table, node.table.cadence, question.ripe[node.table.name]
+    end = cadence.last_due(question.now)
+    while end > least:
+        window = Window(cadence.previous(end), end)
+        if _find_newest_due_end(question, node, table.reads_for_window(window), end) >= end:
+            return end
+        end = window.start
+    return least
+
+
+def _lower(question: _Question, node: Node) -> bool:
+    """Lower a table's newest window to the bound of its reads. Return whether it changed.
+
+    Where windows choose between queries, the reads of all of them count: a reader may need all windows up to one,
+    whichever query makes each.
+    """
+    name = node.table.name
+    end = _find_newest_due_end(question, node, node.table.reads, question.ripe[name])
+    is_lower = end < question.ripe[name]
+    question.ripe[name] = end
+    return is_lower
+
+
+def _find_newest_due_end(question: _Question, node: Node, reads: Iterable[Read], end: datetime) -> datetime:
+    """Return the end of the newest window, not after `end`, whose given reads are due."""
+    name, cadence = node.table.name, node.table.cadence
+    for read in reads:
+        if read.kind is not ReadKind.LATEST and read.table != name:
+            u, ripe = question.graph.nodes[read.table].table, question.ripe[read.table]
+            if read.kind is ReadKind.PREVIOUS:
+                ripe = max(ripe, question.starts[u.name])  # empty up to there, and waits for nothing
+            newest = cadence.previous(u.cadence.next(ripe))  # the last e for which ⌊e⌋ is ripe there
+            if read.kind is ReadKind.PREVIOUS:
+                newest = cadence.next(newest)
+            elif node.table.closes is not None and read.kind is ReadKind.UNTIL:
+                closed = newest_closed(question.snapshot.of(name), cadence)
+                newest = question.starts[name] if closed is None else closed
+            elif read.kind is ReadKind.UNTIL and read.span is not None and node.table.open_of is None:
+                newest = _newest_until(node.table, read.span, ripe)
+            end = min(end, newest)
+    return end
+
+
+def _newest_until(table: Table, span: Duration, ripe: datetime) -> datetime:
+    """Return the end of the newest window for which UNTIL reads no further than `ripe`."""
+    end = table.cadence.ceil(span.subtract_from(ripe, table.cadence.zone))
+    while until_ends(table, span, end) > ripe:
+        end = table.cadence.previous(end)
+    return end
+
+
+def _begin(question: _Question, node: Node, facts: TableFacts) -> datetime:
+    """Return the first window that the table keeps: its START, or the first that RETAIN has not dropped."""
+    begin = question.starts[node.table.name]
+    return begin if facts.dropped_before is None else max(begin, facts.dropped_before)
+
+
+def _find_requested_labels(question: _Question, name: str, facts: TableFacts) -> frozenset[datetime]:
+    running = {label for claim in facts.open_claims for label in claim.labels}
+    asked = running.union(facts.requested, question.forced.get(name, frozenset()))
+    return frozenset(label for label in asked if facts.covered.covers_instant(label))
+
+
+def _with_asked(needed: IntervalSet, node: Node, labels: frozenset[datetime]) -> IntervalSet:
+    if not labels:
+        return needed
+    cadence = node.table.cadence
+    return needed | IntervalSet.from_intervals((label, cadence.next(label)) for label in labels)
+
+
+def _snapshot_to_do(question: _Question, node: Node, facts: TableFacts, end: datetime) -> TableWork:
+    """Return the newest complete label as the only work: it covers all labels since the previous snapshot."""
+    begin = node.table.cadence.previous(end)
+    is_due = begin >= question.starts[node.table.name] and not facts.covered.covers_instant(begin)
+    missing = IntervalSet.from_intervals([(begin, end)]) if is_due else _NOTHING
+    return TableWork(missing, tuple(sorted(_find_requested_labels(question, node.table.name, facts))))
+
+
+def find_snapshot_start(facts: TableFacts) -> datetime:
+    """Return the start of the period that the next snapshot covers: the end of covered time, or `BEGINNING`."""
+    spans = list(facts.covered)
+    return spans[0][1] if spans and spans[0][0] == BEGINNING else BEGINNING
+
+
+def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, TableWork]) -> IntervalSet:
+    """Return the windows of a REPLACE transform whose state an unfinished or unsettled batch of a reader needs."""
+    name = node.table.name
+    spans: list[tuple[datetime, datetime]] = []
+    for reader, read in node.readers:
+        above = question.graph.nodes[reader]
+        facts = question.snapshot.of(reader)
+        to_do = found[reader].missing | found[reader].awaited
+        if read.kind is not ReadKind.LATEST:
+            spans += _image(question, above, read, node, to_do)
+        for label, inputs in facts.suspects.items():
+            if to_do.covers_instant(label):
+                spans += [(fact.low, fact.high) for fact in inputs if fact.table == name]
+        # the missing inputs of a batch are made, so that the batch can be made whole
+        spans += [(it.low, it.high) for lacks in facts.partial.values() for it in lacks if it.table == name]
+        for label, ticks in facts.latest.items():
+            if name in ticks and to_do.covers_instant(label):
+                spans.append((node.table.cadence.previous(ticks[name]), ticks[name]))
+    return IntervalSet.from_intervals(spans)
+
+
+def _image(
+    question: _Question, reader: Node, read: Read, node: Node, spans: IntervalSet
+) -> Iterator[tuple[datetime, datetime]]:
+    """Return the windows of `node` that a reference reads for the reader's windows in `spans`.
+
+    Where the reader's windows are not longer than those it reads, neighbouring windows read neighbouring windows, so
+    the first and the last determine all between. Where windows choose queries, each is bound, as some may not read the
+    table.
+    """
+    table, cadence = reader.table, reader.table.cadence
+    is_finer = _longest(cadence.period) <= _shortest(node.table.cadence.period)
+    for low, high in spans:
+        if is_finer and not table.choices:
+            first, last = cadence.window_of(low), Window(cadence.previous(high), high)
+            ends = [bind_read(table, read, window, question.flow, question.starts) for window in (first, last)]
+            yield ends[0].low, ends[1].high
+        else:
+            for window in (each for each in cadence.windows(low, high) if read in table.reads_for_window(each)):
+                bound = bind_read(table, read, window, question.flow, question.starts)
+                yield bound.low, bound.high
+
+
+def _longest(period: Period) -> int:
+    """Return an upper bound of a window's length in minutes: days have 25 hours or more where clocks change."""
+    return period.minutes if period.unit is TimeUnit.MINUTE else period.minutes + 3 * 1440
+
+
+def _shortest(period: Period) -> int:
+    """Return a lower bound of a window's length in minutes."""
+    return period.minutes if period.unit is TimeUnit.MINUTE else period.minutes * 9 // 10 - 3 * 60

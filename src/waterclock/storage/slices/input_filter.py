@@ -1,0 +1,184 @@
+"""Filters the rows that batches read, before their queries see them: rows pass, are quarantined or are dropped.
+
+This is a separate pass over the inputs, ahead of the query. A query may read only a part of its input, or all of it
+twice, and tasks may run twice. So counts taken while it runs would not be those that the rules mean. The separate pass
+also lets a batch fail on unexpected rows before anything is computed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from waterclock.filesystem import entry_path, is_folder, make_folder, move_folder, remove_folder
+from waterclock.spark_sql import quote_name, sql_text
+from waterclock.storage.lake import STAGE
+from waterclock.storage.slices.manifest import DataFile
+from waterclock.storage.slices.row_filter import (
+    ASIDE,
+    BROKEN,
+    DROPPED,
+    FATE,
+    HASH,
+    HIDDEN,
+    INPUT,
+    INPUTS_ASIDE,
+    MASK,
+    QUARANTINE,
+    ROW,
+    SET_ASIDE,
+    STAYS,
+    RowFilter,
+    Sifted,
+)
+from waterclock.storage.slices.rule_marks import ROW_TEXT, fate_text, first_text, marks_text, masks_in, row_json
+from waterclock.storage.slices.statistics import read_files
+from waterclock.timelabel.label import TIMELABEL, label_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+READ_BY = "wc_read_by"
+"""The column with the label of the batch that reads a row; the row's own label may be another."""
+_FOLDER_COLUMN = f"{HIDDEN}label"
+_ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class InputFilter:
+    """The rules on the rows of one table that batches read. `row_filter` has no rule on a key.
+
+    `first_bit`: the bit of its first rule among those of all input rules of the batch.
+    """
+
+    input: str
+    row_filter: RowFilter
+    first_bit: int
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether rows may be quarantined, so that they have to be written."""
+        return bool(self.row_filter.bits(SET_ASIDE))
+
+    @property
+    def lets_through(self) -> str:
+        """SQL that is TRUE for rows that the query reads; empty if it reads all."""
+        return " AND ".join(f"({row_rule.holds})" for row_rule in self.row_filter.row_rules if row_rule.fate != STAYS)
+
+
+@dataclass(frozen=True, slots=True)
+class InputCounts:
+    """The counts for the rows that one batch reads: how many passed, and the results of aggregates over all of them."""
+
+    sifted: Sifted
+    answers: Mapping[str, Any] = field(default_factory=dict)
+
+
+def counted_in_input(
+    rows: DataFrame, of_input: InputFilter, labels: Sequence[datetime], asked: Sequence[tuple[str, Column]]
+) -> dict[datetime, InputCounts]:
+    """Count broken rules by the label of the reading batch, and compute the aggregates in `asked` over all its rows.
+
+    Cost: one job over the columns that the rules name; one more over no rows if a batch reads none
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+    row_rules = of_input.row_filter.row_rules
+    columns = [
+        F.count(F.lit(1)).alias(_ROWS),
+        *(column.alias(f"a{number}") for number, (_, column) in enumerate(asked)),
+    ]
+    for number, row_rule in enumerate(row_rules):
+        columns.append(F.expr(f"count_if({BROKEN} & {1 << number}L != 0)").alias(f"b{number}"))
+        if row_rule.fate != STAYS:
+            columns.append(F.expr(f"count_if({first_text(of_input.row_filter)} = {1 << number}L)").alias(f"f{number}"))
+    marked = rows.selectExpr("*", f"{marks_text(of_input.row_filter)} AS {BROKEN}")
+    found = {row[READ_BY]: row.asDict() for row in marked.groupBy(READ_BY).agg(*columns).collect()}
+    nothing: Mapping[str, Any] = {}
+    if len(found) < len(labels):
+        [row] = marked.limit(0).agg(*columns).collect()
+        nothing = row.asDict()
+    return {label: _counts(of_input, found.get(label_of(label), nothing), asked) for label in labels}
+
+
+def _counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> InputCounts:
+    row_rules = of_input.row_filter.row_rules
+    first = {row_rule.name: found[f"f{number}"] for number, row_rule in enumerate(row_rules) if row_rule.fate != STAYS}
+    gone = {
+        fate: sum(first[row_rule.name] for row_rule in row_rules if row_rule.fate == fate)
+        for fate in (SET_ASIDE, DROPPED)
+    }
+    broken = {row_rule.name: found[f"b{number}"] for number, row_rule in enumerate(row_rules)}
+    sifted = Sifted(found[_ROWS], gone[SET_ASIDE], gone[DROPPED], broken, first)
+    return InputCounts(sifted, {name: found[f"a{number}"] for number, (name, _) in enumerate(asked)})
+
+
+def scratch_of(claim: int) -> str:
+    """Return the folder, relative to the table's, where a claim quarantines input rows until its slices are sealed.
+
+    `maintain` removes the folders of claims that died.
+    """
+    return f"{STAGE}/{INPUTS_ASIDE}/c={claim}"
+
+
+def quarantine_input_rows(
+    rows: DataFrame, of_input: InputFilter, folder: str, scratch: str, labels: Sequence[datetime]
+) -> dict[datetime, Counter[int]]:
+    """Write the input rows to quarantine, and count by label which sets of rules rows broke.
+
+    For rows that pass or are dropped only the broken rules are written. So all counts are exact, whichever tasks ran
+    twice. Cost: one job over the inputs
+    """
+    place = f"{scratch}/{of_input.input}"
+    remove_folder(entry_path(folder, place))
+    shown = {name: name for name in rows.columns if name != READ_BY}
+    row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {row_json(shown)} END AS {ROW_TEXT}"
+    broken = f"shiftleft({BROKEN}, {of_input.first_bit})"
+    aside = (
+        f"named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {broken}, '{HASH}', CASE WHEN {FATE} = {SET_ASIDE} "
+        f"THEN xxhash64({ROW_TEXT}, {broken}) END, '{INPUT}', {sql_text(of_input.input)}) AS {ASIDE}"
+    )
+    marked = rows.selectExpr("*", f"{marks_text(of_input.row_filter)} AS {BROKEN}").where(f"{BROKEN} != 0")
+    fated = marked.selectExpr("*", f"{fate_text(of_input.row_filter)} AS {FATE}")
+    unfit = fated.selectExpr(quote_name(READ_BY), BROKEN, FATE, row)
+    unfit = unfit.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
+    unfit.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(entry_path(folder, place)))
+    found = {}
+    for label in labels:
+        own = f"{place}/{_FOLDER_COLUMN}={label_of(label)}"
+        masks: Counter[int] = Counter()
+        for fate in (STAYS, SET_ASIDE, DROPPED):
+            masks += masks_in(folder, read_files(entry_path(folder), f"{own}/{FATE}={fate}"))
+        found[label] = Counter({mask >> of_input.first_bit: rows for mask, rows in masks.items()})
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Quarantined input rows of some batches, in a claim's scratch folder. `rules` are the names of their bits.
+
+    `inputs`: the tables that the rows were read from.
+    """
+
+    scratch: str
+    inputs: tuple[str, ...]
+    rules: tuple[str, ...]
+
+    def move_files(self, folder: str, label: datetime, slice_path: str) -> tuple[DataFile, ...]:
+        """Move the files of a label into the quarantine of its slice, which is not sealed yet. Cost: no Spark job."""
+        found: tuple[DataFile, ...] = ()
+        for number, name in enumerate(self.inputs):
+            own = entry_path(folder, f"{self.scratch}/{name}/{_FOLDER_COLUMN}={label_of(label)}/{FATE}={SET_ASIDE}")
+            if is_folder(own):
+                place = f"{slice_path}/{QUARANTINE}/{INPUTS_ASIDE}_{number}"
+                make_folder(entry_path(folder, place).parent)
+                move_folder(own, entry_path(folder, place))
+                found += read_files(entry_path(folder), place)
+        return found
+
+    def clear(self, folder: str) -> None:
+        """Remove the scratch folder and everything in it."""
+        remove_folder(entry_path(folder, self.scratch))

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from tests.ledgers import SOMEWHERE, table
+from waterclock.engine.batch.row_filters import findings, loose_of, measures_of, merged_schema, row_filter_of
+from waterclock.flow.choices import Action, Mode, Scope
+from waterclock.flow.declarations import Column, Columns, Rule, Table
+from waterclock.flow.keys import KeyOrder, KeyStays
+from waterclock.flow.ladders import Ladder, Rung, Unread
+from waterclock.flow.references import Reference
+from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, Sifted
+from waterclock.timelabel.duration import Duration
+
+ID = Column("id", SOMEWHERE, "BIGINT", is_key=True)
+
+
+def of(*columns: Column, mode: Mode = Mode.APPEND, ladder: Ladder = (), action: Action = Action.FAIL) -> Table:
+    rule = Rule("n > 0", "positive", Scope.ROW, action, SOMEWHERE, ladder=ladder)
+    return replace(
+        table("a.b", mode=mode, keys=("id",) if mode is Mode.MERGE else ()), columns=Columns(columns), rules=(rule,)
+    )
+
+
+def test_without_rows_to_take_out_there_is_no_sieve() -> None:
+    assert row_filter_of(of(ID, action=Action.WARN)) is None
+    assert row_filter_of(of(replace(ID, else_of_key=(Rung(Action.HOLD),)), action=Action.HOLD)) is None
+    assert loose_of(of(ID)) is None
+
+
+def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
+    columns = (
+        replace(ID, else_of_key=(Rung(Action.WARN),)),
+        Column("n", SOMEWHERE, "INT", else_of_type=(Rung(Action.DROP),)),
+    )
+    found = row_filter_of(of(*columns, action=Action.QUARANTINE))
+    assert found is not None
+    assert [(row_rule.name, row_rule.holds, row_rule.fate) for row_rule in found.row_rules] == [
+        ("n INT", "NOT `_waterclock_bad_0`", DROPPED),
+        ("positive", "n > 0", SET_ASIDE),
+        ("KEY (id)", "", STAYS),
+    ]
+    assert (found.keys, found.is_unique) == (("id",), True)
+
+
+def test_a_key_that_keeps_one_row_sorts_it_first_and_has_two_demands_where_it_looks_back() -> None:
+    stays = KeyStays((KeyOrder("at"), KeyOrder("line", is_descending=True)), Duration(2, "HOUR"))
+    found = row_filter_of(of(replace(ID, else_of_key=(Rung(Action.DROP),), stays=stays)))
+    assert found is not None
+    assert [(row_rule.name, row_rule.holds, row_rule.fate) for row_rule in found.row_rules[1:]] == [
+        ("KEY (id) PAST 2 HOURS", "", DROPPED),
+        ("KEY (id)", "", DROPPED),
+    ]
+    assert (found.order, found.looks_back) == (("`at` DESC NULLS LAST", "`line` ASC NULLS LAST"), True)
+
+
+def test_doubled_keys_of_a_merge_are_the_folds_own_matter() -> None:
+    found = row_filter_of(of(replace(ID, else_of_key=(Rung(Action.QUARANTINE),)), mode=Mode.MERGE))
+    assert found is not None
+    assert not found.is_unique
+
+
+def test_a_key_that_is_counted_goes_through_a_sieve() -> None:
+    found = row_filter_of(of(replace(ID, else_of_key=(Rung(Action.WARN, Decimal(3)), Rung(Action.HOLD)))))
+    assert found is not None
+    assert [row_rule.fate for row_rule in found.row_rules] == [STAYS, STAYS]
+
+
+def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not() -> None:
+    limited = (Rung(Action.QUARANTINE, Decimal(1)), Rung(Action.HOLD))
+    columns = Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=(Rung(Action.DROP),))
+    sifted = Sifted(10, 2, 1, {"n": 1, "positive": 3}, {"n": 1, "positive": 2})
+    assert list(findings(of(columns, ladder=limited, action=Action.QUARANTINE), sifted)) == [
+        (Action.HOLD, "positive: 3 of 10 rows are not (n > 0), beyond quarantine at most 1")
+    ]
+    plain = of(columns, action=Action.QUARANTINE)
+    assert list(findings(plain, sifted)) == [(Action.QUARANTINE, "positive: 3 of 10 rows are not (n > 0), quarantined")]
+    assert measures_of(sifted) == {
+        "in": 10,
+        "quarantined": 2,
+        "dropped": 1,
+        "broken": {"n": 1, "positive": 3},
+        "first": {"n": 1, "positive": 2},
+    }
+
+
+def test_columns_that_came_in_two_shapes_are_read_as_they_first_came() -> None:
+    first = '{"type":"struct","fields":[{"name":"a","type":"string","nullable":true,"metadata":{}}]}'
+    second = first.replace("string", "integer").replace(
+        "}]}", '},{"name":"b","type":"long","nullable":true,"metadata":{}}]}'
+    )
+    assert [field.split('"')[1] for field in merged_schema([second, first]).split('"name": ')[1:]] == ["a", "b"]
+    assert '"type": "integer"' not in merged_schema([second, first])
+
+
+def test_lines_and_parents_are_asked_of_hidden_columns() -> None:
+    aside = (Rung(Action.QUARANTINE),)
+    made = of(Column("n", SOMEWHERE, references=Reference("b.parent", otherwise=(Rung(Action.WARN),))))
+    found = row_filter_of(replace(made, columns=replace(made.columns, unread=Unread("parsed()", aside))))
+    assert found is not None
+    assert [(row_rule.name, row_rule.holds, row_rule.fate, row_rule.is_alone) for row_rule in found.row_rules] == [
+        ("parsed()", "_waterclock_unread IS NULL", SET_ASIDE, True),  # such a line is asked nothing else
+        ("n REFERENCES b.parent", "NOT _waterclock_orphan_0", STAYS, False),
+        ("positive", "n > 0", STAYS, False),
+    ]
