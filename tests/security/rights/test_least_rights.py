@@ -1,4 +1,4 @@
-"""Few rights suffice for each connection and for the ledger."""
+"""The rights that docs/explain/security-model.md lists suffice for each connection and for the ledger."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from waterclock.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.slow
 
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "explain" / "security-model.md").read_text(encoding="utf-8")
+OF_POSTGRES = "`USAGE, CREATE` on the schema"
 OF_MYSQL = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP, CREATE TEMPORARY TABLES"
 NUMBERS = count(1)
 PLAIN = Delivery(
@@ -67,6 +69,10 @@ def deliver_all(deliverer: Any, folder: Path) -> list[DeliveryOutcome]:
 
 
 DELIVERED = [DeliveryOutcome.DELIVERED] * 4 + [DeliveryOutcome.KILLED]
+
+
+def test_the_page_lists_these_rights() -> None:
+    assert all(rights in PAGE for rights in (OF_POSTGRES, f"`{OF_MYSQL}`", "`USAGE` on the schema", "owns the schema"))
 
 
 def test_a_reader_of_postgres_needs_to_select(role: str, tmp_path: Path) -> None:
