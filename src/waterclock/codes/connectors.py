@@ -357,9 +357,9 @@ MYSQL_AT_WORK: Mapping[str, Code] = {
 APIS_AT_WORK: Mapping[str, Code] = {
     "E877": Code(
         "request outside of the API",
-        "The request would leave the API, and it contains credentials. It must use the scheme, host and port of the "
-        "connection's url, and a path below its path. A path or a row value such as `..` leads elsewhere when a server "
-        "decodes it. Nothing was sent.",
+        "The address is outside of the connection's url. It was refused because the request contains credentials. An "
+        "address must have the scheme, host and port of the url, and a path below its path. A path or a row value such "
+        "as `..` leads elsewhere when a server decodes it. Nothing was sent.",
     ),
     "E879": Code(
         "damaged response archive",
