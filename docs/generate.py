@@ -49,7 +49,22 @@ LAYERS: Mapping[str, Mapping[str, catalog.Code]] = {
     "Files and parts for others": catalog.OUTSIDE,
     "Connectors": catalog.CONNECTORS,
     "Commands": catalog.CLI,
+    "Security": catalog.SECURITY,
     "Warnings": catalog.WARNINGS,
+}
+PAGES_OF_CODES = {
+    "E225": "[secrets](../howto/keep-secrets.md)",
+    "E279": "[the check of queries](../explain/security-model.md#queries)",
+    "E333": "[secrets](../howto/keep-secrets.md)",
+    "E733": "[the check of queries](../explain/security-model.md#queries)",
+    "E734": "[sources](../explain/security-model.md#sources)",
+    "E873": "[accept other machines](../howto/receive-events.md#accept-other-machines)",
+    "E877": "[sources](../explain/security-model.md#sources)",
+    "E920": "[secrets](../howto/keep-secrets.md)",
+    "E921": "[secrets](../howto/keep-secrets.md)",
+    "E923": "[tokens](../explain/security-model.md#tokens-and-sessions)",
+    "E930": "[shared projects](../howto/share-a-project.md#a-project-that-another-user-can-change)",
+    "E999": "[what the report contains](../explain/security-model.md#data-that-leaves)",
 }
 NOTES = {
     "files": """\
@@ -605,6 +620,8 @@ def errors_page() -> str:
         lines += [f"## {layer}", ""]
         for code, said in known.items():
             lines += [f"### {code}: {said.title}", "", said.text, ""]
+            if code in PAGES_OF_CODES:
+                lines += [f"More: {PAGES_OF_CODES[code]}.", ""]
     return "\n".join(lines)
 
 

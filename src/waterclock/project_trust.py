@@ -129,7 +129,7 @@ def _require_trusted(descriptor: int, path: Path, root: Path) -> None:
         "E930",
         "this project can be changed by another user, and is not trusted",
         where=str(path),
-        why=f"{why}, and what a project declares runs with your rights",
+        why=f"{why}, and the code of a project runs as you",
         fix=f"`chmod {recursive}go-w {shlex.quote(str(path))}`, or {trust}" if is_own else trust,
     )
 

@@ -88,6 +88,16 @@ def test_pages_are_served_until_they_are_told_to_end(project: Path, end: signal.
         assert process.wait(10) == 0
 
 
+@pytest.mark.parametrize(
+    "words", [("ui", "--listen", "0"), ("ui", "--listen", "0", "--json"), ("run", "--watch", "--ui", "0")]
+)
+def test_a_missing_sandbox_is_reported_at_the_start(tmp_path: Path, words: tuple[str, ...]) -> None:
+    folder = stocks.make(tmp_path / "shop", header=LATER).folder
+    with running(*words, "--project", str(folder), WATERCLOCK_UNCONFINED="1") as process:
+        assert process.stdout is not None
+        assert any("run without a sandbox: WATERCLOCK_UNCONFINED is set" in line for line in process.stdout)
+
+
 def test_the_address_is_told_to_scripts(project: Path) -> None:
     with running("ui", "--listen", "0", "--json", "--project", str(project)) as process:
         assert process.stdout is not None

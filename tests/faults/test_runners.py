@@ -127,7 +127,11 @@ def at_bucket(root: Path, spark: SparkSession) -> Site:
     """Ledger and destination in PostgreSQL, all that rests in a bucket, which answers no clock that is far off."""
     url = fresh_bucket()
     s3.reach(spark, url.rpartition("/")[2])
-    options = ", ".join(f'{name} = "{value}"' for name, value in s3.server().options().items())
+    said = s3.server().options()
+    (root / "secrets").mkdir(parents=True, exist_ok=True)
+    (root / "secrets" / "s3").write_text(said["secret_access_key"])
+    plain = [f'{name} = "{value}"' for name, value in said.items() if name != "secret_access_key"]
+    options = ", ".join([*plain, 'secret_access_key = {{ secret = "s3" }}'])
     site = at_server(root, spark, storage=f"{url}/lake", more=f"storage_options = {{{{ {options} }}}}")
     return replace(site, skews=(0, 600, -600))
 

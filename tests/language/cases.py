@@ -43,7 +43,6 @@ CAPABILITIES = {
         },
         collects=frozenset({Batching.ARRIVAL_TIME}),
         tells=frozenset({"file", "row"}),
-        secret_code="E333",
     ),
     "sqlite": Capabilities(
         "sqlite",

@@ -304,8 +304,6 @@ CLI: Mapping[str, Code] = {
     **ALERTS,
     **LINEAGE,
     **WATCHING_COMMANDS,
-    **SECRETS,
-    **TRUST,
     **WATCHING_BY_WATERMARK,
     "E999": Code(
         "internal error",
@@ -314,10 +312,14 @@ CLI: Mapping[str, Code] = {
     ),
     **QUALITY_COMMANDS,
 }
-_BY_LAYER = (TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, OUTSIDE, CONNECTORS, CLI, WARNINGS)
+SECURITY: Mapping[str, Code] = {**SECRETS, **TRUST}
+_BY_LAYER = (
+    *(TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, OUTSIDE, CONNECTORS, CLI),
+    *(SECURITY, WARNINGS),
+)
 CODES: Mapping[str, Code] = {code: said for layer in _BY_LAYER for code, said in layer.items()}
 
 __all__ = [
-    "CLI", "CODES", "CONNECTORS", "ENGINE", "LANGUAGE", "LEDGER", "OUTSIDE", "SELECTION", "SPECS", "STORAGE",
-    "TEMPORAL", "TIME", "WARNINGS", "Code",
+    "CLI", "CODES", "CONNECTORS", "ENGINE", "LANGUAGE", "LEDGER", "OUTSIDE", "SECURITY", "SELECTION", "SPECS",
+    "STORAGE", "TEMPORAL", "TIME", "WARNINGS", "Code",
 ]  # fmt: skip

@@ -10,8 +10,8 @@ CONNECTIONS: Mapping[str, Code] = {
     "E313": Code(
         "conflicting credentials",
         "The options mix several ways to authorize requests. An API request uses one of them: a token, a key, a user "
-        "with a password, or a client with a secret that obtains tokens. Refer to secrets by name, `auth.token SECRET "
-        "'api'`, and never write their values. A receiver does not store a header that contains credentials.",
+        "with a password, or a client with a secret that obtains tokens. A parameter of a request cannot be a secret, "
+        "because links to next pages contain it. A receiver does not store a header that contains credentials.",
     ),
     "E314": Code(
         "invalid value of an API option",
@@ -34,8 +34,7 @@ CLUSTERS: Mapping[str, Code] = {
     "E322": Code(
         "conflicting Kafka login options",
         "The login options do not fit the security of the connection. A user needs `mechanism` and security "
-        "sasl_plaintext or sasl_ssl. A certificate needs its key and security ssl or sasl_ssl. Refer to secrets by "
-        "name, `password SECRET 'bus'`, and never write their values.",
+        "sasl_plaintext or sasl_ssl. A certificate needs its key and security ssl or sasl_ssl.",
     ),
     "E323": Code(
         "conflicting topic options",
@@ -118,11 +117,6 @@ RECEIVER: Mapping[str, Code] = {
     "E332": Code(
         "invalid request size limit",
         "The limit must be at least one byte, and at most the size that Spark reads as one row.",
-    ),
-    "E333": Code(
-        "token in a project file",
-        "A token is written in a file of the project, so every reader of the file can see it. Refer to it by name, as "
-        "a secret, and store it elsewhere.",
     ),
 }
 OF_FILES: Mapping[str, Code] = {
@@ -363,9 +357,9 @@ MYSQL_AT_WORK: Mapping[str, Code] = {
 APIS_AT_WORK: Mapping[str, Code] = {
     "E877": Code(
         "request outside of the API",
-        "The request would leave the API, and it contains credentials. It must use the scheme, host and port of the "
-        "connection's url, and a path below its path. A path or a row value such as `..` leads elsewhere when a server "
-        "decodes it. Nothing was sent.",
+        "The address is outside of the connection's url. It was refused because the request contains credentials. An "
+        "address must have the scheme, host and port of the url, and a path below its path. A path or a row value such "
+        "as `..` leads elsewhere when a server decodes it. Nothing was sent.",
     ),
     "E879": Code(
         "damaged response archive",

@@ -8,10 +8,10 @@ from waterclock.errors import Code
 
 TEXTS: Mapping[str, Code] = {
     "E279": Code(
-        "text that Spark reads differently",
-        "The checks and Spark would split this text into different tokens, so a check could miss code that Spark runs. "
-        "The usual causes are an unclosed quotation, a letter that resembles an ASCII letter, or x:// outside of "
-        "quotes.",
+        "text with ambiguous tokens",
+        "Waterclock and Spark would split this text into different tokens, so the check could miss code that Spark "
+        "runs. Nothing was executed. The usual causes are an unclosed quotation, a letter that resembles an ASCII "
+        "letter, or x:// outside of quotes.",
     ),
     "E267": Code(
         "text nested too deeply",
@@ -37,15 +37,14 @@ QUERIES: Mapping[str, Code] = {
         "three per browser or token. `waterclock query` starts its own Spark.",
     ),
     "E733": Code(
-        "query with side effects",
-        "Queries can only read tables and compute. This one would run a program, call a Java class or open a file. Or "
-        "its Spark plan contains an operator that is not on the list of permitted operators. The plan is checked "
-        "before anything runs.",
+        "query not permitted",
+        "Queries can only read tables and compute values. This query was refused because it would run a program, call "
+        "Java, open a file, or use an operator of Spark that is not permitted. Nothing was executed.",
     ),
     "E734": Code(
         "user-defined type",
         "The schema of a file or a query names a Python class for its values. PySpark would import the class, and so "
-        "run code that is not part of the project. Only classes of PySpark and classes that are already loaded are "
+        "run code that is not part of the project. Only classes of PySpark and classes that are already imported are "
         "accepted.",
     ),
 }

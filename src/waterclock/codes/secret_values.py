@@ -1,4 +1,4 @@
-"""Error codes of the keyring and of Vault."""
+"""Error codes of secrets in project files, of the keyring and Vault, and of tokens."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from waterclock.errors import Code
 
 SECRETS: Mapping[str, Code] = {
+    "E333": Code(
+        "credential in a project file",
+        "A password, a key or a token is written in a file of the project, so every reader of the file can see it. "
+        "Refer to it by the name of a secret, and store its value elsewhere. The error shows no part of the value.",
+    ),
     "E920": Code(
         "secret store without a result",
-        "The keyring is locked or missing, or Vault does not respond, or refuses the login or the path. The response "
+        "The keyring is locked or missing. Or Vault does not respond, or refuses the login or the path. The response "
         "is never logged. If Vault is unreachable, the batch is tried again.",
     ),
     "E921": Code(
@@ -18,6 +23,6 @@ SECRETS: Mapping[str, Code] = {
     "E923": Code(
         "weak token",
         "A token for the pages, the receiver or the metrics gives access to every client that sends it. It must have "
-        "at least 20 random characters. Generate it with a program.",
+        "at least 20 random characters. Generate it with a program, as the error shows.",
     ),
 }

@@ -149,7 +149,7 @@ def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[Wate
             continue
         name = token.text.lower()
         is_qualified = index > 0 and tokens[index - 1].token_type is TokenType.DOT
-        what, why = "", "a query can only read"
+        what, why = "", "queries can only read tables and compute values"
         if name in CALLS_OF_CODE:
             what = f"{token.text} calls Java, which is not allowed in a query"
         elif name in MOST_ARGUMENTS and len(list(arguments(tokens, index + 1))) > MOST_ARGUMENTS[name]:

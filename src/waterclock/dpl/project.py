@@ -192,6 +192,7 @@ def _read_anew(
     """Read a project from all of its files; return it, the patterns of its files, and all errors."""
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.resolve.secret_places import secret_place_errors, shared_variable_errors
+    from waterclock.dpl.resolve.written_secrets import written_setting_errors
 
     config, errors = read_config(text, env=env)
     if config is None:
@@ -199,6 +200,7 @@ def _read_anew(
     errors += _unfit(_resolve_location(root, config.environment.storage), config)
     errors += secret_place_errors(config)
     errors += _check_ledger_secret(root, config)
+    errors += written_setting_errors(config)
     sources, wrong = read_sources(root, config.files)
     errors += wrong or ([] if sources else [_empty(config)])
     if not sources:  # without statements, all further errors would only be consequences

@@ -16,8 +16,8 @@ from waterclock.flow.lookbacks import Tells
 class Option:
     """A valid option of a connection or unit. `kind` is 'text', 'number' or 'flag'; `choices` are the valid texts.
 
-    `is_secret`: `check` refuses a literal value, with the connector's `secret_code`. `is_address`: `check` refuses a
-    value that contains a password.
+    `is_secret`: `check` refuses a literal value. `is_address`: `check` refuses a value that contains a password. Both
+    raise E333.
     """
 
     kind: str = "text"
@@ -97,4 +97,3 @@ class Capabilities:
     require_path: Callable[[str], object] | None = None
     driver: Driver | None = None
     warning: Callable[[Path, Mapping[str, Any], Unit], Wrong | None] | None = None
-    secret_code: str = "E313"  # noqa: S105 - the code of an error

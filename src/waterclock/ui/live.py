@@ -62,6 +62,14 @@ class LiveProject:
                 snapshot = with_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
             return OpenedProject(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
 
+    def project(self) -> Project:
+        """Return the project as its files declare it now, without its ledger.
+
+        Raises  ProjectErrors with all errors in its files
+        """
+        with self._lock:
+            return self._current()[0]
+
     def close(self) -> None:
         """Close the ledger. If a read does not end within seconds, the ledger stays open until the process ends."""
         if self._lock.acquire(timeout=_SECONDS_TO_CLOSE):

@@ -54,6 +54,7 @@ def test_a_secret_that_is_written_out_is_refused_in_a_statement(
 ) -> None:
     errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE {kind} OPTIONS ({NEEDED[kind]}, {name} {value});")
     found = next(error for error in errors if error.what == f"{name} is written in plain text")
+    assert found.code == "E333"
     assert found.where is not None
     assert found.where.startswith("flows/a.dpl:1:")
     assert "SECRET" in str(found.fix)
@@ -66,6 +67,7 @@ def test_a_secret_that_is_written_out_is_refused_in_the_project_file(tmp_path: P
     line = f'connections.c = {{ {option} = {value}, {name} = "{WORD}", strange = 1 }}'
     errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE {kind};", line)
     found = next(error for error in errors if error.what == f"{name} is written in plain text")
+    assert found.code == "E333"
     assert found.where is not None
     assert found.where.startswith("waterclock.toml:4:")
     assert any("strange" in error.what for error in errors)
@@ -92,9 +94,37 @@ def test_an_address_with_a_password_is_refused(tmp_path: Path, kind: str, url: s
     else:
         errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE {kind} OPTIONS (url '{url}');")
     [found] = [error for error in errors if error.what == "url contains a password"]
-    assert found.code == "E313"
+    assert found.code == "E333"
     assert "url SECRET 'name'" in str(found.fix)
     assert WORD not in texts(errors)
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        (f'ledger = "postgresql://ann:{WORD}@h/x?schema=shop"', "the URL of the ledger contains a password"),
+        (f'ledger = "postgresql://ann@h/x?password={WORD}"', "the URL of the ledger contains a password"),
+        (f'storage_options.secret_access_key = "{WORD}"', "secret_access_key is written in plain text"),
+        (f'storage_options.session_token = "{WORD}"', "session_token is written in plain text"),
+        (f'spark.confs."fs.s3a.secret.key" = "{WORD}"', "fs.s3a.secret.key is written in plain text"),
+        (f'[openlineage]\nurl = "https://h/x"\ntoken = "{WORD}"', "token is written in plain text"),
+        (f'[alerts.targets.desk]\nwebhook = "https://h/x"\ntoken = "{WORD}"', "token is written in plain text"),
+    ],
+)  # fmt: skip
+def test_a_credential_in_a_setting_is_refused(tmp_path: Path, settings: str, what: str) -> None:
+    errors = errors_of(tmp_path, "CREATE CONNECTION c TYPE postgres OPTIONS (url 'postgresql://ann@h/x');", settings)
+    [found] = [error for error in errors if error.code == "E333"]
+    assert (found.what, str(found.where).partition(":")[0]) == (what, "waterclock.toml")
+    assert 'secret = "' in str(found.fix)
+    assert WORD not in texts(errors)
+
+
+def test_settings_that_are_no_credentials_are_accepted(tmp_path: Path) -> None:
+    settings = """ledger = "postgresql://ann@h/x?sslmode=verify-full"
+storage_options = { access_key_id = "id", region = "eu", secret_access_key = { secret = "s3" } }
+spark.confs = { "spark.hadoop.fs.s3a.secret.key" = { secret = "s3" }, "spark.executor.memory" = "8g" }"""
+    errors = errors_of(tmp_path, "CREATE CONNECTION c TYPE postgres OPTIONS (url 'postgresql://ann@h/x');", settings)
+    assert [error for error in errors if error.code == "E333"] == []
 
 
 def test_values_that_are_no_texts_are_not_shown_either(tmp_path: Path) -> None:

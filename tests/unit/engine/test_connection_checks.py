@@ -73,7 +73,8 @@ def test_a_destination_that_nothing_is_delivered_to_is_not_asked(
 def test_a_ledger_that_does_not_answer_is_told_and_the_others_are_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = tried(tmp_path, monkeypatch, ledger='ledger = "postgresql://ann:secret@127.0.0.1:1/none"')
+    monkeypatch.setenv("WATERCLOCK_SECRET_LEDGER", "postgresql://ann:secret@127.0.0.1:1/none")
+    found = tried(tmp_path, monkeypatch, ledger='ledger = { secret = "ledger" }')
     ledger = found["ledger postgresql://ann:***@127.0.0.1:1/none"].error
     assert ledger is not None
     assert ledger.code == "E423"

@@ -89,8 +89,7 @@ def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
         raise WaterclockError(
             "E870",
             f"no table of {project.flow.project} collects events",
-            why="the receiver accepts the streams of tables: COLLECT ... FROM door.events, where door is of TYPE "
-            "receiver",
+            why="the receiver accepts the streams of tables: COLLECT ... FROM a.b, where a is of TYPE receiver",
             fix="declare such a connection and such a COLLECT; docs/howto/receive-events.md shows both",
         )
     secrets, streams, waiting = Secrets.of(project.secrets), {}, []
@@ -215,5 +214,6 @@ def _no_token(connection: Connection) -> WaterclockError:
         f"any client could send to {connection.name}",
         where=str(connection.place),
         why="other machines can reach the address, and the connection has no token",
-        fix=f'connections.{connection.name}.token = {{ secret = "door/token" }} in waterclock.toml, or --listen 8877',
+        fix=f'connections.{connection.name}.token = {{ secret = "{connection.name}/token" }} in waterclock.toml, '
+        "or --listen 8877",
     )

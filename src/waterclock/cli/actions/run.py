@@ -175,12 +175,15 @@ def _carry_on_again(work: RunContext, progress: Progress) -> None:
 def _pages(project: Project, said: str, progress: Progress) -> Iterator[None]:
     """Serve the project's pages next to the run, and print their address."""
     from waterclock.cli.actions.ui_links import kept_token
+    from waterclock.engine.spark.confined_jvm import why_unconfined
     from waterclock.ui.live import LiveProject
     from waterclock.ui.serving import serve_pages
 
     address = address_of(said, may_be_socket=True)
     with serve_pages(LiveProject(project.root, project.env), *address) as served, kept_token(served):
-        progress.note(f"open the pages with {served.new_link()} (it works for one browser, within an hour)")
+        why = why_unconfined(project.spark)
+        missing = "" if why is None else f"; queries run without a sandbox: {why}"
+        progress.note(f"open the pages with {served.new_link()} (it works for one browser, within an hour){missing}")
         yield
 
 

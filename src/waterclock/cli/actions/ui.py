@@ -15,8 +15,8 @@ from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.dpl.config.file_name import FILE
-from waterclock.engine.spark.confined_jvm import is_confining
-from waterclock.errors import ProjectErrors
+from waterclock.engine.spark.confined_jvm import why_unconfined
+from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.opening import open_project
 from waterclock.project_trust import require_trusted_folder
 from waterclock.timelabel.zone import parse_instant
@@ -54,9 +54,9 @@ def show_pages(
             sys.stdout.flush()
         else:
             print_link(to, served, has_kept=has_kept)
-            if not is_confining():
-                to.print("queries are not confined to the tables here: see docs/explain/security-model.md")
             to.print("(Ctrl-C stops them)")
+        if missing := missing_sandbox(live):
+            console(stderr=True).print(missing, soft_wrap=True)
         if is_opened and _has_screen():
             webbrowser.open(served.new_link())
         while not stop.wait(3600):
@@ -64,6 +64,16 @@ def show_pages(
     if any(thread.name.startswith("AnyIO worker") for thread in threading.enumerate()):
         end_at_once(0)  # an abandoned page request still waits for a ledger that does not answer
     return 0
+
+
+def missing_sandbox(live: LiveProject) -> str | None:
+    """Return a line that reports why queries of the pages run without a sandbox, or None if they run in one."""
+    try:
+        spark = live.project().spark
+    except (WaterclockError, OSError):  # the pages show the errors of the project
+        spark = None
+    why = why_unconfined(spark)
+    return None if why is None else f"queries run without a sandbox: {why}"
 
 
 def _refuse_words(folder: Path, env: str | None, now: str | None) -> None:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 CAPABILITIES = Capabilities(
     type="kafka",
     driver=Driver("confluent_kafka", extra="kafka"),
-    secret_code="E322",  # noqa: S106 - the code of an error
     connection_options=declared.OF_CONNECTION,
     collect_options=declared.OF_COLLECT,
     publish_options=declared.OF_PUBLISH,

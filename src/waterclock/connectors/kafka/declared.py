@@ -124,7 +124,7 @@ def _wrong_registry(options: Mapping[str, Any]) -> Iterator[Wrong]:
         yield Wrong("E324", "registry", "registry is not a web address", "", "write it like https://registry:8081")
     elif parts.username or parts.password:
         yield Wrong(
-            "E322",
+            "E333",
             "registry",
             "the registry's address contains a user or a password",
             "it would be shown in plans and logs",

@@ -47,7 +47,6 @@ def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable
 
 CAPABILITIES = Capabilities(
     type="receiver",
-    secret_code="E333",  # noqa: S106 - the code of an error
     connection_options={
         "path": Option(is_required=True, help="the local folder that events are written to"),
         "token": Option(

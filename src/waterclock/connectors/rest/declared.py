@@ -303,7 +303,7 @@ def _wrong_address(options: Mapping[str, Any]) -> Iterator[Wrong]:
             yield Wrong("E314", "url", "url is not a web address", "", "write it like https://api.example.com/v1")
         elif parts.username or parts.password:
             yield Wrong(
-                "E313",
+                "E333",
                 "url",
                 "the url contains a user or a password",
                 "it would be shown in plans and logs",

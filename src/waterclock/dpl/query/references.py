@@ -157,7 +157,7 @@ class _Finder:
         for index, (token, following) in enumerate(pairwise(self.tokens)):
             if token.text.upper() == "USING" and following.token_type in _LITERALS:
                 error = self._span(index).refuse(
-                    "E733", "USING runs a command of the machine here", why="a query can only read",
+                    "E733", "USING would run a shell command", why="queries can only read tables and compute values",
                     fix="write a transform or a function in Python",
                 )  # fmt: skip
                 self.found.errors.append(error)

@@ -185,8 +185,7 @@ def _connection(
         options[key], spans[key] = value, span
     legal = capabilities[type_name].connection_options
     what = f"a connection of type {type_name}"
-    code = capabilities[type_name].secret_code
-    errors.extend(_wrong_options(options, legal, what, lambda key: spans.get(key, statement.span), code))
+    errors.extend(_wrong_options(options, legal, what, lambda key: spans.get(key, statement.span)))
     together = _clashing_options(
         capabilities[type_name], "connection", options, lambda key: spans.get(key, statement.span)
     )
@@ -253,9 +252,7 @@ def check_table_options(said: OptionsSaid, errors: list[WaterclockError]) -> Non
     errors.extend(_wrong_options(said.values, TRANSFORM_OPTIONS, "a TRANSFORM", lambda name: said.spans[name]))
 
 
-def _wrong_options(
-    values: Options, legal: Mapping[str, Option], where: str, span_of: Any, code: str = "E313"
-) -> Iterable[WaterclockError]:
+def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, span_of: Any) -> Iterable[WaterclockError]:
     for name, value in values.items():
         option = legal.get(name) or legal.get(f"{name.partition('.')[0]}.*" if "." in name else name)
         if option is None:
@@ -265,7 +262,7 @@ def _wrong_options(
                 why=f"{where} takes {_list(legal)}" if legal else f"{where} takes no options",
                 fix=did_you_mean(name, legal, otherwise="leave it out"),
             )
-        elif written := written_secret(name, value, option, span_of(name), code=code):
+        elif written := written_secret(name, value, option, span_of(name)):
             yield written
         elif problem := _wrong_value(value, option):
             yield span_of(name).refuse(

@@ -1,33 +1,76 @@
-"""Refuses credentials in plain text in the options of a connection: a project only names its secrets."""
+"""Refuses credentials in plain text in options and settings: a project only names its secrets."""
 
 from __future__ import annotations
 
-from waterclock.credentials import has_password
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from waterclock.credentials import has_password, is_credential
+from waterclock.dpl.config.model import Config
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Option
 from waterclock.flow.declarations import Secret, Value
 
+_WHY = "it would appear in version control, in plans and in logs"
 
-def written_secret(
-    name: str, value: Value | Secret, option: Option, span: Span, *, code: str
-) -> WaterclockError | None:
+
+def written_secret(name: str, value: Value | Secret, option: Option, span: Span) -> WaterclockError | None:
     """Return the error for an option with a credential as plain text, or None. The value is never shown."""
     if isinstance(value, Secret):
         return None
     if option.is_secret:
         return span.refuse(
-            code,
+            "E333",
             f"{name} is written in plain text",
-            why="it would appear in version control, in plans and in logs",
+            why=_WHY,
             fix=f"name a secret: {name} SECRET 'name', in the project file {{ secret = \"name\" }}",
         )
     if option.is_address and has_password(str(value)):
         return span.refuse(
-            code,
+            "E333",
             f"{name} contains a password",
-            why="it would appear in version control, in plans and in logs",
+            why=_WHY,
             fix=f"remove it from {name} and name a secret: password SECRET 'name', in the project file "
             f"password = {{ secret = \"name\" }}; or make all of {name} a secret: {name} SECRET 'name'",
         )
     return None
+
+
+def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
+    """Yield an error for each setting of the project file with a credential as plain text. No value is shown.
+
+    These are the URL of the ledger, options of the storage, settings of Spark, and tokens of alerts and OpenLineage.
+    """
+    said, path = config.environment, ("env", config.env)
+    if isinstance(said.ledger, str) and has_password(said.ledger):
+        yield config.place((*path, "ledger")).refuse(
+            "E333",
+            "the URL of the ledger contains a password",
+            why=_WHY,
+            fix='make the whole URL a secret: ledger = { secret = "ledger_url" }',
+        )
+    named: list[tuple[tuple[str, ...], Any]] = [
+        *(((*path, "storage_options", name), value) for name, value in said.storage_options.items()),
+        *(((*path, "spark", "confs", name), value) for name, value in said.spark.confs.items()),
+        *_tokens(config),
+    ]
+    for at, value in named:
+        if isinstance(value, str) and is_credential(at[-1]):
+            name = f'"{at[-1]}"' if "." in at[-1] else at[-1]
+            yield config.place(at).refuse(
+                "E333",
+                f"{at[-1]} is written in plain text",
+                why=_WHY,
+                fix=f'name a secret: {name} = {{ secret = "name" }}',
+            )
+
+
+def _tokens(config: Config) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the tokens of webhooks and of the OpenLineage server, each with its place; other tokens are refused."""
+    if "url" in config.openlineage:
+        yield ("openlineage", "token"), config.openlineage.get("token")
+    targets = config.alerts.get("targets")
+    for name, values in targets.items() if isinstance(targets, Mapping) else ():
+        if isinstance(values, Mapping) and "webhook" in values:
+            yield ("alerts", "targets", name, "token"), values.get("token")

@@ -154,7 +154,7 @@ def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStateme
     errors = [
         source.span(each.start, each.end).refuse(
             "E279",
-            "Spark reads this text differently than the checks do",
+            "Spark would split this text into other tokens than the checks",
             why=each.reason,
             fix="quote names with unusual characters in backticks, and put spaces between words",
         )

@@ -16,9 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from waterclock.confinement import confine, landlock_version
 from waterclock.ownership import cache_folder, make_private_folder
+
+if TYPE_CHECKING:
+    from waterclock.dpl.project import SparkHere
 
 OFF = "WATERCLOCK_UNCONFINED"
 OPTIONS = ("-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
@@ -88,6 +92,22 @@ class Confined:
 def is_confining() -> bool:
     """Return whether this system can confine a JVM and WATERCLOCK_UNCONFINED is not set."""
     return landlock_version() > 0 and not os.environ.get(OFF)
+
+
+def why_unconfined(spark: SparkHere | None) -> str | None:
+    """Return why queries run without a sandbox, or None if they run in one.
+
+    `spark` are the settings of the project. If they are unknown (None), the reason is one of this system.
+    """
+    if spark is not None and spark.connect:
+        return "Spark runs on a Spark Connect server"
+    if spark is not None and spark.master and not spark.master.startswith("local"):
+        return "Spark runs on a cluster"
+    if spark is not None and spark.packages:
+        return "the Spark setting `packages` is set"
+    if os.environ.get(OFF):
+        return f"{OFF} is set"
+    return None if landlock_version() else "this system has no Landlock (Linux 5.13 or later)"
 
 
 def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars: Sequence[Path]) -> None:

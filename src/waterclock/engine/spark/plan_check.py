@@ -91,7 +91,10 @@ def check_plan(frame: DataFrame) -> None:
     text = analysed_plan(frame)
     if text is None:
         raise WaterclockError(
-            "E733", "the query cannot be checked", why="Spark does not show its plan", fix="report this as a bug"
+            "E733",
+            "the query cannot be checked",
+            why="Spark does not show its plan",
+            fix="install the version of PySpark that Waterclock requires; if it is installed, report this as a defect",
         )
     for name in _classes(json.loads(text)):
         is_expression = name in _OTHER_EXPRESSIONS or (
@@ -140,7 +143,7 @@ def _classes_within(values: Any) -> Iterator[str]:
 def _forbidden_node_error(name: str) -> WaterclockError:
     return WaterclockError(
         "E733",
-        f"Spark's plan contains {name.rpartition('.')[2].removesuffix('$')}, which a query may not",
-        why="a query reads, and does nothing else",
+        f"the query uses {name.rpartition('.')[2].removesuffix('$')} in Spark's plan, which is not permitted",
+        why="queries can only read tables and compute values",
         fix="read the flow's tables by their names, with Spark's functions and those of CREATE FUNCTION",
     )

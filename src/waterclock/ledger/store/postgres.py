@@ -176,11 +176,17 @@ def schemas_of(engine: sa.Engine, project: str) -> list[str]:
 
 
 def make_room(engine: sa.Engine, url: sa.URL) -> None:
-    """Create the schema; concurrent calls are safe."""
+    """Create the schema; concurrent calls are safe.
+
+    If it exists, nothing is created: CREATE SCHEMA IF NOT EXISTS would require CREATE on the database even then.
+    """
+    schema = _quote_identifier(schema_of(url))
     with engine.connect() as connection:
         connection.execute(sa.text("SELECT pg_advisory_lock(hashtext('waterclock'))"))
         try:
-            connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {_quote_identifier(schema_of(url))}"))
+            asked = sa.text("SELECT to_regnamespace(:name) IS NULL")
+            if connection.execute(asked, {"name": schema}).scalar():
+                connection.execute(sa.text(f"CREATE SCHEMA {schema}"))
         finally:
             connection.execute(sa.text("SELECT pg_advisory_unlock(hashtext('waterclock'))"))
 

@@ -43,7 +43,7 @@ def refusal(session: SparkSession, text: str) -> str | None:
         refuse_command(session, text)
         check_plan(session.sql(text))
     except WaterclockError as error:
-        return str(re.findall(r"plan contains (.*), which", str(error))[0])
+        return str(re.findall(r"uses (.*) in Spark's plan, which", str(error))[0])
     return None
 
 

@@ -43,7 +43,7 @@ def test_what_goes_together_is_taken(options: dict[str, Any]) -> None:
         ({"ca": "ca.pem"}, [("E322", "ca")]),
         ({"security": "ssl", "key_password": WORD}, [("E322", "key_password")]),
         ({"registry": "r:8081"}, [("E324", "registry")]),
-        ({"registry": "https://ann:word@r"}, [("E322", "registry")]),
+        ({"registry": "https://ann:word@r"}, [("E333", "registry")]),
         ({"registry": "https://r", "registry_user": "ann"}, [("E322", "registry_user")]),
         ({"timeout": 0}, [("E324", "timeout")]),
     ],

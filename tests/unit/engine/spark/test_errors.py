@@ -44,8 +44,8 @@ class Py4JJavaError(Exception):
 def test_an_endless_recursion_is_an_error_of_the_query() -> None:
     text = (
         "An error occurred while calling o32.collectToPython.\n"
-        ": org.apache.spark.SparkException: [RECURSION_LEVEL_LIMIT_EXCEEDED] Recursion level limit 100 reached but query "
-        "has not exhausted, try increasing it like 'WITH RECURSIVE t(col) MAX RECURSION LEVEL 200'. SQLSTATE: 42836\n"
+        ": org.apache.spark.SparkException: [RECURSION_LEVEL_LIMIT_EXCEEDED] Recursion level limit 100 reached but "
+        "query has not exhausted, try increasing it like 'WITH RECURSIVE t(col) MAX RECURSION LEVEL 200'. SQLSTATE: 42836\n"
         "\tat org.apache.spark.sql.exe"
     )
     error = to_error(Py4JJavaError(text), where=WHERE)
