@@ -186,7 +186,8 @@ STORAGE: Mapping[str, Code] = {
     "E606": Code("rows with a wrong label", "Rows of the batch group have a label that is not being made."),
     "E607": Code(
         "unsupported storage",
-        "The storage must be a local folder, or a bucket in an object store that supports conditional puts.",
+        "The storage must be a local folder, or a bucket in an object store that supports conditional puts. Its URL "
+        "contains no user, password or port: access keys are options, as secrets.",
     ),
     "E608": Code(
         "unknown object store option",
