@@ -281,10 +281,10 @@ def refusal_by_spark(text: str, where: str) -> WaterclockError | None:
     return found and _unreachable(where, f"it does not answer Spark: {found[0].strip()}", fix, transient=True)
 
 
-def endless_listing(where: str, why: str) -> WaterclockError:
-    """Return the error for a store whose listing would not end."""
-    fix = "check that the endpoint is one of an object store; it, or a proxy before it, answers listings incorrectly"
-    return _unreachable(where, why, fix)
+def wrong_response_error(where: str, why: str, *, transient: bool = False) -> WaterclockError:
+    """Return the error for a response that contradicts the request or itself, such as a listing without an end."""
+    fix = "check that the endpoint is one of an object store; it, or a proxy in front of it, responds incorrectly"
+    return _unreachable(where, why, fix, transient=transient)
 
 
 def _unusable_name(where: str, key: str) -> WaterclockError:

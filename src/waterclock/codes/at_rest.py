@@ -196,8 +196,8 @@ STORAGE: Mapping[str, Code] = {
     ),
     "E609": Code(
         "unreachable object store",
-        "The object store does not respond, has no such bucket, or denies access to this user. If it does not respond, "
-        "it is tried again later.",
+        "The object store does not respond, has no such bucket, or denies access to this user. Or its responses are "
+        "incomplete or contradict each other. If it does not respond, or incompletely, it is tried again later.",
     ),
     "E610": Code(
         "missing column",
