@@ -129,10 +129,14 @@ def is_folder(path: Path) -> bool:
     return next(objects.objects_below(store, _key(store, path)), None) is not None
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """Return the content of a file, from an object store with one request. Raises  FileNotFoundError if missing."""
+def read_bytes(path: str | Path, most: int = objects.MOST_BYTES) -> bytes:
+    """Return the content of a file, from an object store with one request.
+
+    Raises  FileNotFoundError where it does not exist
+            E609 for an object of more than `most` bytes
+    """
     store = store_of(path)
-    return Path(path).read_bytes() if store is None else objects.content_of(store, _key(store, path))
+    return Path(path).read_bytes() if store is None else objects.content_of(store, _key(store, path), most)
 
 
 def read_text(path: str | Path) -> str:
@@ -335,7 +339,7 @@ def _copy(path: str | Path, target: Path) -> bool:
     aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         with open_for_reading(path) as source, open_for_writing(aside) as sink:
-            shutil.copyfileobj(source, sink, _CHUNK)
+            objects.copy_content(source, sink, found.size, str(path))
         changed = found.changed.timestamp()
         os.utime(aside, (changed, changed))
         if target.exists():

@@ -99,12 +99,13 @@ def _system_certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()  # takes 25 ms
 
 
-def send_once(
+def send_once(  # noqa: PLR0913 - two by place, the others by name
     method: str,
     address: str,
     *,
     most: int,
     timeout: float,
+    seconds: float | None = None,
     headers: Mapping[str, str] | None = None,
     content: bytes | None = None,
     trusted: ssl.SSLContext | None = None,
@@ -122,20 +123,22 @@ def send_once(
         why = f"the address or a header is invalid: {type(error).__name__}"
         raise NoResponse(HttpFailure.NO_CONNECTION, why) from None
     with client:
-        return receive(client, request, most=most, timeout=timeout)
+        return receive(client, request, most=most, timeout=timeout, seconds=seconds)
 
 
-def receive(client: httpx2.Client, request: httpx2.Request, *, most: int, timeout: float) -> HttpResponse:
+def receive(
+    client: httpx2.Client, request: httpx2.Request, *, most: int, timeout: float, seconds: float | None = None
+) -> HttpResponse:
     """Send a request and return its response. A long response to a refused request is truncated.
 
-    `timeout` is the one of the client, in seconds, for one piece of the response. The complete response may take
-    twenty times as long.
+    `timeout` is the one of the client, in seconds, for one piece of the response. `seconds` is the limit for the
+    complete response, by default twenty times as long.
 
     Raises  TooBig for more than `most` bytes; NoResponse if no complete response arrives in time
     """
     import httpx2
 
-    seconds = timeout * _SLOW
+    seconds = timeout * _SLOW if seconds is None else seconds
     until = time.monotonic() + seconds
     request.extensions["trace"] = _limit_connection
     token = _until.set(until)

@@ -14,12 +14,14 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, cast
 
 from waterclock.errors import WaterclockError
-from waterclock.object_stores import Store, endless_listing, translate_store_errors
+from waterclock.object_stores import Store, translate_store_errors, wrong_response_error
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
-    from obstore import Bytes, GetOptions, ObjectMeta, WritableFile
+    from obstore import GetOptions, GetResult, ObjectMeta, WritableFile
 
+MOST_BYTES = 256 * 1024 * 1024
+"""The limit of an object that is read into memory as a whole, unless its reader has another."""
 # a request takes as long as reading a mebibyte: a smaller read is not worth one
 _BUFFER = 1024 * 1024
 _PART = 8 * 1024 * 1024
@@ -31,10 +33,11 @@ _COPIED_BY_S3 = 5 * 1024**3  # as one part; bigger objects are copied through th
 
 
 def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
-    """Open an object for reading, with the same content throughout: the ETag of the first request is required later.
+    """Open an object for reading, with the same content throughout: each response must have the first one's ETag.
 
     Raises  FileNotFoundError where it is missing; at the first read if its size is given
-            E807 at a read after the object was replaced, transient
+            E807 at a read after the object was replaced, or if it does not have the given size; transient
+            E609 at a read whose response is incomplete, transient
     Cost    a request for its size, and one for each mebibyte that is read, or for each larger read
     """
     return cast("IO[bytes]", io.BufferedReader(_Ranges(store, key, size), _BUFFER))
@@ -65,13 +68,13 @@ def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
 
 
 def object_changed_error(where: str) -> WaterclockError:
-    """Return the error for an object that was replaced while it was read."""
+    """Return the error for an object or a file that was replaced while it was read."""
     return WaterclockError(
         "E807",
-        "the object changed while it was read",
+        "the file changed while it was read",
         where=where,
-        why="it was put anew meanwhile: what was read of it before belongs to another content",
-        fix="put an object once, under a name of its own; it is read again at the next attempt",
+        why="its size or its ETag is another one now, so that the parts read belong to different contents",
+        fix="put a file once, under a name of its own; it is read again at the next attempt",
         transient=True,
     )
 
@@ -93,12 +96,38 @@ def is_there(store: Store, key: str) -> bool:
     return True
 
 
-def content_of(store: Store, key: str) -> bytes:
-    """Return the content of an object."""
+def content_of(store: Store, key: str, most: int = MOST_BYTES) -> bytes:
+    """Return the content of an object.
+
+    Raises  E609 for more than `most` bytes; transient for an incomplete response
+    """
     import obstore
 
-    with translate_store_errors(f"{store.bucket}/{key}"):
-        return bytes(obstore.get(store.objects, key).bytes())
+    where = f"{store.bucket}/{key}"
+    with translate_store_errors(where):
+        found = obstore.get(store.objects, key)
+        size = found.meta["size"]
+        if size > most:
+            raise wrong_response_error(where, f"its response announces {size} bytes, and the limit is {most}")
+        return bytes(_body_of(found, size, where))
+
+
+def _body_of(found: GetResult, length: int, where: str) -> bytearray:
+    """Return the body of a response, which must have `length` bytes.
+
+    It is read in pieces, because obstore allocates the announced length of a whole body at once, and ends the process
+    if it cannot. A body can also be longer than announced.
+    Raises  E609 for another length, transient
+    """
+    body = bytearray()
+    for piece in found.stream(_BUFFER):
+        body += piece
+        if len(body) > length:
+            break
+    if len(body) != length:
+        why = f"its response has {'more' if len(body) > length else len(body)} bytes instead of {length}"
+        raise wrong_response_error(where, why, transient=True)
+    return body
 
 
 def put_if_absent(store: Store, key: str, content: bytes) -> bool:
@@ -114,7 +143,7 @@ def put_if_absent(store: Store, key: str, content: bytes) -> bool:
         with translate_store_errors(f"{store.bucket}/{key}"):
             _in_turn(lambda: obstore.put(store.objects, key, content, mode="create"))
     except AlreadyExistsError:
-        return about(store, key)["size"] == len(content) and content_of(store, key) == content
+        return about(store, key)["size"] == len(content) and content_of(store, key, len(content)) == content
     return True
 
 
@@ -167,24 +196,43 @@ def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str
 
 
 def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
-    """Yield the objects of a folder in chunks, of which each has to be after the one before.
+    """Yield the objects of a folder in chunks, and raise an error if the listing repeats itself.
 
-    A store names the page that follows, and obstore asks for it whatever its name: so a store that repeats a name would
-    be listed for ever. Azure sorts folders in another way.
+    A store names the page that follows, and obstore requests it whatever its name is. So a store that repeats a name
+    would be listed for ever. Each chunk must sort after the one before. Azure sorts folders in another way: there the
+    first objects of chunks 1, 2, 4, 8 and so on are compared with all later objects, which detects every cycle.
     """
     import obstore
 
     where = f"{store.bucket}/{key}"
-    highest = ""
-    chunk: Sequence[ObjectMeta]
+    is_sorted = store.scheme != "abfss"
+    highest, number, kept_until = "", 0, 1
+    kept: ObjectMeta | None = None
     begun = {} if offset is None else {"offset": offset}
-    for chunk in obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **begun):
+    chunks = obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **begun)
+    while chunk := _next_chunk(chunks, where):
         first, last = chunk[0]["path"], max(each["path"] for each in chunk)
         marker = f"{first}/"  # as the marker of a folder is sorted; obstore returns its path without the slash
-        if marker <= highest and store.scheme != "abfss":
-            raise endless_listing(where, f"its listing repeats itself: {first} comes after {highest}")
+        if is_sorted and marker <= highest:
+            raise wrong_response_error(where, f"its listing repeats itself: {first} comes after {highest}")
+        if not is_sorted and kept is not None and kept in chunk:
+            raise wrong_response_error(where, f"its listing repeats itself: {kept['path']} comes twice")
         highest = last if last > highest else marker
+        number += 1
+        if number == kept_until:
+            kept, kept_until = chunk[0], 2 * kept_until
         yield chunk
+
+
+def _next_chunk(chunks: Iterator[Sequence[ObjectMeta]], where: str) -> Sequence[ObjectMeta]:
+    """Return the next chunk of a listing, or an empty one at its end.
+
+    Raises  E609 for a time that Python cannot represent
+    """
+    try:
+        return next(chunks, ())
+    except ValueError as error:
+        raise wrong_response_error(where, f"its listing has an invalid time: {error}") from error
 
 
 def folders_in(store: Store, key: str) -> list[str]:
@@ -232,21 +280,35 @@ def _max_copy_size(store: Store) -> int:
     return _COPIED_BY_S3 if store.scheme == "s3" else _COPIED_SOON
 
 
+def copy_content(source: IO[bytes], sink: IO[bytes], size: int, where: str) -> None:
+    """Copy the content of the open file at `where`, in bounded memory.
+
+    Raises  E807 where it does not have `size` bytes, transient
+    """
+    shutil.copyfileobj(source, sink, _PART)
+    if sink.tell() != size:
+        raise object_changed_error(where)
+
+
 def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> bool:
-    """Put a file's content to a path without an object, in bounded memory. Return False if one exists already.
+    """Put a file of `size` bytes to a path without an object, in bounded memory. Return False if one exists already.
 
     A big file is first written under a hidden name next to it: a multipart upload supports no condition, but a copy
     within the store does. For sizes beyond the store's limit for copies, the path is checked before the write.
+    Raises  E807 where the file has another size, transient
     """
+    where = f"{store.bucket}/{key}"
     if size <= _PART:
-        return put_if_absent(store, key, source.read())
+        content = io.BytesIO()
+        copy_content(source, content, size, where)
+        return put_if_absent(store, key, content.getvalue())
     if is_there(store, key):
         return False
     folder, _, name = key.rpartition("/")
     aside = f"{folder}/.{name}.{uuid.uuid4().hex}.part".lstrip("/")
     try:
         with written_object(store, aside) as sink:
-            shutil.copyfileobj(source, sink, _PART)
+            copy_content(source, sink, size, where)
         if size <= _max_copy_size(store):
             return copy_if_absent(store, aside, key, size)
         if is_there(store, key):
@@ -264,7 +326,7 @@ class _Ranges(io.RawIOBase):
         self._store, self._key = store, key
         self._at = 0
         self._tag: str | None = None
-        self._size = self._asked_size() if size is None else size
+        self._size = self._request_size() if size is None else size
         self._kept, self._kept_from = memoryview(b""), 0
         self._ahead = 0
 
@@ -299,10 +361,10 @@ class _Ranges(io.RawIOBase):
         self._at += len(found)
         return found
 
-    def _asked_size(self) -> int:
+    def _request_size(self) -> int:
         meta = about(self._store, self._key)
         self._tag = meta["e_tag"]
-        return meta["size"]
+        return meta["size"] or len(content_of(self._store, self._key))  # no later response would show a wrong 0
 
     def _fetch(self, most: int) -> None:
         is_next = self._at == self._kept_from + len(self._kept)
@@ -312,7 +374,7 @@ class _Ranges(io.RawIOBase):
         if length > 0:
             self._kept = memoryview(self._range(self._at, self._at + length))
 
-    def _range(self, begin: int, end: int) -> Bytes:
+    def _range(self, begin: int, end: int) -> bytearray:
         import obstore
         from obstore.exceptions import PreconditionError
 
@@ -323,8 +385,11 @@ class _Ranges(io.RawIOBase):
         try:
             with translate_store_errors(where):
                 found = obstore.get(self._store.objects, self._key, options=options)
-                self._tag = self._tag or found.meta["e_tag"]
-                return found.bytes()
+                meta = found.meta
+                self._tag = self._tag or meta["e_tag"]
+                if (meta["e_tag"], meta["size"]) != (self._tag, self._size):  # not every server heeds If-Match
+                    raise object_changed_error(where)
+                return _body_of(found, end - begin, where)
         except PreconditionError as error:
             raise object_changed_error(where) from error
 

@@ -16,7 +16,6 @@ from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.extras import install_extra
@@ -75,10 +74,8 @@ class Store:
     @cached_property
     def patient_objects(self) -> ObjectStore:
         """The store with a longer timeout, for its own copies of a gibibyte and more."""
-        from obstore.store import from_url
-
         options = self.for_obstore
-        return from_url(self.bucket, **options | {"client_options": options["client_options"] | {"timeout": _BIG_COPY}})
+        return self._connect(options | {"client_options": options["client_options"] | {"timeout": _BIG_COPY}})
 
     @property
     def for_obstore(self) -> dict[str, Any]:
@@ -93,10 +90,17 @@ class Store:
 
     @cached_property
     def objects(self) -> ObjectStore:
-        """The obstore object of the store, for functions that fsspec does not have."""
+        """The obstore object of the store, for functions that fsspec does not have.
+
+        Raises  E609 for a URL or options that obstore refuses
+        """
+        return self._connect(self.for_obstore)
+
+    def _connect(self, options: dict[str, Any]) -> ObjectStore:
         from obstore.store import from_url
 
-        return from_url(self.bucket, **self.for_obstore)
+        with translate_store_errors(self.bucket):
+            return from_url(self.bucket, **options)
 
     @property
     def _is_plain_http(self) -> bool:
@@ -148,20 +152,31 @@ def no_option(name: str, url: str) -> WaterclockError:
 def bucket_of(url: str) -> str:
     """Return the scheme and bucket of a URL: `s3://lake` for `s3://lake/flights`.
 
-    Raises  E607 for a scheme of no known object store, or a URL without a bucket
+    Raises  E607 for a scheme of no known object store, or a URL without a bucket, or with a user, a password or a port
     """
-    parts = urlsplit(url)
-    if parts.scheme in SCHEMES and parts.netloc and url.startswith(parts.scheme):  # no library supports `S3://`
-        return f"{parts.scheme}://{parts.netloc}"
+    scheme, _, rest = url.partition("://")
+    bucket = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    account, _, host = bucket.rpartition("@")
+    if scheme in SCHEMES and (":" in bucket or (account and scheme != "abfss")):  # abfss://container@account
+        raise WaterclockError(
+            "E607",
+            "the URL of a storage has a user, a password or a port",
+            where=f"{scheme}://{host}",
+            why="it contains only the bucket and the folder; a password in it would appear in plans and in logs",
+            fix="write s3://bucket/folder, and name the secrets: access_key_id and secret_access_key; an address of "
+            "your own store is the option endpoint",
+        )
+    if scheme in SCHEMES and bucket:  # no library supports `S3://`
+        return f"{scheme}://{bucket}"
     raise WaterclockError(
         "E607",
-        f"{parts.scheme}:// is not a supported storage" if parts.netloc else "the URL names no bucket",
-        where=url,
+        f"{scheme}:// is not a supported storage" if bucket else "the URL names no bucket",
+        where=f"{scheme}://{host}" if account else url,
         why="the storage is a folder of this machine, or below "
         f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}, where a file can be created only if it is absent",
         fix="name a bucket: s3://bucket/folder"
-        if not parts.netloc
-        else did_you_mean(parts.scheme, SCHEMES, otherwise=_with_one_other_letter(parts.scheme))
+        if not bucket
+        else did_you_mean(scheme, SCHEMES, otherwise=_with_one_other_letter(scheme))
         or "use one of these, or a folder of this machine",
     )
 
@@ -266,10 +281,10 @@ def refusal_by_spark(text: str, where: str) -> WaterclockError | None:
     return found and _unreachable(where, f"it does not answer Spark: {found[0].strip()}", fix, transient=True)
 
 
-def endless_listing(where: str, why: str) -> WaterclockError:
-    """Return the error for a store whose listing would not end."""
-    fix = "check that the endpoint is one of an object store; it, or a proxy before it, answers listings incorrectly"
-    return _unreachable(where, why, fix)
+def wrong_response_error(where: str, why: str, *, transient: bool = False) -> WaterclockError:
+    """Return the error for a response that contradicts the request or itself, such as a listing without an end."""
+    fix = "check that the endpoint is one of an object store; it, or a proxy in front of it, responds incorrectly"
+    return _unreachable(where, why, fix, transient=transient)
 
 
 def _unusable_name(where: str, key: str) -> WaterclockError:

@@ -14,7 +14,7 @@ from waterclock.http_client import HttpFailure, NoResponse, TooBig, send_once
 
 LEASE = timedelta(minutes=2)
 """How long one sender owns the pending messages. If it dies, another sends them again after that time."""
-_SECONDS = 5.0
+_SECONDS, _SECONDS_IN_TOTAL = 5.0, 10.0
 _MOST_BYTES = 1 << 20
 _FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
 
@@ -43,7 +43,15 @@ def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
         headers["Authorization"] = f"Bearer {token}"
     content = json.dumps(body).encode()
     try:
-        answer = send_once("POST", address, most=_MOST_BYTES, timeout=_SECONDS, headers=headers, content=content)
+        answer = send_once(
+            "POST",
+            address,
+            most=_MOST_BYTES,
+            timeout=_SECONDS,
+            seconds=_SECONDS_IN_TOTAL,
+            headers=headers,
+            content=content,
+        )
     except TooBig:
         return  # a success, whatever it contains
     except NoResponse as error:

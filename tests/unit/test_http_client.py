@@ -103,6 +103,15 @@ def test_the_time_limit_holds_for_each_part_of_a_response(
     assert server.connections == 1
 
 
+def test_a_request_may_have_its_own_limit_for_the_complete_response(server: Server, client: httpx2.Client) -> None:
+    server.answers = [NEVER_ENDING["a body"]]
+    request = client.build_request("GET", server.url)
+    begun = time.monotonic()
+    with pytest.raises(NoResponse, match="incomplete after 1 seconds"):
+        receive(client, request, most=1 << 20, timeout=TIMEOUT, seconds=1)
+    assert time.monotonic() - begun < TIMEOUT * 20
+
+
 def test_a_server_that_reads_too_slowly_is_not_written_to_without_an_end(
     server: Server, client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

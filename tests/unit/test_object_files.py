@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, islice
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,33 @@ def listing() -> Iterator[Listing]:
     server.server_close()
 
 
+@pytest.fixture
+def azure(listing: Listing, monkeypatch: pytest.MonkeyPatch) -> Listing:
+    """A store that answers listings of Azure."""
+
+    class Azure(Store):
+        @property
+        def for_obstore(self) -> dict[str, Any]:
+            return super().for_obstore | {"config": {"use_emulator": "true"}, "client_options": {"allow_http": True}}
+
+    def answer() -> bytes:
+        keys, following = listing.page(listing.asked)
+        listing.asked += 1
+        blobs = "".join(
+            f"<Blob><Name>{key}</Name><Properties><Last-Modified>Wed, 21 Oct 2015 07:28:00 GMT</Last-Modified>"
+            f"<Content-Length>3</Content-Length><Content-Type>a</Content-Type><Etag>{key}</Etag></Properties></Blob>"
+            for key in keys
+        )
+        return (
+            f"<EnumerationResults><Blobs>{blobs}</Blobs><NextMarker>{following or ''}</NextMarker></EnumerationResults>"
+        ).encode()
+
+    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", f"http://127.0.0.1:{listing.port}")
+    monkeypatch.setattr(listing, "answer", answer)
+    monkeypatch.setattr(Listing, "store", Azure("abfss://c@devstoreaccount1.dfs.core.windows.net", {}))
+    return listing
+
+
 NAMES = [f"in/{number:04}" for number in range(1000)]
 
 
@@ -105,3 +133,33 @@ def test_the_marker_of_a_folder_may_begin_a_page(listing: Listing) -> None:
     pages: list[list[str]] = [[*(f"in/a-{number:04}" for number in range(1000))], ["in/a/", "in/a/x"]]
     listing.page = lambda asked: (pages[asked], None if asked else "more")
     assert [path for path, _ in objects_below(listing.store, "in")][-2:] == ["a", "a/x"]
+
+
+@pytest.mark.parametrize("length", [1, 999, 1000, 1001, 3500])
+@pytest.mark.parametrize("before", [0, 1, 2500])
+def test_a_cycle_of_pages_ends_the_listing_of_a_store_with_another_order(
+    azure: Listing, monkeypatch: pytest.MonkeyPatch, before: int, length: int
+) -> None:
+    monkeypatch.setattr(object_files, "_LISTED_AT_ONCE", 100)
+    names = [f"in/{number * 7919 % 10_000:04}" for number in range(before + length)]
+    pages = [names[:before], *(names[at : at + 1000] for at in range(before, len(names), 1000))]
+    azure.page = lambda asked: (pages[asked and 1 + (asked - 1) % (len(pages) - 1)], "more")
+    with pytest.raises(WaterclockError, match=r"repeats itself: in/.* comes twice") as refused:
+        list(islice(objects_below(azure.store, "in"), 20_000))
+    assert refused.value.code == "E609"
+
+
+def test_names_in_another_order_are_listed_to_their_end(azure: Listing) -> None:
+    names = [f"in/{number * 7919 % 10_000:04}" for number in range(10_000)]
+    pages = [names[at : at + 1000] for at in range(0, len(names), 1000)]
+    azure.page = lambda asked: (pages[asked], "more" if asked < 9 else None)
+    assert [f"in/{path}" for path, _ in objects_below(azure.store, "in")] == names
+
+
+@pytest.mark.parametrize("year", ["+262142", "-0001"])
+def test_a_time_that_is_out_of_range_is_an_error_of_the_store(listing: Listing, year: str) -> None:
+    content = listing.answer
+    listing.page = lambda _: (["in/a"], None)
+    listing.answer = lambda: content().replace(b"2026-11-24", f"{year}-11-24".encode())  # type: ignore[method-assign]
+    with pytest.raises(WaterclockError, match=r"E609.*\n.*\n.*invalid time"):
+        list(objects_below(listing.store, "in"))

@@ -13,7 +13,7 @@ from waterclock.connectors.windowing import file_key_of
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import path_below
 from waterclock.object_files import remove
-from waterclock.object_stores import Store, refusal_of, translate_store_errors
+from waterclock.object_stores import Store, bucket_of, refusal_of, store_of, translate_store_errors
 
 ASKED = "Generic S3 error: Error performing GET http://127.0.0.1:1/lake?list-type=2 in 1ms"
 ANSWER = f"{ASKED} - Server returned non-2xx status code: "
@@ -142,3 +142,33 @@ def test_what_another_removes_meanwhile_keeps_no_other_object(gone: list[str], m
     monkeypatch.setattr(obstore, "delete", delete)
     remove(store, ["a", "b", "c"])
     assert [each["path"] for chunk in obstore.list(store.objects) for each in chunk] == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://ann:CANARYLEAK@lake/x", "s3://CANARYLEAK@lake", "gs://CANARYLEAK@lake/x", "s3://ann:CANARY[LEAK@lake/x",
+        "https://ann:CANARYLEAK@lake/x", "abfss://c:CANARYLEAK@a.dfs.core.windows.net/x", "abfss://c@d:CANARYLEAK@a.dfs.core.windows.net/x",
+    ],
+)  # fmt: skip
+def test_a_url_with_a_password_is_refused_and_never_shown(url: str) -> None:
+    with pytest.raises(WaterclockError, match="E607") as refused:
+        bucket_of(url)
+    assert "CANARY" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "bucket"),
+    [("s3://lake/a:b@c", "s3://lake"), ("abfss://c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net")],
+)
+def test_a_bucket_is_the_first_part_of_a_url(url: str, bucket: str) -> None:
+    assert bucket_of(url) == bucket
+
+
+def test_a_url_that_the_library_refuses_is_an_error_of_ours() -> None:
+    store = store_of("abfss://c@evil.com/x")
+    assert store is not None
+    for connect in ("objects", "patient_objects"):
+        with pytest.raises(WaterclockError, match="E609") as refused:
+            getattr(store, connect)
+        assert "Debug source" not in str(refused.value)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.test_http_client import HEAD, Server, drip, server
-from waterclock import http_client, posting
+from waterclock import posting
 from waterclock.posting import NotDelivered, post, wait_after
 
 __all__ = ["server"]
@@ -45,7 +45,7 @@ def test_a_server_that_adds_a_byte_now_and_then_is_not_waited_for(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(posting, "_SECONDS", 0.2)
-    monkeypatch.setattr(http_client, "_SLOW", 5)
+    monkeypatch.setattr(posting, "_SECONDS_IN_TOTAL", 1.0)
     server.answers = [drip(HEAD + b"X: ", b"a")]
     begun = time.monotonic()
     with pytest.raises(NotDelivered, match="did not answer in time"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from waterclock.secrets import Secrets
 
 _MOST = 50  # messages to one target in one check
+_SECONDS = 10.0  # after which a check starts no further message to a target
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,16 @@ class SendResult:
 def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> SendResult:
     """Send the pending messages to every target that may be tried now. A target's first failure ends its turn.
 
-    A message may arrive twice if a runner dies after sending and before recording it. Cost: up to some seconds for each
-    target that does not answer, and nothing for it until the next attempt.
+    A message may arrive twice if a runner dies after sending and before recording it. Cost: up to ten seconds for each
+    webhook that does not answer, and nothing for it until the next attempt; up to twenty for one that answers slowly.
     """
     sent, lost = 0, []
     waiting = {message.target for message in ledger.alerts.outgoing_messages()}
     for name, target in alerting.targets.items():
+        until = time.monotonic() + _SECONDS
         for _ in range(_MOST if name in waiting else 0):
+            if time.monotonic() > until:
+                break
             message = ledger.alerts.take_message(name, LEASE)
             if message is None:
                 break

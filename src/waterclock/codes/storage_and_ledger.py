@@ -186,7 +186,8 @@ STORAGE: Mapping[str, Code] = {
     "E606": Code("rows with a wrong label", "Rows of the batch group have a label that is not being made."),
     "E607": Code(
         "unsupported storage",
-        "The storage must be a local folder, or a bucket in an object store that supports conditional puts.",
+        "The storage must be a local folder, or a bucket in an object store that supports conditional puts. Its URL "
+        "contains no user, password or port: access keys are options, as secrets.",
     ),
     "E608": Code(
         "unknown object store option",
@@ -195,8 +196,8 @@ STORAGE: Mapping[str, Code] = {
     ),
     "E609": Code(
         "unreachable object store",
-        "The object store does not respond, has no such bucket, or denies access to this user. If it does not respond, "
-        "it is tried again later.",
+        "The object store does not respond, has no such bucket, or denies access to this user. Or its responses are "
+        "incomplete or contradict each other. If it does not respond, or incompletely, it is tried again later.",
     ),
     "E610": Code(
         "missing column",

@@ -320,17 +320,15 @@ def _unfit(storage: str, config: Config) -> list[WaterclockError]:
 
 def _unreachable(storage: str, config: Config) -> list[WaterclockError]:
     """Return errors for a URL of an unknown store, and for options that the store does not have."""
-    errors = []
     try:
         bucket_of(storage)
     except WaterclockError as error:
-        errors.append(config.place(("env", config.env, "storage")).locate_error(error))
+        return [config.place(("env", config.env, "storage")).locate_error(error)]
     unknown = config.environment.storage_options.keys() - set(options_of(storage))
-    errors.extend(
+    return [
         config.place(("env", config.env, "storage_options", name)).locate_error(no_option(name, storage))
         for name in unknown
-    )
-    return errors
+    ]
 
 
 def _check_folder_options(config: Config) -> list[WaterclockError]:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 LIBRARY = "openlineage"
 SECONDS_OF_A_RUN = 10.0
-"""The time limit for sending in a cycle of a run. The next cycle continues, or `waterclock openlineage send` does."""
-_NOTED_EVERY = 10.0  # seconds between two records of the progress; with an event's five it is less than the lease
+"""A cycle of a run starts no event after this time. The next one continues, or `waterclock openlineage send` does."""
+_NOTED_EVERY = 10.0  # seconds between two records of the progress; with an event's ten it is less than the lease
 _PAGE = 200
 _MOST_REFUSED = 20  # events that may be skipped before a server counts as rejecting everything
 
@@ -60,7 +60,7 @@ def sink_error(project: Project) -> WaterclockError | None:
 
 
 def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_once: bool = False) -> LineageSendResult:
-    """Send pending events, for at most `seconds`. `at_once`: also if the sink's pause after a failure is not over.
+    """Send pending events; start none after `seconds`. `at_once`: also if the sink's pause after a failure is not over.
 
     Cost: a query to the ledger for each 200 events, the sink's time for each event, and some milliseconds at the first
     event of each table.

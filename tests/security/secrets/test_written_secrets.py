@@ -127,6 +127,18 @@ spark.confs = { "spark.hadoop.fs.s3a.secret.key" = { secret = "s3" }, "spark.exe
     assert [error for error in errors if error.code == "E333"] == []
 
 
+@pytest.mark.parametrize("settings", ["storage = '{}'", "storage = '{}'\nstorage_options = {{ x = 'y' }}"])
+def test_a_url_of_a_bucket_with_a_password_is_refused(tmp_path: Path, settings: str) -> None:
+    url = f"s3://ann:{WORD}@bucket/x"
+    errors = errors_of(tmp_path, f"CREATE CONNECTION c TYPE files OPTIONS (path '{url}');", settings.format(url))
+    found = [error for error in errors if error.what == "the URL of a storage has a user, a password or a port"]
+    assert [(error.code, str(error.where).partition(":")[0]) for error in found] == [
+        ("E607", "flows/a.dpl"),
+        ("E607", "waterclock.toml"),
+    ]
+    assert WORD not in texts(errors)
+
+
 def test_values_that_are_no_texts_are_not_shown_either(tmp_path: Path) -> None:
     lines = f"""connections.c = {{ url = "postgresql://ann@h/x", password = ["{WORD}"] }}
 [env.dev.vault]

@@ -18,6 +18,7 @@ from waterclock.object_stores import is_remote
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
 
 _NONE = -1
+_MOST_BYTES = 1 << 30  # of a commit: one of a million files
 _BATCHES = frozenset({Kind.COLLECT.value, Kind.TRANSFORM.value})
 _CHECKPOINT = re.compile(r".*\.checkpoint.*\.parquet")
 
@@ -73,7 +74,7 @@ def find_claim(folder: str, claim: int, *, newest: int) -> Outcome:
     sought = f'"{app_id(claim)}"'.encode()
     for version in range(newest, _NONE, -1):
         try:
-            text = read_bytes(commit_file(folder, version))
+            text = _read_commit(commit_file(folder, version))
         except FileNotFoundError:
             break
         if sought in text and (found := _find_claim_identity(_actions(folder, version, text), claim)) is not None:
@@ -106,7 +107,7 @@ def read_commits_after(folder: str, version: int) -> Iterator[tuple[int, list[di
     while True:
         version += 1
         try:
-            text = read_bytes(commit_file(folder, version))
+            text = _read_commit(commit_file(folder, version))
         except FileNotFoundError:
             return
         yield version, _actions(folder, version, text)
@@ -139,7 +140,7 @@ def _commits(folder: str, after_version: int, claim: int | None) -> Iterator[tup
     version = after_version + 1
     while True:
         try:
-            yield version, read_bytes(commit_file(folder, version))
+            yield version, _read_commit(commit_file(folder, version))
         except FileNotFoundError:
             if find_checkpoint_version(folder) < version:
                 return
@@ -160,7 +161,11 @@ def actions_of(path: Path) -> list[dict[str, Any]]:
 
     Raises  E643 where it is torn or damaged
     """
-    return _parse_commit(path, read_bytes(path))
+    return _parse_commit(path, _read_commit(path))
+
+
+def _read_commit(path: Path) -> bytes:
+    return read_bytes(path, _MOST_BYTES)
 
 
 def damaged_log(folder: str, where: str, why: str) -> WaterclockError:
@@ -257,7 +262,7 @@ def is_unfinished(folder: str, version: int) -> bool:
     if version < 0:
         return False
     try:
-        has_said_so = RECREATED.encode() in read_bytes(commit_file(folder, version))
+        has_said_so = RECREATED.encode() in _read_commit(commit_file(folder, version))
         return has_said_so and is_recreated(folder, version)
     except (FileNotFoundError, WaterclockError):
         return False  # cleaned up, or damaged: its reader reports that

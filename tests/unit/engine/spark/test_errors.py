@@ -45,8 +45,8 @@ def test_an_endless_recursion_is_an_error_of_the_query() -> None:
     text = (
         "An error occurred while calling o32.collectToPython.\n"
         ": org.apache.spark.SparkException: [RECURSION_LEVEL_LIMIT_EXCEEDED] Recursion level limit 100 reached but "
-        "query has not exhausted, try increasing it like 'WITH RECURSIVE t(col) MAX RECURSION LEVEL 200'. SQLSTATE: 42836\n"
-        "\tat org.apache.spark.sql.exe"
+        "query has not exhausted, try increasing it like 'WITH RECURSIVE t(col) MAX RECURSION LEVEL 200'. "
+        "SQLSTATE: 42836\n\tat org.apache.spark.sql.exe"
     )
     error = to_error(Py4JJavaError(text), where=WHERE)
     assert (error.code, error.why) == ("E730", "Spark reports RECURSION_LEVEL_LIMIT_EXCEEDED")
