@@ -64,15 +64,23 @@ def test_the_version_is_the_package_s() -> None:
     assert waterclock.__version__ == project["version"]
 
 
-def test_the_lock_holds_each_dependency_with_hashes() -> None:
-    lock = (ROOT / "requirements.lock").read_text(encoding="ascii")
-    entries = lock.replace("\\\n", "").splitlines()
-    assert all("--hash=sha256:" in entry for entry in entries)
-    locked = {entry.partition("==")[0] for entry in entries}
+def test_the_locks_hold_each_dependency_with_hashes() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    wishes = [project["project"]["dependencies"], *project["dependency-groups"].values()]
-    names = {wish.partition("[")[0].partition("=")[0].partition(">")[0] for some in wishes for wish in some}
-    assert names <= locked
+    of_the_site = project["dependency-groups"].pop("docs")
+    wishes = [
+        *project["project"]["dependencies"],
+        *(wish for of in project["dependency-groups"].values() for wish in of),
+    ]
+    locked = {}
+    for path, wished in (("requirements.lock", wishes), ("docs/site/requirements.lock", of_the_site)):
+        entries = (ROOT / path).read_text(encoding="ascii").replace("\\\n", "").splitlines()
+        assert all("--hash=sha256:" in entry for entry in entries)
+        locked[path] = {entry.partition(" ")[0] for entry in entries}
+        names = {entry.partition("==")[0] for entry in locked[path]}
+        assert {re.split(r"[\[=><]", wish, maxsplit=1)[0] for wish in wished} <= names
+    of_both = {entry.partition("==")[0] for entry in locked["requirements.lock"]}
+    shared = {entry for entry in locked["docs/site/requirements.lock"] if entry.partition("==")[0] in of_both}
+    assert shared <= locked["requirements.lock"], "the site is built with the libraries that the package is tested with"
 
 
 def test_the_lock_has_versions_that_the_dependencies_admit() -> None:
