@@ -15,6 +15,7 @@ import pytest
 
 from waterclock.connectors.files import workbook_process
 from waterclock.connectors.files.excel_reading import columns_of, reader_of
+from waterclock.connectors.files.formulas import check_cells
 from waterclock.connectors.files.reading_options import parse_read_options
 from waterclock.errors import WaterclockError
 
@@ -107,7 +108,89 @@ def test_members_whose_names_differ_by_case_are_refused() -> None:
         columns_of(workbook(HEAD, second="<worksheet/>"), parse_read_options({}), ())
 
 
+FAR = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+UNRECKONED = "<row><c><f>1+1</f></c></row>"
+
+
+def sheet_of(rows: str) -> str:
+    return f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'
+
+
+@pytest.mark.parametrize(
+    ("target", "member"),
+    [
+        ("./worksheets/sheet1.xml", "xl/./worksheets/sheet1.xml"),
+        ("../xl/worksheets/sheet1.xml", "xl/../xl/worksheets/sheet1.xml"),
+        ("worksheets//sheet1.xml", "xl/worksheets//sheet1.xml"),
+        ("worksheets/../worksheets/sheet1.xml", "xl/worksheets/../worksheets/sheet1.xml"),
+        ("//xl/worksheets/sheet1.xml", "/xl/worksheets/sheet1.xml"),
+        ("worksheets/sheet&#49;.xml", "xl/worksheets/sheet&#49;.xml"),
+        ("worksheets\\sheet1.xml", "xl/worksheets\\sheet1.xml"),
+    ],
+)
+@pytest.mark.parametrize("rows", [FAR, UNRECKONED])
+def test_a_sheet_whose_path_programs_read_differently_is_refused(target: str, member: str, rows: str) -> None:
+    """The library takes the path as it is, so a resolved path would be that of another, harmless sheet."""
+    head = f'<row r="1">{cell("A1", "id")}</row>'
+    with pytest.raises(ValueError, match=r"two members|programs differ in how they read it"):
+        columns_of(workbook(HEAD, target=target, more={member: sheet_of(head + rows)}), parse_read_options({}), ())
+
+
+@pytest.mark.parametrize("rows", [FAR, UNRECKONED])
+def test_a_path_that_begins_like_the_folder_of_sheets_is_the_one_that_is_checked(rows: str) -> None:
+    more = {"xl/xl/worksheets/sheet1.xml": sheet_of(f'<row r="1">{cell("A1", "id")}</row>{rows}')}
+    with pytest.raises(WaterclockError) as caught:
+        columns_of(workbook(HEAD, target="xl/worksheets/sheet1.xml", more=more), parse_read_options({}), ())
+    assert caught.value.code in {"E882", "E884"}
+
+
+@pytest.mark.parametrize("target", ["/xl/worksheets/sheet1.xml", "worksheets/Sheet1.XML"])
+def test_an_absolute_path_and_one_in_another_case_are_read(target: str) -> None:
+    assert read(workbook(HEAD, target=target)) == [["1", "2"]]
+
+
+def test_a_workbook_whose_members_are_named_with_backslashes_is_read() -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(workbook(HEAD)) as old, zipfile.ZipFile(file, "w") as new:
+        for name in old.namelist():
+            new.writestr(name.replace("/", "\\"), old.read(name))
+    file.seek(0)
+    assert read(file) == [["1", "2"]]
+
+
 LONG = "".join(f'<row r="{at}"><c r="A{at}"><v>{at}</v></c></row>' for at in range(3, 60_000))
+
+
+@pytest.mark.parametrize(
+    ("rows", "place"),
+    [
+        ('<row r="3"><c r="A3"><v>1</v></c><c r="A3"><v>2</v></c></row>', "cell A3"),
+        ('<row r="3"><c r="A3" t="n"><v>1</v></c><c t="n" r="a3"><v>2</v></c></row>', "cell A3"),
+        ('<row r="3"><c r="A3"><v>1</v></c></row><row r="4"><c r="A3"><v>2</v></c></row>', "cell A3"),
+        ('<row r="3"><c r="A3"><v>1</v></c></row><row r="3"><c r="B3"><v>2</v></c></row>', "row 3"),
+        ('<row r="4"><c r="A4"><v>1</v></c></row><row r="3"/><row><c r="A4"><v>2</v></c></row>', "row 4"),
+        ('<row r="3"><c><v>1</v></c><c r="A3"><v>2</v></c></row>', "cell A3"),
+        (LONG + '<row r="3"><c r="B3"><v>2</v></c></row>', "row 3"),
+        (LONG + '<row r="60000"><c r="A4"><v>2</v></c></row>', "cell A4"),
+        (LONG + '<row r="60000"><c r="A59999"><v>2</v></c></row>', "cell A59999"),
+    ],
+)
+def test_a_cell_or_row_that_a_sheet_has_twice_is_refused(rows: str, place: str) -> None:
+    # the library takes the last one; Excel reports a damaged file and shows what it can repair
+    with pytest.raises(ValueError, match=f"it has the {place} twice"):
+        columns_of(workbook(HEAD + rows), parse_read_options({}), ())
+
+
+def test_a_cell_twice_is_found_wherever_the_sheet_is_cut() -> None:
+    for size in range((1 << 20) - 60, (1 << 20) + 60, 7):
+        wide = f'<row r="3" x="{"y" * size}"><c r="A3"><v>1</v></c><c r="B3"><v>1</v></c><c r="A3"><v>2</v></c></row>'
+        with pytest.raises(ValueError, match="it has the cell A3 twice"):
+            check_cells(workbook(HEAD + wide), "S")
+
+
+def test_rows_in_another_order_are_read() -> None:
+    rows = '<row r="4"><c r="B4"><v>4</v></c><c r="A4"><v>3</v></c></row><row r="3"><c r="A3"><v>5</v></c></row>'
+    assert read(workbook(HEAD + rows)) == [["1", "2"], ["5", None], ["3", "4"]]
 
 
 @pytest.mark.parametrize("place", ["ZZZZZZ3", "XFE3", "A1048577", "A99999999999999999999", "3"])
@@ -217,6 +300,31 @@ def test_repeated_cells_of_an_ods_are_counted_before_memory_is_allocated() -> No
         with pytest.raises(WaterclockError) as caught:
             columns_of(file, parse_read_options({}), ())
         assert caught.value.code == "E882"
+
+
+def test_the_limit_of_cells_is_that_of_all_tables_of_an_ods_together() -> None:
+    row = f"<table:table-row>{CELL.format('', 'id')}</table:table-row>"
+    repeated = CELL.format(' table:number-columns-repeated="17"', "x")
+    table = f'<table:table-row table:number-rows-repeated="1000000">{repeated}</table:table-row></table:table>'
+    file = ods(f'{row}</table:table><table:table table:name="T">{table}<table:table table:name="U">{table[:-14]}')
+    with pytest.raises(WaterclockError) as caught:
+        columns_of(file, parse_read_options({"sheet": "S"}), ())
+    assert caught.value.code == "E882"
+    assert caught.value.why == (
+        "the used ranges of its sheets have 34000001 cells, including empty ones, and the limit is 33554432"
+    )
+
+
+@pytest.mark.parametrize(
+    "value", ['value="1"', 'string-value="x"', 'date-value="2020-01-01"', 'time-value="PT1H"', 'boolean-value="true"']
+)
+def test_cells_of_an_ods_that_have_a_value_without_its_type_are_counted(value: str) -> None:
+    repeated = f'<table:table-cell table:number-columns-repeated="60" office:{value}/>'
+    rows = f'<table:table-row table:number-rows-repeated="1000000">{repeated}</table:table-row>'
+    with pytest.raises(WaterclockError) as caught:
+        columns_of(ods(f"<table:table-row>{CELL.format('', 'id')}</table:table-row>{rows}"), parse_read_options({}), ())
+    assert caught.value.code == "E882"
+    assert "60000060 cells" in str(caught.value.why)
 
 
 def test_an_ods_with_empty_rows_at_its_end_is_read() -> None:
