@@ -24,7 +24,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, cast
 
-import waterclock
 from waterclock.connectors.files import sheet_rows
 from waterclock.connectors.files.sheet_rows import OUT_OF_MEMORY, SheetRequest
 from waterclock.errors import WaterclockError
@@ -98,7 +97,7 @@ def _start(number: int, errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], IO[
             why="python-calamine is not installed",
             fix=f"{install_extra('excel')}, on the machines of a cluster's workers too",
         )
-    folders = [str(Path(str(origin)).parents[1]) for origin in (waterclock.__file__, found.origin)]
+    folders = [str(Path(__file__).parents[3]), str(Path(found.origin).parents[1])]  # of this package and the library
     limits = map(str, (number, _MOST_MEMORY, _MOST_SECONDS))
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _START, *limits, *folders],
