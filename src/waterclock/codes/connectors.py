@@ -382,7 +382,8 @@ FILES_AT_WORK: Mapping[str, Code] = {
         "oversized zip",
         "The zip has too many members, the members exceed `most_mb` in total, or a compression ratio is too high for "
         "real data. It is refused before extraction. Excel files are zips too, and the used range of a sheet "
-        "is at most 33,554,432 cells. An `.xls` file may take at most 2 GiB of memory and 120 seconds to open.",
+        "is at most 33,554,432 cells. A workbook is read by a process that may use 3 GiB of memory and 300 seconds of "
+        "CPU time.",
     ),
     "E883": Code(
         "zip without readable members",

@@ -1,49 +1,23 @@
-"""Reads a sheet of a workbook with calamine: columns from its header, rows as texts with their row numbers."""
+"""Reads a sheet of a workbook into Arrow batches of texts. The workbook is parsed by a process of its own."""
 
 from __future__ import annotations
 
-import math
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from datetime import time as time_of_day
-from fnmatch import fnmatchcase
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
-from waterclock.connectors.files.formulas import check_cells
 from waterclock.connectors.files.python_readers import NUMBER
-from waterclock.connectors.files.reading_options import Cells, ReadOptions
-from waterclock.connectors.files.used_ranges import check_used_ranges
-from waterclock.connectors.files.workbook_trials import try_opening
-from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.extras import install_extra
+from waterclock.connectors.files.reading_options import ReadOptions
+from waterclock.connectors.files.sheet_rows import SheetRequest
+from waterclock.connectors.files.workbook_process import read_columns, read_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_BATCH = 10_000
-_MOST_BYTES = 512 << 20
-_MOST_RATIO = 250
-_SMALL = 16 << 20
-_MOST_FILLED = 1 << 20  # merged cells beyond the used range
-_MOST_NOISE = 4  # units in the last place of a double, which sums and products of cells may add
-_NO_TIME, _MINUTE, _HOUR = timedelta(0), timedelta(minutes=1), timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A sheet's columns and the position of its rows. `top`, the first data row, and `left` are counted from 0."""
-
-    names: tuple[str, ...]
-    cells: Cells
-    rows: Any
-
 
 def columns_of(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of the sheet that is read. The workbook is parsed. Raises  as `_sheet`."""
-    return _sheet(file, reading, declared).names
+    """Return the columns of the sheet that is read. The workbook is parsed. Raises  as `read_columns`."""
+    return read_columns(file, _request(reading, declared))
 
 
 def reader_of(
@@ -54,277 +28,26 @@ def reader_of(
     A number is written with the 15 digits that spreadsheets show, if further digits are rounding noise: 0.1 + 0.2 is
     0.3. Columns in `near` keep all digits.
     """
-    near_at = frozenset(at for at, name in enumerate(names) if name in near)
+    request = _request(reading, names, near)
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        sheet = _sheet(file, reading, names)
         schema = pa.schema([*((f"c{at}", pa.string()) for at in range(len(names))), (NUMBER, pa.int64())])
-        held: list[list[Any]] = []
-        for number, row in _data(sheet, reading, near_at):
-            held.append([*row, number])
-            if len(held) == _BATCH:
-                yield _batch(held, schema)
-                held = []
-        if held:
-            yield _batch(held, schema)
+        for columns in read_rows(file, request):
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     return batches
 
 
-def _batch(held: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    arrays = [pa.array(column, field.type) for column, field in zip(zip(*held, strict=True), schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _data(sheet: Sheet, reading: ReadOptions, near: AbstractSet[int]) -> Iterator[tuple[int, list[str | None]]]:
-    """Yield the rows of a sheet with their row numbers, from 1."""
-    width = len(sheet.names)
-    for at, row in enumerate(sheet.rows(sheet.cells.top), sheet.cells.top):
-        if sheet.cells.bottom is not None and at > sheet.cells.bottom:
-            return
-        values = enumerate(row[sheet.cells.left :])
-        cells = [_text(value, is_near=at_column in near) for at_column, value in values]
-        if sheet.cells.right is None and (beyond := next((c for c in range(width, len(cells)) if cells[c]), None)):
-            raise WaterclockError(
-                "E884",
-                f"row {at + 1} holds a value in column {_letters(sheet.cells.left + beyond)}",
-                why="that column has no name in the header",
-                fix="name it there, or give the range with the data: OPTIONS (range 'A1:F')",
-            )
-        texts = [text if text not in (None, "", reading.null) else None for text in cells[:width]]
-        texts += [None] * (width - len(texts))
-        if any(text is not None for text in texts):
-            yield at + 1, texts
-
-
-def _sheet(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> Sheet:
-    """Return the sheet with its header and its rows.
-
-    Raises  E882 for a workbook that is too large unpacked; E884 for a sheet that does not exist, or has no header;
-            E885 for merged cells in the data; E888 without the library; ValueError for a file that is no workbook
-    """
-    refuse_growth(file)
-    check_used_ranges(file)
-    library = _library()
-    try_opening(file, library)
-    try:
-        book = library.CalamineWorkbook.from_filelike(file)
-        name = _name_of(_shown_first(book, library), reading.sheet)
-        errors = _errors(file, name)  # before the library reads the sheet: it allocates the whole used range
-        found = book.get_sheet_by_name(name)
-    except library.CalamineError as error:
-        raise ValueError(f"the workbook cannot be read: {error}") from error
-    if found.start is None:
-        raise _without_header(name, "the sheet is empty")
-    offset = found.start[1]
-    fills = _fills(found, reading, errors)
-
-    def rows(first: int) -> Iterator[list[Any]]:
-        for at, row in enumerate(found.iter_rows()):
-            if at >= first:
-                whole = [""] * offset + list(row)
-                for column, error in errors.get(at, {}).items():
-                    whole += [""] * (column + 1 - len(whole))
-                    whole[column] = error
-                for left, right, value in fills.get(at, ()):
-                    whole[left : right + 1] = [value] * (right + 1 - left)
-                yield whole
-
-    cells = reading.cells or Cells(_first_row(found), offset)
-    _refuse_merged(found, reading, cells, name)
-    header = next(rows(cells.top), [])
-    right = len(header) - 1 if cells.right is None else cells.right
-    header = header[cells.left : right + 1]
-    if reading.has_header:
-        names = [_text(value) or "" for value in header]
-        while names and not names[-1] and cells.right is None:
-            names.pop()
-        if not any(names):
-            raise _without_header(name, f"row {cells.top + 1} has no names")
-        inner = Cells(cells.top + 1, cells.left, cells.bottom, cells.right)
-        return Sheet(tuple(text or _make_column_name(at) for at, text in enumerate(names)), inner, rows)
-    width = max(found.end[1], right) - cells.left + 1 if cells.right is None else cells.right - cells.left + 1
-    column_names = [*declared[:width], *(_make_column_name(at) for at in range(len(declared[:width]), width))]
-    return Sheet(tuple(column_names), cells, rows)
-
-
-def _shown_first(book: Any, library: Any) -> list[str]:
-    """Return the sheet names, visible ones first: a hidden sheet is read only by name, or if all are hidden."""
-    hidden = {one.name for one in book.sheets_metadata if one.visible != library.SheetVisibleEnum.Visible}
-    return sorted(book.sheet_names, key=lambda name: name in hidden)
-
-
-def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
-    """Return the texts of error cells, such as #N/A, by row and column; calamine returns these cells as empty.
-
-    Raises  E882 for a used range that is too large; E884 for a formula without a stored value, which would be read as
-            empty
-    """
-    file.seek(0)
-    found = check_cells(file, name)
-    if found.unreckoned is not None:
-        raise WaterclockError(
-            "E884",
-            f"the cell {found.unreckoned} of {name} has a formula without a value",
-            why="the program that wrote the workbook did not calculate it, and Waterclock calculates no formulas",
-            fix="open the workbook in Excel and save it, or write it with values",
-        )
-    return found.errors
-
-
-def _make_column_name(at: int) -> str:
-    return f"column_{at + 1}"
-
-
-def _first_row(found: Any) -> int:
-    return int(found.start[0])
-
-
-def _fills(
-    found: Any, reading: ReadOptions, errors: Mapping[int, Mapping[int, str]]
-) -> dict[int, list[tuple[int, int, Any]]]:
-    """Return by row the column ranges to fill for merged cells, with their value."""
-    if reading.merged != "fill":
-        return {}
-    ranges = _bounded_ranges(found)
-    tops = {top for (top, _), _ in ranges}
-    values = {at: row for at, row in enumerate(found.iter_rows()) if at in tops}
-    fills: dict[int, list[tuple[int, int, Any]]] = {}
-    for (top, left), (bottom, right) in ranges:
-        row, place = values.get(top, []), left - found.start[1]
-        value = errors.get(top, {}).get(left) or (row[place] if 0 <= place < len(row) else "")
-        for at in range(top, bottom + 1):
-            fills.setdefault(at, []).append((left, right, value))
-    return fills
-
-
-def _bounded_ranges(found: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the merged cells, as far as they are in rows that are used.
-
-    Raises  ValueError for merged cells that overlap: together they may have far more cells than the sheet
-    """
-    last, end = found.end
-    ranges = [
-        (start, (min(bottom, last), right))
-        for start, (bottom, right) in found.merged_cell_ranges or []
-        if start[0] <= last
-    ]
-    size = sum((bottom - top + 1) * (right - left + 1) for (top, left), (bottom, right) in ranges)
-    if size > max((last + 1) * (end + 1), _MOST_FILLED):
-        raise ValueError(f"its merged cells cover {size} cells, more than its used range")
-    return ranges
-
-
-def _refuse_merged(found: Any, reading: ReadOptions, cells: Cells, name: str) -> None:
-    if reading.merged == "fill":
-        return
-    for (top, left), (bottom, right) in found.merged_cell_ranges or []:
-        is_below = bottom >= cells.top and (cells.bottom is None or top <= cells.bottom)
-        is_beside = right >= cells.left and (cells.right is None or left <= cells.right)
-        if is_below and is_beside:
-            place = f"{_letters(left)}{top + 1}:{_letters(right)}{bottom + 1}"
-            raise WaterclockError(
-                "E885",
-                f"the cells {place} of {name} are merged",
-                why="several cells share one value, and it is unclear to which of them it belongs",
-                fix="give the range with the data: OPTIONS (range 'B3:F'); or give all of them the value: "
-                "OPTIONS (merged 'fill')",
-            )
-
-
-def _name_of(names: Sequence[str], said: str) -> str:
-    if not said and names:
-        return names[0]
-    found = [name for name in names if name.lower() == said.lower()] or [
-        name for name in names if fnmatchcase(name.lower(), said.lower())
-    ]
-    if len(found) == 1:
-        return found[0]
-    raise WaterclockError(
-        "E884",
-        f"no sheet {said}" if not found else f"several sheets {said}: {', '.join(found)}",
-        why=f"there are {', '.join(names)}",
-        fix=did_you_mean(said, names, otherwise="name one of them: OPTIONS (sheet '...')"),
+def _request(reading: ReadOptions, names: Sequence[str], near: AbstractSet[str] = frozenset()) -> SheetRequest:
+    return SheetRequest(
+        sheet=reading.sheet,
+        cells=reading.cells,
+        has_header=reading.has_header,
+        fills_merged=reading.merged == "fill",
+        null=reading.null,
+        declared=tuple(names),
+        near=tuple(at for at, name in enumerate(names) if name in near),
     )
-
-
-def _without_header(name: str, why: str) -> WaterclockError:
-    return WaterclockError(
-        "E884",
-        f"the sheet {name} has no header",
-        why=why,
-        fix="set where it begins: OPTIONS (range 'B3'), another sheet: OPTIONS (sheet '...'), or (header FALSE)",
-    )
-
-
-def refuse_growth(file: IO[bytes]) -> None:
-    """Check a workbook for zip bombs, and that it fits into memory. Raises E882."""
-    if not zipfile.is_zipfile(file):
-        file.seek(0)
-        return
-    file.seek(0)
-    with zipfile.ZipFile(file) as packed:
-        members = packed.infolist()
-    dense = [one for one in members if one.file_size > max(_SMALL, one.compress_size * _MOST_RATIO)]
-    total = sum(one.file_size for one in members)
-    file.seek(0)
-    if dense or total > _MOST_BYTES:
-        raise WaterclockError(
-            "E882",
-            "the workbook is too large",
-            why=f"it has {total} bytes when unpacked, and the limit is {_MOST_BYTES}"
-            + (f"; {dense[0].filename} is compressed to {dense[0].compress_size}" if dense else ""),
-            fix="split it, or send it as CSV or Parquet",
-        )
-
-
-def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 - a return a type
-    """Return a cell as the text from which its type is parsed: whole numbers without a point, times as ISO."""
-    if value is None or value == "":
-        return None
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        whole = value.is_integer() and abs(value) < 1 << 63
-        return str(int(value)) if whole else repr(value if is_near else _as_shown(value))
-    if isinstance(value, datetime):
-        return value.isoformat(sep=" ")
-    if isinstance(value, timedelta):
-        hours, rest = divmod(abs(value), _HOUR)
-        minutes, rest = divmod(rest, _MINUTE)
-        fraction = f".{rest.microseconds:06}".rstrip("0") if rest.microseconds else ""
-        return f"{'-' if value < _NO_TIME else ''}{hours:02}:{minutes:02}:{rest.seconds:02}{fraction}"
-    return value.isoformat() if isinstance(value, date | time_of_day) else str(value)
-
-
-def _as_shown(value: float) -> float:
-    shown = float(f"{value:.15g}")
-    return shown if abs(shown - value) <= _MOST_NOISE * math.ulp(value) else value
-
-
-def _letters(column: int) -> str:
-    letters = ""
-    column += 1
-    while column:
-        column, rest = divmod(column - 1, 26)
-        letters = chr(ord("A") + rest) + letters
-    return letters
-
-
-def _library() -> Any:
-    try:
-        import python_calamine
-    except ImportError as error:
-        raise WaterclockError(
-            "E888",
-            "Excel files need a library",
-            why="python-calamine is not installed",
-            fix=f"{install_extra('excel')}, on the machines of a cluster's workers too",
-        ) from error
-    return python_calamine

@@ -1,17 +1,18 @@
-"""Checks the cells of an .xlsx sheet before calamine reads it: its used range, errors, and formulas without values.
+"""Checks the cells of an .xlsx sheet before calamine reads it: its range, errors, duplicates, formulas without values.
 
 Calamine allocates the whole used range of a sheet, so two far cells of a small file could fill the memory. It reads
 errors such as #N/A as empty cells, and formulas without a stored value too: a workbook that was written by a program
 may contain formulas without their results.
+
+A cell or a row may be in a sheet once. Calamine takes the last of several values, and Excel reports a damaged file.
 """
 
 from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from posixpath import join, normpath
 from typing import IO
 from xml.parsers import expat
 
@@ -20,8 +21,9 @@ from waterclock.connectors.files.used_ranges import MOST_CELLS, MOST_COLUMNS, MO
 _CHUNK = 1 << 20
 _BOOK, _TARGETS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
 _TAG = re.compile(rb"[<:](?:row|c)[\s/>]")
-_PLAIN_TAG = re.compile(rb"<(?:row|c) r=\"([A-Z]{0,3})([0-9]{1,7})\"")
+_PLAIN_TAG = re.compile(rb"<(?:row|c) r=\"([A-Z]{0,3}[1-9][0-9]{0,6})\"")
 _PLACE = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})", re.ASCII)
+_LETTERS, _DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"0123456789"
 _UNUSUAL = (b"<f", b't="e"', b":f", b"t='", b"<!DOCTYPE", b"\0", b"t =")
 
 
@@ -36,7 +38,8 @@ class FormulaCells:
 def check_cells(file: IO[bytes], sheet: str) -> FormulaCells:
     """Check the cells of a sheet; the result is empty for files that are not .xlsx.
 
-    Raises  E882 for a used range of more than `MOST_CELLS`; ValueError for XML that is broken or has a DOCTYPE
+    Raises  E882 for a used range of more than `MOST_CELLS`; ValueError for XML that is broken or has a DOCTYPE, and for
+            a cell or a row that the sheet has twice
     Cost    the sheet is unpacked once or twice, in bounded memory except for its errors
     """
     found = FormulaCells()
@@ -62,6 +65,7 @@ def _is_plain_and_small(content: IO[bytes]) -> bool:
     This is a fast scan that may return False for harmless sheets, but True only if `_CellParser` would find nothing.
     """
     bottom, letters = 0, set[bytes]()
+    last_row = set[bytes]()  # its places, as it may continue in the next chunk
     before = b""
     while chunk := content.read(_CHUNK):
         text = before + chunk
@@ -73,9 +77,16 @@ def _is_plain_and_small(content: IO[bytes]) -> bool:
         if len(places) != len(_TAG.findall(text)):
             return False
         if places:
-            columns, rows = zip(*places, strict=True)
-            bottom = max(bottom, *map(int, rows))
-            letters.update(columns)
+            once, joined = set(places), b" ".join(places)
+            rows = set(map(int, set(joined.translate(None, _LETTERS).split())))
+            if len(once) < len(places) or not once.isdisjoint(last_row) or min(rows) < bottom:
+                return False
+            if len(rows) > 1 or bottom not in rows:
+                last_row.clear()
+            bottom = max(rows)
+            number = str(bottom).encode()
+            last_row.update(place for place in places if place.endswith(number))
+            letters.update(joined.translate(None, _DIGITS).split())
     if _TAG.search(before):
         return False
     right = max((_column_of(each.decode()) for each in letters), default=-1) + 1
@@ -90,6 +101,7 @@ class _CellParser:
         self._used = UsedRange()
         self._row, self._column = -1, 0
         self._next_column = 0
+        self._known: dict[int, int] = {}  # the bits of a row: 1 for itself, and 2 << column
         self._kind = ""
         self._formula = self._value = False
         self._text: list[str] = []
@@ -123,17 +135,26 @@ class _CellParser:
             else:
                 self._row, self._column = max(self._row, 0), self._next_column
             self._next_column = self._column + 1
+            self._add(2 << self._column)
         elif tag == "row":
             self._end_cell()
             said = attributes.get("r")
             self._row = self._row + 1 if said is None else _row_of(said)
             self._column = self._next_column = 0
+            self._add(1)
         elif tag == "f":
             self._formula = True
             self._used.add(max(self._row, 0), self._column)
         elif tag == "is":
             self._formula = False
             self._used.add(self._row, self._column)
+
+    def _add(self, bit: int) -> None:
+        known = self._known.get(self._row, 0)
+        if known & bit:
+            place = f"the row {self._row + 1}" if bit == 1 else f"the cell {_letters(self._column)}{self._row + 1}"
+            raise ValueError(f"it has {place} twice, and programs differ in which of them they show")
+        self._known[self._row] = known | bit
 
     def _end(self, name: str) -> None:
         if self._value:
@@ -185,14 +206,15 @@ def _letters(column: int) -> str:
 def _paths_of(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
     """Yield the member of a sheet; all members that may be sheets if it is not clear which one calamine reads.
 
-    Raises  ValueError for members with the same name: programs differ in which of them they read
+    Raises  ValueError for members with the same name, and for a sheet's path that is not plain: programs differ in
+            which member they read
     """
-    by_name = {name.casefold(): name for name in packed.namelist()}
+    by_name = {name.replace("\\", "/").casefold(): name for name in packed.namelist()}
     if len(by_name) < len(packed.namelist()):
         raise ValueError("it has two members of the same name")
     if _BOOK not in by_name:
         return
-    path = _path_of(packed, sheet)
+    path = _path_of(packed, sheet, by_name)
     if path is not None:
         yield path
         return
@@ -203,18 +225,20 @@ def _paths_of(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
             yield name
 
 
-def _path_of(packed: zipfile.ZipFile, sheet: str) -> str | None:
-    names = set(packed.namelist())
-    if not {_BOOK, _TARGETS} <= names:
+def _path_of(packed: zipfile.ZipFile, sheet: str, by_name: Mapping[str, str]) -> str | None:
+    if not {_BOOK, _TARGETS} <= by_name.keys():
         return None
-    sheets = [one for one in _elements(packed.read(_BOOK), "sheet") if one.get("name") == sheet]
+    sheets = [one for one in _elements(packed.read(by_name[_BOOK]), "sheet") if one.get("name") == sheet]
     ids = {value for one in sheets for key, value in one.items() if key.rpartition(":")[2] == "id"}
-    relations = _elements(packed.read(_TARGETS), "Relationship")
-    targets = [one.get("Target", "") for one in relations if one.get("Id") in ids]
+    content = packed.read(by_name[_TARGETS])
+    targets = [one.get("Target", "") for one in _elements(content, "Relationship") if one.get("Id") in ids]
     if len(sheets) != 1 or len(targets) != 1:
         return None
-    path = normpath(join("/xl", targets[0])).lstrip("/")
-    return path if path in names else None
+    # calamine neither resolves a path nor decodes entities in it
+    path = targets[0].removeprefix("/") if targets[0].startswith("/") else f"xl/{targets[0]}"
+    if not {"", ".", ".."}.isdisjoint(path.split("/")) or "\\" in path or targets[0].encode() not in content:
+        raise ValueError(f"the path of its sheet is {targets[0][:100]!r}, and programs differ in how they read it")
+    return by_name.get(path.casefold())
 
 
 def _elements(content: bytes, tag: str) -> list[dict[str, str]]:

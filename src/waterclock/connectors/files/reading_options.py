@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.connectors.files.landed_names import format_of
+from waterclock.connectors.files.sheet_rows import Cells
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Wrong
 
@@ -37,16 +38,6 @@ class Outer:
     name: str
     depth: int
     rest: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """A part of a sheet, counted from 0, both ends inclusive; an end that is None is the sheet's own."""
-
-    top: int
-    left: int
-    bottom: int | None = None
-    right: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from typing import Any
 import openpyxl
 import pytest
 
-from waterclock.connectors.files.excel_reading import _text, columns_of, reader_of
+from waterclock.connectors.files.excel_reading import columns_of, reader_of
 from waterclock.connectors.files.reading_options import parse_read_options
+from waterclock.connectors.files.sheet_rows import _text
 from waterclock.errors import WaterclockError
 
 

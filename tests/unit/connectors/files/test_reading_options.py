@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from waterclock.connectors.files.reading_options import (
-    Cells,
     Outer,
     Position,
     cells_of,
@@ -15,6 +14,7 @@ from waterclock.connectors.files.reading_options import (
     positions_of,
     wrong_reading,
 )
+from waterclock.connectors.files.sheet_rows import Cells
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import check_project
 from waterclock.flow.declarations import Value

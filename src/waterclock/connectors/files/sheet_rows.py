@@ -1,0 +1,386 @@
+"""Reads a sheet of a workbook with calamine: columns from its header, rows as texts with their row numbers.
+
+It runs in the process that `workbook_process` starts for each workbook. That process starts quickly only if this module
+imports nothing beyond the standard library and modules that do the same; calamine is imported by `main`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
+from datetime import time as time_of_day
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import IO, Any, Self
+
+from waterclock.connectors.files.formulas import check_cells
+from waterclock.connectors.files.used_ranges import check_used_ranges
+from waterclock.errors import WaterclockError, did_you_mean
+
+OUT_OF_MEMORY = 77
+"""Exit code of the process if the memory that it may use is not enough."""
+_BATCH, _BATCH_CHARACTERS = 10_000, 1 << 24
+_MOST_STDERR = 1 << 20
+_MOST_BYTES = 512 << 20
+_MOST_RATIO = 250
+_SMALL = 16 << 20
+_MOST_FILLED = 1 << 20  # merged cells beyond the used range
+_MOST_NOISE = 4  # units in the last place of a double, which sums and products of cells may add
+_NO_TIME, _MINUTE, _HOUR = timedelta(0), timedelta(minutes=1), timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A part of a sheet, counted from 0, both ends inclusive; an end that is None is the sheet's own."""
+
+    top: int
+    left: int
+    bottom: int | None = None
+    right: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SheetRequest:
+    """The sheet and the cells to read. `near` are the indexes of columns whose numbers keep all digits."""
+
+    sheet: str = ""
+    cells: Cells | None = None
+    has_header: bool = True
+    fills_merged: bool = False
+    null: str = ""
+    declared: tuple[str, ...] = ()
+    near: tuple[int, ...] = ()
+    is_header_only: bool = False
+
+    def to_json(self) -> str:
+        """Return the request as JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Parse the result of `to_json`."""
+        parts = json.loads(text)
+        parts |= {name: tuple(parts[name]) for name in ("declared", "near")}
+        return cls(**parts | {"cells": parts["cells"] and Cells(**parts["cells"])})
+
+
+def main() -> None:
+    """Read the workbook of an open file, and write the result to stdout, one JSON list per line.
+
+    The arguments are the file's descriptor and the limits of memory in bytes and of CPU time in seconds; stdin has the
+    request. The lines are ["names", …], then ["rows", columns] for each batch, whose last column has the row numbers,
+    and ["end"]. The last line is ["error", …] with the parts of an error instead, or ["unreadable", reason].
+    """
+    file_number, memory, seconds = map(int, sys.argv[1:4])
+    _limit(memory, seconds)
+    try:
+        import python_calamine as library
+
+        request = SheetRequest.from_json(sys.stdin.read())
+        with open(file_number, "rb") as file:  # noqa: PTH123 - a descriptor has no path
+            for message in _messages(file, request, library):
+                _send(*message)
+        _send("end")
+    except WaterclockError as error:
+        _send("error", error.to_dict())
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+    except BrokenPipeError:
+        os._exit(1)  # no process reads the result
+    except BaseException as error:  # noqa: BLE001 - libraries fail in many ways; a panic of calamine is no Exception
+        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 > memory // 2:
+            os._exit(OUT_OF_MEMORY)
+        is_plain = isinstance(error, ValueError | OSError | EOFError | LookupError) and str(error)
+        _send("unreadable", str(error) if is_plain else f"{type(error).__name__}: {error}")
+    os._exit(0)  # without freeing the workbook's memory, which takes time
+
+
+def _limit(memory: int, seconds: int) -> None:
+    """Limit this process. macOS has no limit of a process's memory, and only Linux has a process killed first."""
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, _MOST_STDERR)]
+    for kind, most in (*limits, (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
+        hard = resource.getrlimit(kind)[1]
+        with suppress(OSError, ValueError):
+            resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def _send(*message: object) -> None:
+    line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"
+    at = 0
+    while at < len(line):
+        at += os.write(1, line[at : at + (1 << 20)])
+
+
+def _messages(file: IO[bytes], request: SheetRequest, library: Any) -> Iterator[tuple[object, ...]]:
+    """Yield the messages of `main` about a workbook that can be read. Raises  as `_sheet`."""
+    sheet = _sheet(file, request, library)
+    yield "names", sheet.names
+    if request.is_header_only:
+        return
+    rows: list[list[Any]] = []
+    size = 0
+    for number, row in _data(sheet, request):
+        rows.append([*row, number])
+        size += sum(map(len, filter(None, row)))
+        if len(rows) == _BATCH or size > _BATCH_CHARACTERS:
+            yield "rows", list(zip(*rows, strict=True))
+            rows, size = [], 0
+    if rows:
+        yield "rows", list(zip(*rows, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A sheet's columns and the position of its rows. `top`, the first data row, and `left` are counted from 0."""
+
+    names: tuple[str, ...]
+    cells: Cells
+    rows: Any
+
+
+def _data(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str | None]]]:
+    """Yield the rows of a sheet with their row numbers, from 1."""
+    width = len(sheet.names)
+    near: AbstractSet[int] = frozenset(request.near)
+    for at, row in enumerate(sheet.rows(sheet.cells.top), sheet.cells.top):
+        if sheet.cells.bottom is not None and at > sheet.cells.bottom:
+            return
+        values = enumerate(row[sheet.cells.left :])
+        cells = [_text(value, is_near=at_column in near) for at_column, value in values]
+        if sheet.cells.right is None and (beyond := next((c for c in range(width, len(cells)) if cells[c]), None)):
+            raise WaterclockError(
+                "E884",
+                f"row {at + 1} holds a value in column {_letters(sheet.cells.left + beyond)}",
+                why="that column has no name in the header",
+                fix="name it there, or give the range with the data: OPTIONS (range 'A1:F')",
+            )
+        texts = [text if text not in (None, "", request.null) else None for text in cells[:width]]
+        texts += [None] * (width - len(texts))
+        if any(text is not None for text in texts):
+            yield at + 1, texts
+
+
+def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
+    """Return the sheet with its header and its rows.
+
+    Raises  E882 for a workbook that is too large unpacked; E884 for a sheet that does not exist, or has no header;
+            E885 for merged cells in the data; ValueError for a file that is no workbook
+    """
+    refuse_growth(file)
+    check_used_ranges(file)
+    try:
+        book = library.CalamineWorkbook.from_filelike(file)
+        name = _name_of(_shown_first(book, library), request.sheet)
+        errors = _errors(file, name)  # before the library reads the sheet: it allocates the whole used range
+        found = book.get_sheet_by_name(name)
+    except library.CalamineError as error:
+        raise ValueError(f"the workbook cannot be read: {error}") from error
+    if found.start is None:
+        raise _without_header(name, "the sheet is empty")
+    offset = found.start[1]
+    fills = _fills(found, request, errors)
+
+    def rows(first: int) -> Iterator[list[Any]]:
+        for at, row in enumerate(found.iter_rows()):
+            if at >= first:
+                whole = [""] * offset + list(row)
+                for column, error in errors.get(at, {}).items():
+                    whole += [""] * (column + 1 - len(whole))
+                    whole[column] = error
+                for left, right, value in fills.get(at, ()):
+                    whole[left : right + 1] = [value] * (right + 1 - left)
+                yield whole
+
+    cells = request.cells or Cells(_first_row(found), offset)
+    _refuse_merged(found, request, cells, name)
+    header = next(rows(cells.top), [])
+    right = len(header) - 1 if cells.right is None else cells.right
+    header = header[cells.left : right + 1]
+    if request.has_header:
+        names = [_text(value) or "" for value in header]
+        while names and not names[-1] and cells.right is None:
+            names.pop()
+        if not any(names):
+            raise _without_header(name, f"row {cells.top + 1} has no names")
+        inner = Cells(cells.top + 1, cells.left, cells.bottom, cells.right)
+        return Sheet(tuple(text or _make_column_name(at) for at, text in enumerate(names)), inner, rows)
+    width = max(found.end[1], right) - cells.left + 1 if cells.right is None else cells.right - cells.left + 1
+    declared = request.declared[:width]
+    column_names = [*declared, *(_make_column_name(at) for at in range(len(declared), width))]
+    return Sheet(tuple(column_names), cells, rows)
+
+
+def _shown_first(book: Any, library: Any) -> list[str]:
+    """Return the sheet names, visible ones first: a hidden sheet is read only by name, or if all are hidden."""
+    hidden = {one.name for one in book.sheets_metadata if one.visible != library.SheetVisibleEnum.Visible}
+    return sorted(book.sheet_names, key=lambda name: name in hidden)
+
+
+def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
+    """Return the texts of error cells, such as #N/A, by row and column; calamine returns these cells as empty.
+
+    Raises  E882 for a used range that is too large; E884 for a formula without a stored value, which would be read as
+            empty
+    """
+    file.seek(0)
+    found = check_cells(file, name)
+    if found.unreckoned is not None:
+        raise WaterclockError(
+            "E884",
+            f"the cell {found.unreckoned} of {name} has a formula without a value",
+            why="the program that wrote the workbook did not calculate it, and Waterclock calculates no formulas",
+            fix="open the workbook in Excel and save it, or write it with values",
+        )
+    return found.errors
+
+
+def _make_column_name(at: int) -> str:
+    return f"column_{at + 1}"
+
+
+def _first_row(found: Any) -> int:
+    return int(found.start[0])
+
+
+def _fills(
+    found: Any, request: SheetRequest, errors: Mapping[int, Mapping[int, str]]
+) -> dict[int, list[tuple[int, int, Any]]]:
+    """Return by row the column ranges to fill for merged cells, with their value."""
+    if not request.fills_merged:
+        return {}
+    ranges = _bounded_ranges(found)
+    tops = {top for (top, _), _ in ranges}
+    values = {at: row for at, row in enumerate(found.iter_rows()) if at in tops}
+    fills: dict[int, list[tuple[int, int, Any]]] = {}
+    for (top, left), (bottom, right) in ranges:
+        row, place = values.get(top, []), left - found.start[1]
+        value = errors.get(top, {}).get(left) or (row[place] if 0 <= place < len(row) else "")
+        for at in range(top, bottom + 1):
+            fills.setdefault(at, []).append((left, right, value))
+    return fills
+
+
+def _bounded_ranges(found: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return the merged cells, as far as they are in rows that are used.
+
+    Raises  ValueError for merged cells that overlap: together they may have far more cells than the sheet
+    """
+    last, end = found.end
+    ranges = [
+        (start, (min(bottom, last), right))
+        for start, (bottom, right) in found.merged_cell_ranges or []
+        if start[0] <= last
+    ]
+    size = sum((bottom - top + 1) * (right - left + 1) for (top, left), (bottom, right) in ranges)
+    if size > max((last + 1) * (end + 1), _MOST_FILLED):
+        raise ValueError(f"its merged cells cover {size} cells, more than its used range")
+    return ranges
+
+
+def _refuse_merged(found: Any, request: SheetRequest, cells: Cells, name: str) -> None:
+    if request.fills_merged:
+        return
+    for (top, left), (bottom, right) in found.merged_cell_ranges or []:
+        is_below = bottom >= cells.top and (cells.bottom is None or top <= cells.bottom)
+        is_beside = right >= cells.left and (cells.right is None or left <= cells.right)
+        if is_below and is_beside:
+            place = f"{_letters(left)}{top + 1}:{_letters(right)}{bottom + 1}"
+            raise WaterclockError(
+                "E885",
+                f"the cells {place} of {name} are merged",
+                why="several cells share one value, and it is unclear to which of them it belongs",
+                fix="give the range with the data: OPTIONS (range 'B3:F'); or give all of them the value: "
+                "OPTIONS (merged 'fill')",
+            )
+
+
+def _name_of(names: Sequence[str], said: str) -> str:
+    if not said and names:
+        return names[0]
+    found = [name for name in names if name.lower() == said.lower()] or [
+        name for name in names if fnmatchcase(name.lower(), said.lower())
+    ]
+    if len(found) == 1:
+        return found[0]
+    raise WaterclockError(
+        "E884",
+        f"no sheet {said}" if not found else f"several sheets {said}: {', '.join(found)}",
+        why=f"there are {', '.join(names)}",
+        fix=did_you_mean(said, names, otherwise="name one of them: OPTIONS (sheet '...')"),
+    )
+
+
+def _without_header(name: str, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E884",
+        f"the sheet {name} has no header",
+        why=why,
+        fix="set where it begins: OPTIONS (range 'B3'), another sheet: OPTIONS (sheet '...'), or (header FALSE)",
+    )
+
+
+def refuse_growth(file: IO[bytes]) -> None:
+    """Check a workbook for zip bombs, and that it fits into memory. Raises E882."""
+    if not zipfile.is_zipfile(file):
+        file.seek(0)
+        return
+    file.seek(0)
+    with zipfile.ZipFile(file) as packed:
+        members = packed.infolist()
+    dense = [one for one in members if one.file_size > max(_SMALL, one.compress_size * _MOST_RATIO)]
+    total = sum(one.file_size for one in members)
+    file.seek(0)
+    if dense or total > _MOST_BYTES:
+        raise WaterclockError(
+            "E882",
+            "the workbook is too large",
+            why=f"it has {total} bytes when unpacked, and the limit is {_MOST_BYTES}"
+            + (f"; {dense[0].filename} is compressed to {dense[0].compress_size}" if dense else ""),
+            fix="split it, or send it as CSV or Parquet",
+        )
+
+
+def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 - a return a type
+    """Return a cell as the text from which its type is parsed: whole numbers without a point, times as ISO."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        whole = value.is_integer() and abs(value) < 1 << 63
+        return str(int(value)) if whole else repr(value if is_near else _as_shown(value))
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, timedelta):
+        hours, rest = divmod(abs(value), _HOUR)
+        minutes, rest = divmod(rest, _MINUTE)
+        fraction = f".{rest.microseconds:06}".rstrip("0") if rest.microseconds else ""
+        return f"{'-' if value < _NO_TIME else ''}{hours:02}:{minutes:02}:{rest.seconds:02}{fraction}"
+    return value.isoformat() if isinstance(value, date | time_of_day) else str(value)
+
+
+def _as_shown(value: float) -> float:
+    shown = float(f"{value:.15g}")
+    return shown if abs(shown - value) <= _MOST_NOISE * math.ulp(value) else value
+
+
+def _letters(column: int) -> str:
+    letters = ""
+    column += 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters

@@ -1,0 +1,181 @@
+"""Reads each workbook in a process of its own, with bounded memory and time.
+
+Calamine trusts many sizes in a file: of its container, of sheets, and of cells far apart. It ends its process if memory
+for them is refused. So the runner never calls it. A process that dies is an error of its workbook alone.
+
+Linux enforces all limits. macOS has no limit of a process's memory. The process ends when it writes to a parent that
+has ended, or at its limit of CPU time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, cast
+
+from waterclock.connectors.files import sheet_rows
+from waterclock.connectors.files.sheet_rows import OUT_OF_MEMORY, SheetRequest
+from waterclock.errors import WaterclockError
+from waterclock.extras import install_extra
+
+_LIBRARY = "python_calamine"
+_MOST_BYTES = 512 << 20
+_MOST_MEMORY = 3 << 30
+_MOST_SECONDS = 300  # of the CPU
+_MOST_WAITED = 1200  # for a line, on a busy machine
+_PIECE = 1 << 20
+_START = f"import sys; sys.path += sys.argv[4:]; from {sheet_rows.__name__} import main; main()"
+_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
+
+
+def read_columns(file: IO[bytes], request: SheetRequest) -> tuple[str, ...]:
+    """Return the columns of a sheet.
+
+    Raises  E882 for a workbook that is too large, or needs too much memory or time; E884 for a sheet that does not
+            exist, or has no header; E885 for merged cells in the data; E888 without the library; ValueError for a file
+            that is no workbook
+    Cost    a process of about 0.05 s of CPU time, which parses the whole workbook
+    """
+    names: tuple[str, ...] = ()
+    for kind, found in _messages(file, replace(request, is_header_only=True)):
+        if kind == "names":
+            names = tuple(found)
+    return names
+
+
+def read_rows(file: IO[bytes], request: SheetRequest) -> Iterator[Sequence[Sequence[Any]]]:
+    """Yield the columns of each batch of rows. The last column has the numbers of the rows. Raises  as `read_columns`.
+
+    The declared columns are those of the sheet.
+    """
+    for kind, found in _messages(file, request):
+        if kind == "rows":
+            yield found
+
+
+def _messages(file: IO[bytes], request: SheetRequest) -> Iterator[tuple[str, Any]]:
+    """Yield the messages of `sheet_rows.main` up to the end of the workbook."""
+    with _open_for_process(file) as number, tempfile.TemporaryFile() as errors:
+        process, requests, answers = _start(number, errors)
+        try:
+            _write(requests, request.to_json().encode())
+            for line in _lines(answers):
+                kind, *content = json.loads(line)
+                if kind == "end":
+                    return
+                if kind == "error":
+                    raise WaterclockError(**content[0])
+                if kind == "unreadable":
+                    raise ValueError(content[0])
+                yield kind, content[0]
+            raise _reason_of_death(process.wait(), errors)
+        finally:
+            process.kill()
+            process.wait()
+            requests.close()
+            answers.close()
+
+
+def _start(number: int, errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]:
+    """Start a process that reads the file with this descriptor. Return it with its stdin and its stdout."""
+    found = importlib.util.find_spec(_LIBRARY)
+    if found is None or found.origin is None:
+        raise WaterclockError(
+            "E888",
+            "Excel files need a library",
+            why="python-calamine is not installed",
+            fix=f"{install_extra('excel')}, on the machines of a cluster's workers too",
+        )
+    folders = [str(Path(__file__).parents[3]), str(Path(found.origin).parents[1])]  # of this package and the library
+    limits = map(str, (number, _MOST_MEMORY, _MOST_SECONDS))
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _START, *limits, *folders],
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        pass_fds=[number],
+        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | {"RUST_BACKTRACE": "0"},
+        start_new_session=True,  # Ctrl-C lets running batches finish
+    )
+    return process, cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
+
+
+def _write(pipe: IO[bytes], content: bytes) -> None:
+    """Write all content and close the pipe. A process that died before is noticed when its answer is read."""
+    left = memoryview(content)
+    with suppress(BrokenPipeError), pipe:
+        while left:
+            left = left[pipe.write(left) :]
+
+
+def _lines(pipe: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines that a process writes, without a partial one at the end. Raises  E882 if the next takes long."""
+    pieces: list[bytes] = []
+    with selectors.DefaultSelector() as ready:
+        ready.register(pipe, selectors.EVENT_READ)
+        while True:
+            if not ready.select(_MOST_WAITED):
+                raise _too_large(f"reading it takes more than {_MOST_WAITED} seconds")
+            piece = os.read(pipe.fileno(), _PIECE)
+            if not piece:
+                return
+            *ended, last = piece.split(b"\n")
+            for part in ended:
+                yield b"".join((*pieces, part))
+                pieces = []
+            pieces.append(last)
+
+
+def _reason_of_death(code: int, errors: IO[bytes]) -> WaterclockError | ValueError:
+    if code == -signal.SIGXCPU:
+        return _too_large(f"reading it takes more than {_MOST_SECONDS} seconds")
+    if code < 0 or code == OUT_OF_MEMORY:
+        return _too_large(f"reading it takes more than {_MOST_MEMORY} bytes of memory, as for cells far from the data")
+    errors.seek(0)
+    last = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+    return ValueError(f"the workbook cannot be read: {last or f'its process ended with {code}'}")
+
+
+@contextmanager
+def _open_for_process(file: IO[bytes]) -> Iterator[int]:
+    """Return the descriptor of a file for another process: of the file itself, or of a private copy.
+
+    Raises  E882 for a file that is too large
+    """
+    with ExitStack() as stack:
+        on_disk = file
+        if not (isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO)):
+            on_disk = stack.enter_context(tempfile.TemporaryFile())
+            file.seek(0)
+            copied = 0
+            while copied <= _MOST_BYTES and (piece := file.read(_PIECE)):
+                copied += on_disk.write(piece)
+            on_disk.flush()
+        if os.fstat(on_disk.fileno()).st_size > _MOST_BYTES:
+            raise _too_large(f"it has more than {_MOST_BYTES} bytes")
+        on_disk.seek(0)
+        try:
+            yield on_disk.fileno()
+        finally:
+            file.seek(0)
+
+
+def _too_large(why: str) -> WaterclockError:
+    return WaterclockError(
+        "E882",
+        "the workbook is too large",
+        why=why,
+        fix="delete the cells that are far from the data, or split it, or send it as CSV or Parquet",
+    )
