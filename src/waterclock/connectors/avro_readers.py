@@ -95,13 +95,13 @@ def digits_of(schema: Mapping[str, Any]) -> tuple[int, int]:
     return precision, scale
 
 
-def _read_decimal(data: bytes, written: Mapping[str, Any], read_as: object = None) -> Decimal:
+def _read_decimal(data: bytes, written: Mapping[str, Any] | None, read_as: object = None) -> Decimal:
     """Read a decimal exactly.
 
-    `read_as` is the reader's type, which may have fewer digits.
+    `written` is the type in the writer's schema; `read_as` the one in the reader's, which may have fewer digits.
     Raises  ValueError for a value that does not fit either type, before long bytes are converted
     """
-    precision, scale = digits_of(written)
+    precision, scale = digits_of(written or {})
     if len(data) > _MOST_BYTES:
         data = _without_padding(data)
     is_long = len(data) > _MOST_BYTES
