@@ -1,17 +1,30 @@
-"""Chooses a reader of Avro that data cannot crash: types that contain themselves allow values of any depth.
+"""Chooses readers of Avro that data cannot crash, stall or make round a value.
 
 fastavro's compiled reader calls itself for each level, without a limit, so deep values overflow the stack of C and kill
 the process. Its reader in Python decodes the same values, and Python ends it with a RecursionError. It is slower, so it
 reads only recursive types. The depth of other values is that of their schema, which `is_recursive` bounds too.
+
+fastavro rounds a decimal to the precision of its type, and converts bytes of any length, in quadratic time. So decimals
+get a logical type of ours, whose reader refuses a value that does not fit its type.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from functools import cache
 from typing import Any
 
+DECIMAL = "waterclock-decimal"
+"""The logical type of decimals in a schema that `set_decimals` changed."""
 _PLAIN = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
+MOST_TYPES = 10_000
+"""The limit of the types of a schema, once its named types are expanded."""
 _OWN = frozenset({"__fastavro_parsed", "__named_schemas"})
+_SIZES = {"null": 0, "float": 4, "double": 8}
+_MOST_DIGITS = 1_000
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def parse_schema(text: str) -> Any:
@@ -36,12 +49,7 @@ def is_recursive(schema: Any, known: set[str] | None = None) -> bool:
         return schema not in known
     if isinstance(schema, list):
         return any(is_recursive(each, known) for each in schema)
-    kind = schema["type"]
-    if kind in {"record", "error"}:
-        inner = [field["type"] for field in schema["fields"]]
-    else:
-        inner = [schema[{"array": "items", "map": "values"}[kind]] if kind in {"array", "map"} else kind]
-    if is_recursive(inner, known):
+    if is_recursive(_inner_types(schema), known):
         return True
     if "name" in schema:
         known.add(schema["name"])
@@ -53,3 +61,123 @@ def readers_of(*, recursive: bool) -> Any:
     from fastavro import _read_py, read
 
     return _read_py if recursive else read
+
+
+def set_decimals(schema: Any) -> None:
+    """Change the decimals of a parsed schema, in place, to a type that is read exactly.
+
+    Raises  ValueError for a decimal without a precision, or with a precision or a scale that is not an integer
+    """
+    from fastavro.logical_readers import LOGICAL_READERS
+
+    LOGICAL_READERS.update({f"{kind}-{DECIMAL}": _read_decimal for kind in ("bytes", "fixed")})
+    _set_decimals(schema)
+
+
+def _set_decimals(schema: Any) -> None:
+    if isinstance(schema, list):
+        for each in schema:
+            _set_decimals(each)
+    elif isinstance(schema, dict):
+        if schema.get("logicalType") == DECIMAL:
+            del schema["logicalType"]  # it is unknown outside of this process, and its numbers are not checked
+        elif schema.get("logicalType") == "decimal" and schema["type"] in ("bytes", "fixed"):
+            digits_of(schema)
+            schema["logicalType"] = DECIMAL
+        _set_decimals(_inner_types(schema))
+
+
+def digits_of(schema: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the precision and the scale of a decimal. Raises  ValueError if one of them is not an integer."""
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int:
+        raise ValueError("the precision or the scale of a decimal is not an integer")
+    return precision, scale
+
+
+def _read_decimal(data: bytes, written: Mapping[str, Any] | None, read_as: object = None) -> Decimal:
+    """Read a decimal exactly.
+
+    `written` is the type in the writer's schema; `read_as` the one in the reader's, which may have fewer digits.
+    Raises  ValueError for a value that does not fit either type, before long bytes are converted
+    """
+    precision, scale = digits_of(written or {})
+    if len(data) > _MOST_BYTES:
+        data = _without_padding(data)
+    is_long = len(data) > _MOST_BYTES
+    unscaled = 0 if is_long else int.from_bytes(data, "big", signed=True)
+    if is_long or abs(unscaled) >= _bound_of(min(precision, _MOST_DIGITS)):
+        most = f"; at most {_MOST_DIGITS} are read" if precision > _MOST_DIGITS else ""
+        raise ValueError(f"a decimal has more digits than its precision of {precision}{most}")
+    value = Decimal(unscaled).scaleb(-scale, _EXACT)
+    if isinstance(read_as, Mapping) and read_as.get("logicalType") == DECIMAL:
+        _check_fit(value, *digits_of(read_as))
+    return value
+
+
+def _without_padding(data: bytes) -> bytes:
+    """Return a number in two's complement without the repetitions of its sign."""
+    padding = b"\xff" if data[0] & 0x80 else b"\0"
+    return padding + data.lstrip(padding)
+
+
+def _check_fit(value: Decimal, precision: int, scale: int) -> None:
+    """Check that a decimal of another type needs no rounding."""
+    unscaled = value.scaleb(scale, _EXACT)
+    if unscaled and (unscaled.adjusted() >= precision or unscaled != unscaled.to_integral_value()):
+        raise ValueError(f"the decimal {value} does not fit DECIMAL({precision}, {scale}) of the schema that reads it")
+
+
+@cache
+def _bound_of(precision: int) -> int:
+    return int(10**precision)
+
+
+_MOST_BYTES = (_bound_of(_MOST_DIGITS).bit_length() + 7) // 8 + 1
+
+
+def least_size(schema: Any, most: int = MOST_TYPES) -> int:
+    """Return the least bytes that a value of a parsed type takes.
+
+    Raises  ValueError for arrays of items that may take none, and for a type with more than `most` parts that take
+            none: named types may nest each other, so a short value could become any number of values
+    """
+    return _least_size(schema, {}, most)[0]
+
+
+def _least_size(schema: Any, known: dict[str, tuple[int, int]], most: int) -> tuple[int, int]:
+    """Return the least bytes of a value, and the number of values without bytes in it. `known` are the named types."""
+    if isinstance(schema, list):
+        for each in schema:
+            _least_size(each, known, most)
+        return 1, 0
+    if not isinstance(schema, Mapping):
+        size = _SIZES.get(str(schema), 1)
+        return known.get(str(schema), (size, int(not size)))
+    kind = schema["type"]
+    if kind in ("array", "map"):
+        (inner,) = _inner_types(schema)
+        if not _least_size(inner, known, most)[0] and kind == "array":
+            raise ValueError("it has arrays of items without any bytes, so their length is unlimited")
+        return 1, 0
+    if kind not in ("record", "error", "fixed"):
+        return _least_size(kind, known, most)
+    name = str(schema.get("name"))
+    known[name] = 1, 0  # within itself: such a field is of a union, array or map, which takes a byte
+    if kind == "fixed":
+        sizes = [(int(schema["size"]), 0)]
+    else:
+        sizes = [_least_size(each, known, most) for each in _inner_types(schema)]
+    size, count = sum(each for each, _ in sizes), sum(count for _, count in sizes)
+    known[name] = size, count + int(not size)
+    if count > most:
+        raise ValueError(f"it has a type with more than {most} values without any bytes")
+    return known[name]
+
+
+def _inner_types(schema: Mapping[str, Any]) -> list[Any]:
+    """Return the types that a parsed type contains, or the one that it is."""
+    kind = schema["type"]
+    if kind in ("record", "error"):
+        return [field["type"] for field in schema["fields"]]
+    return [schema[{"array": "items", "map": "values"}[kind]] if kind in ("array", "map") else kind]

@@ -45,6 +45,12 @@ def read(file: io.BytesIO) -> int:
     return sum(batch.num_rows for batch in avro_reading.reader_of(columns)(file))
 
 
+def rows_of(file: io.BytesIO) -> list[dict[str, Any]]:
+    columns = avro_reading.columns_of(file)
+    file.seek(0)
+    return [row for batch in avro_reading.reader_of(columns)(file) for row in batch.to_pylist()]
+
+
 NOTHING = {"type": "record", "name": "n", "fields": [{"name": "a", "type": "null"}]}
 
 
@@ -198,3 +204,79 @@ def test_a_name_of_a_field_is_quoted() -> None:
 def test_a_decimal_has_whole_numbers(more: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"broken|integer"):
         avro_reading.columns_of(avro(record(a={"type": "bytes", "logicalType": "decimal", **more})))
+
+
+def empty(levels: int) -> dict[str, Any]:
+    kind: Any = {"type": "record", "name": "r0", "fields": []}
+    for at in range(1, levels):
+        fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"r{at - 1}"}]
+        kind = {"type": "record", "name": f"r{at}", "fields": fields}
+    return record(b="boolean", a=kind)
+
+
+def test_a_short_row_cannot_become_any_number_of_values() -> None:
+    assert read(avro(empty(8), (1, b"\1"))) == 1
+    begun = time.process_time()
+    with pytest.raises(ValueError, match="more than 10000 values without any bytes"):
+        avro_reading.columns_of(avro(empty(40), (1, b"\1")))
+    assert time.process_time() - begun < 5
+
+
+def decimal(precision: Any, scale: int = 0) -> dict[str, Any]:
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+def number(unscaled: int, padding: int = 0) -> bytes:
+    raw = unscaled.to_bytes((unscaled.bit_length() + 8) // 8 + padding, "big", signed=True)
+    return zigzag(len(raw)) + raw
+
+
+SMALL = decimal(5, 2)
+FIXED = {**SMALL, "type": "fixed", "name": "f", "size": 8}
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        (SMALL, number(1234567)),
+        (SMALL, number(100_000)),
+        (SMALL, number(-100_000)),
+        (FIXED, number(1234567, 5)[1:]),
+        (["null", SMALL, "string"], zigzag(1) + number(1234567)),
+        ({"type": "array", "items": ["null", SMALL, "string"]}, zigzag(1) + zigzag(1) + number(1234567) + zigzag(0)),
+        ({"type": "map", "values": ["null", FIXED]}, zigzag(1) + zigzag(0) + zigzag(1) + b"\1" + bytes(7) + zigzag(0)),
+        (decimal(50), number(10**50)),
+    ],
+)
+def test_a_decimal_beyond_its_precision_is_refused_and_not_rounded(kind: Any, row: bytes) -> None:
+    with pytest.raises(ValueError, match="a decimal has more digits than its precision of"):
+        rows_of(avro(record(a=kind), (1, row)))
+    with pytest.raises(ValueError, match="a decimal has more digits than its precision of"):
+        rows_of(avro({**record(a=kind, r=["null", "r"])}, (1, row + zigzag(0))))
+
+
+def test_decimals_up_to_their_precision_are_read_exactly() -> None:
+    schema = record(a=SMALL, b=FIXED, c="f", d=["null", SMALL, "string"], e=decimal(50, 2))
+    row = number(-99_999) + number(99_999, 5)[1:] + number(-1, 7)[1:] + zigzag(1) + number(7, 3_000) + number(10**49)
+    (found,) = rows_of(avro(schema, (1, row)))
+    assert [str(found[f"c{at}"]) for at in range(5)] == ["-999.99", "999.99", "-0.01", "0.07", "1" + "0" * 47 + ".00"]
+    assert [column.type for column in avro_reading.columns_of(avro(schema))] == [
+        "DECIMAL(5,2)", "DECIMAL(5,2)", "STRING", "STRING", "STRING"]  # fmt: skip
+
+
+@pytest.mark.parametrize("precision", [38, 3_000_000, 10**30])
+def test_a_decimal_of_many_bytes_takes_no_time(precision: int) -> None:
+    begun = time.process_time()
+    with pytest.raises(ValueError, match="a decimal has more digits than its precision of"):
+        rows_of(avro(record(a=decimal(precision)), (1, zigzag(1_000_000) + b"\x7f" * 1_000_000)))
+    assert time.process_time() - begun < 2
+
+
+def test_a_schema_cannot_declare_the_type_of_checked_decimals() -> None:
+    kind = {**decimal(-5, -3), "logicalType": "waterclock-decimal"}
+    assert rows_of(avro(record(a=kind), (1, number(1)))) == [{"c0": b"\1", "_waterclock_number": 1}]
+
+
+def test_a_decimal_without_a_precision_is_refused() -> None:
+    with pytest.raises(ValueError, match="the precision or the scale of a decimal is not an integer"):
+        avro_reading.columns_of(avro(record(a={"type": "bytes", "logicalType": "decimal"})))

@@ -77,11 +77,29 @@ def _number_in(file: IO[bytes]) -> int | None:
     while len(read) < _LONGEST_NUMBER and (byte := file.read(1)):
         read += byte
         if byte[0] < 0x80:
-            number = _base_128(read)
-            return (number >> 1) ^ -(number & 1)
+            return _zigzag(read)
     if read:
         raise ValueError("it is broken: a block does not begin with a number")
     return None
+
+
+def number_at(content: bytes, at: int) -> tuple[int, int] | None:
+    """Return the number at an index, as `_number_in`, and the index after it. None if the content ends before that.
+
+    Raises  ValueError for more bytes than a number has
+    """
+    read = content[at : at + _LONGEST_NUMBER]
+    length = next((place for place, byte in enumerate(read, 1) if byte < 0x80), 0)
+    if length:
+        return _zigzag(read[:length]), at + length
+    if len(read) == _LONGEST_NUMBER:
+        raise ValueError(f"a number has more than {_LONGEST_NUMBER} bytes")
+    return None
+
+
+def _zigzag(read: bytes) -> int:
+    number = _base_128(read)
+    return (number >> 1) ^ -(number & 1)
 
 
 def _base_128(read: bytes) -> int:

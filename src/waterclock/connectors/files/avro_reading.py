@@ -10,7 +10,15 @@ from datetime import time
 from itertools import count, islice
 from typing import IO, TYPE_CHECKING, Any
 
-from waterclock.connectors.avro_readers import is_recursive, readers_of
+from waterclock.connectors.avro_readers import (
+    DECIMAL,
+    MOST_TYPES,
+    digits_of,
+    is_recursive,
+    least_size,
+    readers_of,
+    set_decimals,
+)
 from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.files.avro_blocks import check_block
 from waterclock.connectors.files.python_readers import NUMBER
@@ -22,11 +30,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BATCH = 10_000
-_MOST_TYPES = 10_000
 _MOST_OF_NOTHING = 1_000_000
+_MOST_DIGITS = 38
 _LONGEST_SCHEMA = 4 << 20
-_BROKEN = (RecursionError, TypeError, AttributeError, OverflowError, MemoryError, struct.error, zlib.error)
-_SIZES = {"null": 0, "float": 4, "double": 8}
+_BROKEN = (RecursionError, TypeError, AttributeError, ArithmeticError, MemoryError, struct.error, zlib.error)
 _PLAIN = {
     "boolean": "BOOLEAN",
     "int": "INT",
@@ -52,7 +59,7 @@ _WIDENED = ({"int", "long"}, "BIGINT"), ({"float", "double"}, "DOUBLE")
 class _Names(dict[str, Any]):
     """The named types of a schema. `counter` counts the types, which bounds their expansion: names may nest each other.
 
-    Raises  ValueError for more than `_MOST_TYPES`
+    Raises  ValueError for more than `MOST_TYPES`
     """
 
     def __init__(self, counter: Iterator[int], known: Mapping[str, Any] | None = None) -> None:
@@ -61,8 +68,8 @@ class _Names(dict[str, Any]):
 
     def count_type(self) -> None:
         """Count a type."""
-        if next(self.counter) >= _MOST_TYPES:
-            raise ValueError(f"its schema has more than {_MOST_TYPES} types once its named types are expanded")
+        if next(self.counter) >= MOST_TYPES:
+            raise ValueError(f"its schema has more than {MOST_TYPES} types once its named types are expanded")
 
 
 def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
@@ -132,6 +139,7 @@ def _open_reader(file: IO[bytes]) -> Any:
         if is_recursive(reader.writer_schema):
             file.seek(0)
             reader = readers_of(recursive=True).block_reader(file)
+        set_decimals(reader.writer_schema)
     except (*_BROKEN, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
         raise ValueError(f"it is broken: {type(error).__name__}: {error}") from error
     if len(reader.metadata.get("avro.schema", "")) > _LONGEST_SCHEMA:
@@ -145,7 +153,7 @@ def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
     Raises  ValueError for more rows or items than the bytes of a file can hold: those that take no bytes have no bound;
             for a block that is too large; and for records that are nested too deep
     """
-    least = _least_size(reader.writer_schema, {})
+    least = least_size(reader.writer_schema)
     read = 0
     while True:
         check_block(file, reader.codec)
@@ -159,33 +167,6 @@ def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
             yield from block
         except RecursionError as error:
             raise ValueError("it has a record that is nested too deep") from error
-
-
-def _least_size(schema: Any, sizes: dict[str, int]) -> int:
-    """Return the least bytes that a value takes. Raises  ValueError for arrays of items that may take none."""
-    if isinstance(schema, list):
-        for each in schema:
-            _least_size(each, sizes)
-        return 1
-    kind = _kind(schema)
-    if not isinstance(schema, Mapping):
-        return _SIZES.get(kind, sizes.get(kind, 1))
-    if kind == "array":
-        if not _least_size(schema["items"], sizes):
-            raise ValueError("it has arrays of items without any bytes, so their length is unlimited")
-        return 1
-    if kind == "map":
-        _least_size(schema["values"], sizes)
-        return 1
-    if kind not in {"record", "error", "fixed"}:
-        return _least_size(schema["type"], sizes)
-    name = str(schema.get("name"))
-    sizes[name] = 1  # within itself: such a field is of a union, array or map, which takes a byte
-    if kind == "fixed":
-        sizes[name] = int(schema["size"])
-    else:
-        sizes[name] = sum(_least_size(field["type"], sizes) for field in schema["fields"])
-    return sizes[name]
 
 
 def _name_of(field: Mapping[str, Any]) -> str:
@@ -212,13 +193,6 @@ def _branches(schema: Any) -> list[Any]:
     return [each for each in schema if each != "null"] if isinstance(schema, list) else [schema]
 
 
-def _decimal_of(known: Mapping[str, Any]) -> str:
-    precision, scale = known["precision"], known.get("scale", 0)
-    if type(precision) is not int or type(scale) is not int:
-        raise ValueError("the precision or the scale of a decimal is not an integer")
-    return f"DECIMAL({precision},{scale})"
-
-
 def _type_of(schema: Any, named: _Names, within: tuple[str, ...]) -> str:  # noqa: PLR0911 - a return a type
     """Return the Spark type of an Avro type."""
     named.count_type()
@@ -229,8 +203,9 @@ def _type_of(schema: Any, named: _Names, within: tuple[str, ...]) -> str:  # noq
     known = _resolve_schema(branches[0], named)
     kind = _kind(known)
     logical = known.get("logicalType") if isinstance(known, Mapping) else None
-    if logical == "decimal":
-        return _decimal_of(known)
+    if logical == DECIMAL:
+        precision, scale = digits_of(known)
+        return f"DECIMAL({precision},{scale})" if scale <= precision <= _MOST_DIGITS else "STRING"
     if logical in _LOGICAL:
         return _LOGICAL[logical]
     if kind == "array":

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import IO
 
+from waterclock.connectors.files.avro_blocks import number_at
 from waterclock.connectors.files.landed_names import FORMATS
 from waterclock.filesystem import open_for_reading
 
@@ -25,6 +26,7 @@ _MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # some seconds, even of a fi
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "zst": b"\x28\xb5\x2f\xfd"}
 _PARQUET = b"PAR1"
 _AVRO = b"Obj\x01"
+_MARKER = 16  # bytes
 _BLANK = b" \t\r\n\0"  # UTF-16 text may end with zeros
 
 
@@ -112,38 +114,39 @@ def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
     head = file.read(_CHUNK)
     if not head.startswith(_AVRO):
         return DAMAGED, "it is not an Avro file"
-    mark = _mark_of(head)
-    file.seek(max(0, size - 16))
+    try:
+        mark = _sync_marker(head)
+    except ValueError as error:
+        return DAMAGED, f"its header is broken: {error}"
+    file.seek(max(0, size - _MARKER))
     if not mark:
         return ("half-written", "it ends within its header") if len(head) < _CHUNK else None
     return None if file.read() == mark else ("half-written", "it ends within a block")
 
 
-def _mark_of(head: bytes) -> bytes:
-    """Return the sync marker that ends each block of an Avro file, from its header; empty if the header is longer."""
+def _sync_marker(head: bytes) -> bytes:
+    """Return the marker that ends each block of an Avro file, from its header; empty if the header is longer.
+
+    Raises  ValueError for a header that is broken
+    """
     at = len(_AVRO)
-
-    def number() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = head[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return (value >> 1) ^ -(value & 1)
-
-    try:
-        while count := number():
-            if count < 0:
-                number()
-            for _ in range(2 * abs(count)):
-                length = number()
-                at += length
-    except IndexError:
-        return b""
-    return head[at : at + 16] if at + 16 <= len(head) else b""
+    remaining = 0  # keys and values of the current part of the metadata; a part without entries is the end
+    while True:
+        if (found := number_at(head, at)) is None:
+            return b""
+        number, at = found
+        if remaining:
+            if number < 0:
+                raise ValueError(f"it has a length of {number}")
+            at, remaining = at + number, remaining - 1
+        elif number == 0:
+            return head[at : at + _MARKER] if at + _MARKER <= len(head) else b""
+        else:
+            remaining = 2 * abs(number)
+            if number < 0:  # the length of the part in bytes follows
+                if (found := number_at(head, at)) is None:
+                    return b""
+                at = found[1]
 
 
 def _xml_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:

@@ -102,32 +102,33 @@ def quotes_of(reading: ReadOptions, delimiter: str) -> Quotes:
 
 
 def records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
-    """Split lines, including their line ends, into records. Blank lines between records are skipped, as Spark does."""
+    """Split lines, including their line ends, into records. Blank lines between records are skipped, as Spark does.
+
+    Cost: each line is parsed at most twice. Whether a field that is open before a line is open after it does not depend
+    on where it was opened. So the lines that were read ahead for one record are not parsed again for the next one.
+    """
     numbered = enumerate(lines, 1)
-    again: deque[tuple[int, str]] = deque()
-
-    def next_line() -> tuple[int, str] | None:
-        return again.popleft() if again else next(numbered, None)
-
-    while (found := next_line()) is not None:
+    ahead: deque[tuple[int, str]] = deque()
+    signs = 0  # of the lines ahead
+    is_open: bool | None = True  # whether a field that is open before the lines ahead is open after them
+    while (found := ahead.popleft() if ahead else next(numbered, None)) is not None:
         number, line = found
+        signs, is_open = (signs - len(line), is_open) if ahead else (0, True)
         if not line.strip(_BLANK):
             continue
         if quotes.quote not in line or not quotes.is_open_after(_bare(line)):
             yield Record(number, _bare(line))
             continue
-        taken = list[tuple[int, str]]()
-        signs = len(line)
-        is_open: bool | None = True
-        while is_open and signs <= MOST_OF_A_RECORD and (more := next_line()) is not None:
-            taken.append(more)
+        while is_open and len(line) + signs <= MOST_OF_A_RECORD and (more := next(numbered, None)) is not None:
+            ahead.append(more)
             signs += len(more[1])
             is_open = quotes.is_open_after(_bare(more[1]), is_open=True)
         if is_open is False:
-            yield Record(number, _bare(line + "".join(text for _, text in taken)))
+            yield Record(number, _bare(line + "".join(text for _, text in ahead)))
+            ahead.clear()
+            signs, is_open = 0, True
         else:
             yield Record(number, _bare(line), is_open=True)
-            again.extendleft(reversed(taken))
 
 
 def _bare(line: str) -> str:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _NEAR = frozenset(("float", "real", "double"))
 _READ = "_waterclock_read"
 _NESTED = ("struct", "array", "map")
+_NO_CHARACTER = "\uffff"  # no text contains it
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,8 +300,7 @@ def _options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) 
         options |= {
             "header": reading.has_header,
             "sep": delimiter,
-            "quote": reading.quote,
-            "escape": reading.escape,
+            **_quoting(reading),
             "nullValue": reading.null,
         }
     if format_name == "xml":
@@ -311,6 +311,13 @@ def _options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) 
             "inferSchema": False,
         }
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _quoting(reading: ReadOptions) -> dict[str, Value]:
+    """Return Spark's options for quotes. By default it gives NUL a meaning as an escape or a quote, and removes it."""
+    quote = reading.quote or _NO_CHARACTER
+    escape = reading.escape if reading.quote and reading.escape else quote
+    return {"quote": quote, "escape": escape, "charToEscapeQuoteEscaping": escape}
 
 
 def literal(paths: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from waterclock.connectors.avro_readers import is_recursive, parse_schema, readers_of
+from waterclock.connectors.avro_readers import is_recursive, least_size, parse_schema, readers_of, set_decimals
 from waterclock.connectors.slice_rows import without_nan
 from waterclock.errors import WaterclockError
 from waterclock.http_client import NoResponse, TooBig, send_once
@@ -27,7 +27,8 @@ from waterclock.http_client import NoResponse, TooBig, send_once
 _MAGIC = 0
 _UNWELCOME = frozenset({401, 403})
 _UNFIT = (
-    ValueError, EOFError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, struct.error
+    ValueError, EOFError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError,
+    struct.error,
 )  # fmt: skip
 _PREFIX = struct.Struct(">bI")
 _TYPES = {
@@ -40,6 +41,10 @@ _LOGICAL = {
     "time-millis": "STRING", "time-micros": "STRING",
 }  # fmt: skip
 _MOST_DIGITS = 38
+_MOST_EMPTY = 100
+"""The limit of the values without any bytes that a type contains."""
+_MOST_SCHEMAS = 100
+"""The limit of the writers' schemas that are kept."""
 _MOST_BYTES = 16 * 1024 * 1024
 """The limit of one response of a registry."""
 _SECONDS = 30.0
@@ -103,10 +108,14 @@ class Decoder:
         magic, number = _PREFIX.unpack_from(value)
         if magic != _MAGIC:
             raise ValueError(f"it begins with the byte {magic}, not 0")
-        if number not in self.known:
+        found = self.known.pop(number, None)
+        if found is None:
             answer = _request_registry(self.registry, f"/schemas/ids/{number}", self.where)
-            self.known[number] = _parse(answer["schema"])
-        return self.known[number], io.BytesIO(value[_PREFIX.size :])
+            found = _parse(answer["schema"])
+        if len(self.known) >= _MOST_SCHEMAS:
+            del self.known[next(iter(self.known))]
+        self.known[number] = found  # the last one is the one that was used last
+        return found, io.BytesIO(value[_PREFIX.size :])
 
 
 def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path | None) -> Decoder:
@@ -129,7 +138,10 @@ def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path |
 
 def _parse(text: str) -> _Parsed:
     schema = parse_schema(text)
-    return _Parsed(schema, is_recursive(schema))
+    found = _Parsed(schema, is_recursive(schema))
+    least_size(schema, _MOST_EMPTY)
+    set_decimals(schema)
+    return found
 
 
 def _require_schema(text: Any, where: str, origin: str) -> str:
@@ -138,7 +150,7 @@ def _require_schema(text: Any, where: str, origin: str) -> str:
 
     try:
         schema = json.loads(text)
-        parse_schema(text)
+        _parse(text)
     except (*_UNFIT, SchemaParseException) as error:
         raise _no_schema(where, f"{origin}: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":

@@ -88,6 +88,35 @@ def test_a_quote_that_is_not_closed_is_a_broken_row_by_file_and_line(
     assert (told.code, told.where, told.why) == ("E806", f"{path}:3", "a quote in it is not closed")
 
 
+QUOTED_NULS = {
+    '"\0y"': "\0y", '"h\0i"': "h\0i", '"j\0"': "j\0", '"\0"': "\0", "a\0b": "a\0b", "\0z": "\0z", "c\0": "c\0",
+    '"a""b"': 'a"b', '"a""\0"': 'a"\0', '"\0""c"': '\0"c', '"a"""': 'a"', '""""': '"', '"x,\0"': "x,\0",
+    '"""\0"""': '"\0"', '"\0\0"': "\0\0", '"\\"': "\\", "\\\0": "\\\0",
+}  # fmt: skip
+ESCAPED_NULS = {'"\0y"': "\0y", '"a\\"\0"': 'a"\0', '"\\\\\0"': "\\\0", "a\0b": "a\0b", '"j\0"': "j\0"}
+BARE_NULS = {"\0y": "\0y", "a\0b": "a\0b", "c\0": "c\0", "\0": "\0", '"\0"': '"\0"', "\\\0": "\\\0"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "options"),
+    [
+        pytest.param(QUOTED_NULS, {}, id="doubled"),
+        pytest.param(QUOTED_NULS, {"escape": ""}, id="no escape"),
+        pytest.param(ESCAPED_NULS, {"escape": "\\"}, id="escaped"),
+        pytest.param(BARE_NULS, {"quote": ""}, id="no quotes"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16"])
+def test_a_nul_character_is_kept_within_quotes_and_outside(
+    spark: SparkSession, folder: LandingFolder, texts: dict[str, str], options: dict[str, str], encoding: str
+) -> None:
+    lines = ["id,note", *(f"{at},{text}" for at, text in enumerate(texts)), ""]
+    drop(folder, "\n".join(lines).encode(encoding))
+    for columns in (TYPED, kept(TYPED)):
+        found = read(spark, folder, columns, encoding=encoding, **options)
+        assert {row["id"]: row["note"] for row in found} == dict(enumerate(texts.values()))
+
+
 def test_only_its_line_is_kept_aside_and_the_other_rows_are_read(spark: SparkSession, folder: LandingFolder) -> None:
     drop(folder, 'id,note\n1,"a\nb"\n2,"unclosed\n3,c\n4,d,e\n5,"f"\n')
     found = sorted(read(spark, folder, kept(TYPED)), key=lambda row: row[ROW.name])

@@ -3,7 +3,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import signal
 from pathlib import Path
+from time import process_time
 
 import fastavro
 import pyarrow as pa
@@ -118,6 +120,36 @@ def test_an_avro_file_ends_with_the_mark_of_its_head(tmp_path: Path) -> None:
     assert problem_of(str(path), 100, "head", ("avro", "")) == ("half-written", "it ends within its header")
     path.write_bytes(b"id\n1\n")
     assert problem_of(str(path), 5, "csv", ("avro", "")) == ("damaged", "it is not an Avro file")
+
+
+MANY, NEGATIVE, END = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\x01", b"\0" + b"S" * 16
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        pytest.param(MANY + NEGATIVE + b"xx", ("damaged", "it has a length of -1"), id="a negative length"),
+        pytest.param(b"\2" + b"\2a" + MANY + END, ("half-written", "within its header"), id="a length beyond the file"),
+        pytest.param(MANY, ("half-written", "within its header"), id="more entries than bytes"),
+        pytest.param(MANY + bytes(1 << 19), ("half-written", "within its header"), id="many empty entries"),
+        pytest.param(b"\x80" * 500_000, ("damaged", "more than 10 bytes"), id="a number of many bytes"),
+        pytest.param(b"\2\2a\2b" + b"\x80" * 10, ("damaged", "more than 10 bytes"), id="a count of many bytes"),
+        pytest.param(b"\1" * 500_000, ("damaged", "it has a length of -1"), id="a part with its length"),
+        pytest.param(b"\1\4\2a\2b" + END, None, id="a part with its length, and the end"),
+        pytest.param(b"\1\4\2a\2b\2\2c\2d" + END, None, id="two parts"),
+    ],
+)
+def test_a_broken_header_of_avro_is_found_in_linear_time(
+    tmp_path: Path, header: bytes, found: tuple[str, str] | None
+) -> None:
+    path = tmp_path / "a.avro"
+    path.write_bytes(b"Obj\x01" + header)
+    signal.setitimer(signal.ITIMER_REAL, 20)  # its signal ends a loop that has no end
+    begun = process_time()
+    told = problem_of(str(path), path.stat().st_size, "broken", ("avro", ""))
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert process_time() - begun < 5
+    assert told is None if found is None else told is not None and told[0] == found[0] and found[1] in told[1]
 
 
 @pytest.mark.parametrize(("text", "is_whole"), [("<r>\n</r>\n", True), ("<r><a", False)])

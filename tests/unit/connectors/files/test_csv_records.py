@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from time import process_time
 from typing import Any
 
 import pytest
@@ -60,6 +61,47 @@ def test_without_quotes_each_line_is_a_record() -> None:
 def test_a_record_beyond_the_bound_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_records, "MOST_OF_A_RECORD", 10)
     assert split('1,"aaaaaaa\nbbbbb\nccc"\n2,x\n')[0] == (1, '1,"aaaaaaa', True)
+
+
+OPENING = ['x","y\n', '"\n', 'a"\n', 'a"b\n', ',"\n', "a\n", '"a",\n', "\n", '""\n']
+
+
+def looked_ahead_for_each(lines: list[str], most: int) -> list[Record]:
+    """Split as `records`, but read ahead anew for each line with an open field."""
+    found, at = list[Record](), 0
+    while at < len(lines):
+        line, end, is_open = lines[at], at + 1, RFC.is_open_after(lines[at].rstrip("\n"))
+        while is_open and end < len(lines) and sum(map(len, lines[at:end])) <= most:
+            is_open = RFC.is_open_after(lines[end].rstrip("\n"), is_open=True)
+            end += 1
+        end = end if is_open is False else at + 1
+        if line.strip():
+            found.append(Record(at + 1, "".join(lines[at:end]).rstrip("\n"), is_open=is_open is not False))
+        at = end
+    return found
+
+
+@QUICK
+@given(
+    lines=st.lists(
+        st.sampled_from(['x","y\n', '"\n', 'a"\n', 'a"b\n', ',"\n', "a\n", '"a",\n', "\n", '""\n']), max_size=12
+    ),
+    most=st.sampled_from([0, 3, 5, 10, 20, 1 << 20]),
+)
+def test_reading_ahead_once_finds_the_same_records(lines: list[str], most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_records, "MOST_OF_A_RECORD", most)
+        assert list(records(lines, RFC)) == looked_ahead_for_each(lines, most)
+
+
+@pytest.mark.parametrize("line", ['x","y\n', '"\n', 'a,"b\n', '","\n'])
+@pytest.mark.parametrize("most", [100, csv_records.MOST_OF_A_RECORD])
+def test_lines_that_each_open_a_field_take_linear_time(monkeypatch: pytest.MonkeyPatch, line: str, most: int) -> None:
+    monkeypatch.setattr(csv_records, "MOST_OF_A_RECORD", most)
+    begun = process_time()
+    for end in ("", 'a"b\n'):
+        assert sum(1 for _ in records([line] * 100_000 + [end], RFC)) >= 50_000
+    assert process_time() - begun < 5
 
 
 @QUICK

@@ -9,6 +9,7 @@ import struct
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import fastavro
@@ -221,3 +222,132 @@ def test_a_login_goes_to_no_other_host() -> None:
             decoder_of("orders", "bus.orders", said, None)
     assert (caught.value.code, "302" in str(caught.value.why)) == ("E857", True)
     assert (len(registry.heard), other.heard) == (1, [])
+
+
+def one(kind: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+
+
+def decimal(precision: int, scale: int, **more: Any) -> dict[str, Any]:
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale, **more}
+
+
+FIXED = decimal(5, 2, type="fixed", name="f", size=4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (decimal(5, 2), b"\x06\x12\xd6\x87"),
+        (decimal(5, 2), b"\x06\xed\x29\x79"),
+        (FIXED, b"\0\x12\xd6\x87"),
+        (["null", decimal(5, 2), "string"], b"\x02\x06\x12\xd6\x87"),
+        ({"type": "map", "values": ["null", FIXED]}, b"\x02\0\x02\0\x12\xd6\x87\0"),
+        (decimal(38, 2), b"\x80\x89\x7a" + b"\x7f" * 1_000_000),
+        (decimal(3_000_000, 2), b"\x80\x89\x7a" + b"\x7f" * 1_000_000),
+        (decimal(10**30, 10**30), b"\x02\x01"),
+    ],
+)
+def test_a_decimal_that_does_not_fit_its_type_is_an_error_of_the_record(kind: Any, value: bytes) -> None:
+    begun = process_time()
+    with pytest.raises(WaterclockError) as refused:
+        Decoder("orders", "bus.orders", json.dumps(one(kind))).json_of(value, 3, 41)
+    assert (refused.value.code, process_time() - begun < 2) == ("E857", True)
+    assert str(refused.value.why).startswith("partition 3, offset 41: not Avro of its schema: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "read_as", "told"),
+    [
+        ("12.3400", decimal(4, 2), "12.3400"),
+        ("12.3400", ["null", decimal(6, 4)], "12.3400"),
+        ("12.3400", "bytes", "12.3400"),
+        ("12.3456", decimal(6, 2), None),
+        ("12.3400", decimal(3, 2), None),
+        ("12.3400", ["null", decimal(3, 1)], None),
+        ("0", decimal(1, 0), "0.0000"),
+    ],
+)
+def test_a_decimal_is_never_rounded_to_the_schema_that_reads_it(
+    monkeypatch: pytest.MonkeyPatch, text: str, read_as: Any, told: str | None
+) -> None:
+    written = one(decimal(6, 4))
+    monkeypatch.setattr(
+        avro,
+        "_request_registry",
+        lambda _, path, __: {"schema": json.dumps(written if "/ids/" in path else one(read_as))},
+    )
+    decoder = decoder_of("orders", "bus.orders", {"registry": "http://registry"}, None)
+    value = encoded(written, {"a": Decimal(text)}, 7)
+    if told is None:
+        with pytest.raises(WaterclockError, match="E857"):
+            decoder.json_of(value, 0, 0)
+    else:
+        assert json.loads(decoder.json_of(value, 0, 0) or b"") == {"a": told}
+
+
+def nest(levels: int) -> dict[str, Any]:
+    kind: dict[str, Any] = {"type": "record", "name": "r0", "fields": []}
+    for at in range(1, levels):
+        fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"r{at - 1}"}]
+        kind = {"type": "record", "name": f"r{at}", "fields": fields}
+    return kind
+
+
+EMPTY = {"type": "record", "name": "n", "fields": []}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"type": "array", "items": "null"},
+        {"type": "array", "items": EMPTY},
+        {"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}},
+        {"type": "array", "items": ["null", nest(26)]},
+        nest(26),
+    ],
+)
+def test_a_short_value_cannot_become_any_number_of_values(monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
+    def asked(_registry: Any, path: str, _where: str) -> dict[str, str]:
+        return {"schema": json.dumps(one(kind) if path == "/schemas/ids/7" else {**OLD, "fields": []})}
+
+    monkeypatch.setattr(avro, "_request_registry", asked)
+    decoder = decoder_of("orders", "bus.orders", {"registry": "http://registry"}, None)
+    for schema in (decoder, Decoder("orders", "bus.orders", json.dumps(one(kind)))):
+        value = struct.pack(">bI", 0, 7) if schema is decoder else b""
+        with pytest.raises(WaterclockError, match="E857") as refused:
+            schema.json_of(value + b"\x80\x80\x80\x80\x80\x01\0", 3, 41)
+        assert "without any bytes" in str(refused.value.why)
+
+
+def test_a_list_of_alternatives_without_bytes_is_read() -> None:
+    read = Decoder("orders", "bus.orders", json.dumps(one({"type": "array", "items": ["null", EMPTY]})))
+    assert read.json_of(b"\x04\0\x02\0", 0, 0) == b'{"a": [null, {}]}'
+
+
+@pytest.mark.parametrize("error", [MemoryError, ZeroDivisionError])
+def test_a_value_that_takes_too_much_memory_is_an_error_of_the_record(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(avro, "without_nan", fail)
+    with pytest.raises(WaterclockError, match="E857"):
+        Decoder("orders", "bus.orders", json.dumps(OLD)).json_of(b"\2", 3, 41)
+
+
+def test_only_the_schemas_that_were_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(_registry: Any, path: str, _where: str) -> dict[str, str]:
+        asked.append(path)
+        return {"schema": json.dumps(OLD)}
+
+    monkeypatch.setattr(avro, "_request_registry", answer)
+    monkeypatch.setattr(avro, "_MOST_SCHEMAS", 2)
+    read = Decoder("orders", "bus.orders", json.dumps(OLD), {"registry": "http://registry"})
+    for number in (1, 2, 1, 3, 1, 2):
+        read.json_of(encoded(OLD, {"id": 1}, number), 0, 0)
+        assert len(read.known) <= 2
+    assert [int(path.rpartition("/")[2]) for path in asked] == [1, 2, 3, 2]
