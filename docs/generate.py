@@ -340,6 +340,9 @@ In `raw`, `headers` is an `ARRAY<STRUCT<key, value>>`, and `timestamp_type` is `
 the columns `kafka_key`, `kafka_headers`, `kafka_partition`, `kafka_offset`, `kafka_timestamp` and
 `kafka_timestamp_type`. A tombstone is a row whose value is NULL, or whose fields are all NULL.
 
+In `raw`, a timestamp outside of the years 1 to 9999 is NULL. So are the headers of a record if one of their keys is not
+UTF-8. With `metadata`, such a record is E857. Other formats do not read headers and timestamps.
+
 **Publishing** delivers a claim in one transaction, which also contains the record of the delivery.
 
 | `format` of a PUBLISH | Value of a message |

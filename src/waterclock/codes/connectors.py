@@ -240,7 +240,8 @@ CONNECTORS_AT_WORK: Mapping[str, Code] = {
     "E857": Code(
         "unreadable Kafka record",
         "The value of a record is not text, not a JSON object or not Avro with its schema, or the schema is not "
-        "available. The error shows the partition and the offset. Format 'raw' accepts every record unchanged.",
+        "available. Or `metadata` needs a header key that is not UTF-8, or a timestamp outside of the years 1 to 9999. "
+        "The error shows the partition and the offset. Format 'raw' accepts every record.",
     ),
     "E858": Code(
         "concurrent delivery to the topic",

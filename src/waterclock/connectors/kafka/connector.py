@@ -128,9 +128,8 @@ class KafkaCollector:
                 require_there(log, positions, where=where)
         parts = tuple(OffsetPart(label, span) for label, positions in ranges for span in spans_of(positions))
         shape, decoder = self._shape(unit), self._decoder(unit)
-        return collect_records(
-            spark, KafkaExtract(self.cluster, unit.path, where, parts, decoder), shape, columns, zone
-        )
+        extract = KafkaExtract(self.cluster, unit.path, where, parts, decoder, refuses_odd=shape.has_metadata)
+        return collect_records(spark, extract, shape, columns, zone)
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Do nothing: the positions are stored with each label, and no consumer group needs them."""

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.kafka.avro import Decoder
+from waterclock.connectors.kafka.avro import Decoder, unreadable
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.ranges import OffsetSpan, dropped_records_error
 from waterclock.connectors.kafka.refusals import ErrorListener
@@ -31,6 +32,7 @@ _BATCH_BYTES = 16 * 1024 * 1024
 _LOST_PLACE = frozenset({-140, 1})  # _AUTO_OFFSET_RESET, OFFSET_OUT_OF_RANGE
 _MOST_NAMED = 5
 _STAMPS = (None, "create", "append")
+_FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999  # milliseconds since 1970, of the years 1 and 9999
 RAW = {
     "key": "BINARY",
     "value": "BINARY",
@@ -53,13 +55,18 @@ class OffsetPart:
 
 @dataclass(frozen=True, slots=True)
 class KafkaExtract:
-    """The records to read: spans of a topic, in order. `decoder` converts Avro values to JSON."""
+    """The records to read: spans of a topic, in order. `decoder` converts Avro values to JSON.
+
+    `refuses_odd`: headers with a key that is not UTF-8, and timestamps outside of the years 1 to 9999, are errors. By
+    default they are NULL: the client library cannot return such headers, and Spark has no such timestamps.
+    """
 
     cluster: Cluster
     topic: str
     where: str
     parts: tuple[OffsetPart, ...]
     decoder: Decoder | None = None
+    refuses_odd: bool = False
 
     @property
     def most(self) -> int:
@@ -95,7 +102,7 @@ def batches(extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the committed records of the spans, those of each partition in the order of their offsets.
 
     Raises  E852 if the brokers drop them in the meantime, E854 to E856 and E864 as the cluster, E857 for a value that
-            is not Avro
+            is not Avro, and for odd headers and timestamps if the extract refuses them
     """
     with (
         extract.cluster.translate_errors(extract.where, extract.topic),
@@ -256,19 +263,46 @@ def _batch(records: Sequence[tuple[OffsetPart, Message]], extract: KafkaExtract)
             for value, message in zip(values, messages, strict=True)
         ]
     labels = {part.label: label_of(part.label) for part in extract.parts}
-    stamps = [message.timestamp() for message in messages]
     columns = [
         [message.key() for message in messages],
         values,
-        [
-            None if (found := message.headers()) is None else [{"key": it[0], "value": it[1]} for it in found]
-            for message in messages
-        ],
+        [_headers_of(message, extract) for message in messages],
         [message.partition() for message in messages],
         [message.offset() for message in messages],
-        [milliseconds * 1000 if kind else None for kind, milliseconds in stamps],
-        [_STAMPS[kind] for kind, _ in stamps],
+        [_microseconds_of(message, extract) for message in messages],
+        [_STAMPS[message.timestamp()[0]] for message in messages],
         [labels[part.label] for part, _ in records],
     ]
     fields = schema()
     return pa.record_batch([pa.array(it, field.type) for it, field in zip(columns, fields, strict=True)], schema=fields)
+
+
+def _headers_of(message: Message, extract: KafkaExtract) -> list[dict[str, str | bytes | None]] | None:
+    """Return the headers of a record.
+
+    The library returns an incomplete list, which must not be used, with an error that Python's optimized calls do not
+    notice. `methodcaller` does. So the headers are read by it, and only once.
+    """
+    try:
+        found: list[tuple[str, bytes | None]] | None = methodcaller("headers")(message)
+    except (SystemError, UnicodeDecodeError) as error:
+        if extract.refuses_odd:
+            raise _unreadable(message, extract, "the key of a header is not UTF-8 text") from error
+        return None
+    return None if found is None else [{"key": key, "value": value} for key, value in found]
+
+
+def _microseconds_of(message: Message, extract: KafkaExtract) -> int | None:
+    kind, milliseconds = message.timestamp()
+    if not kind:
+        return None
+    if _FIRST <= milliseconds <= _LAST:
+        return milliseconds * 1000
+    if extract.refuses_odd:
+        why = f"its timestamp of {milliseconds} ms since 1970 is outside of the years 1 to 9999"
+        raise _unreadable(message, extract, why)
+    return None
+
+
+def _unreadable(message: Message, extract: KafkaExtract, why: str) -> WaterclockError:
+    return unreadable(extract.where, extract.topic, message.partition() or 0, message.offset() or 0, why)

@@ -20,6 +20,7 @@ LEFT_OUT = "no tuple "
 """The start of its warnings that a change is left out, because the row has no identity."""
 
 _OPS = {"I": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE, "T": Op.TRUNCATE}
+_IGNORED = frozenset({"C", "M"})  # commits and messages
 
 
 def options(schema: str, table: str) -> dict[str, str]:
@@ -49,27 +50,64 @@ def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
     begin: Begin | None = None
     number = 0
     for line in lines:
-        said = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
-        action = said["action"]
-        if action == "B":
-            begin, number = Begin(int(said["xid"]), position_of(said["lsn"]), _instant(said["timestamp"])), 0
-            yield begin
-        elif (op := _OPS.get(action)) is not None and (said["schema"], said["table"]) == (schema, table):
-            if begin is None:
-                raise ValueError("a change outside of a transaction")
-            columns, identity = said.get("columns"), said.get("identity")
-            yield LogChange(
-                op, begin, number, _values(columns), _values(identity), _list_column_numbers(columns, identity)
-            )
+        try:
+            event = _event_of(line, begin, number, (schema, table))
+        except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise ValueError(f"a line that is not of wal2json: {type(error).__name__}: {error}") from error
+        if isinstance(event, Begin):
+            begin, number = event, 0
+        elif event is not None:
             number += 1
+        if event is not None:
+            yield event
+
+
+def _event_of(line: str, begin: Begin | None, number: int, table: tuple[str, str]) -> Event | None:
+    """Parse a line. None for a commit, a message, and a change of another table."""
+    said = json.loads(line, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_object)
+    action = said["action"]
+    if action == "B":
+        return Begin(int(said["xid"]), position_of(said["lsn"]), _instant(said["timestamp"]))
+    if action in _IGNORED:
+        return None
+    if (op := _OPS.get(action)) is None:
+        raise ValueError(f"an unknown action {action!r}")
+    if (said["schema"], said["table"]) != table:
+        return None
+    if begin is None:
+        raise ValueError("a change outside of a transaction")
+    columns, identity = said.get("columns"), said.get("identity")
+    if columns is None and op in {Op.INSERT, Op.UPDATE}:
+        raise ValueError(f"an {op} without columns")
+    return LogChange(op, begin, number, _values(columns), _values(identity), _list_column_numbers(columns, identity))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return _dict_of(pairs, "key")
+
+
+def _dict_of(pairs: Iterable[tuple[str, Any]], kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if not isinstance(name, str):
+            raise ValueError(f"a {kind} whose name is not a text")  # noqa: TRY004 - of the line, as its other errors
+        if name in found:
+            raise ValueError(f"the {kind} {name!r} twice")
+        found[name] = value
+    return found
 
 
 def _instant(text: str) -> datetime:
-    return datetime.fromisoformat(f"{text}:00" if text[-3] in "+-" else text)
+    instant = datetime.fromisoformat(f"{text}:00" if text[-3] in "+-" else text)
+    if instant.tzinfo is None:
+        raise ValueError(f"the timestamp {text!r} without a zone")
+    return instant
 
 
 def _values(columns: Iterable[Mapping[str, Any]] | None) -> dict[str, str | None] | None:
-    return None if columns is None else {column["name"]: _text(column["value"], column["type"]) for column in columns}
+    if columns is None:
+        return None
+    return _dict_of(((column["name"], _text(column["value"], column["type"])) for column in columns), "column")
 
 
 def _list_column_numbers(*rows: Iterable[Mapping[str, Any]] | None) -> tuple[tuple[str, int | None], ...]:
@@ -82,4 +120,6 @@ def _text(value: Any, kind: str) -> str | None:
         return "t" if value else "f"
     if value is None:
         return None
-    return f"\\x{value}" if kind == "bytea" else str(value)
+    if not isinstance(value, str):
+        raise ValueError("a value that is an object or a list")  # noqa: TRY004 - of the line, as its other errors
+    return f"\\x{value}" if kind == "bytea" else value

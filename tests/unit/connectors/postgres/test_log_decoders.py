@@ -212,3 +212,44 @@ def test_a_message_with_a_size_or_a_number_that_cannot_be_is_refused(messages: l
     reading.start()
     reading.join(10)
     assert why in "".join(refused)
+
+
+_LINE = '{"action":"B","xid":5,"timestamp":"2026-01-02 03:04:05+00","lsn":"0/A"}'
+
+
+def _insert(columns: str, action: str = '"I"') -> str:
+    return f'{{"action":{action},"schema":"public","table":"t"{columns}}}'
+
+
+def _column(value: str, name: str = '"a"', kind: str = "int4", position: str = "1") -> str:
+    return f'{{"name":{name},"type":"{kind}","value":{value},"position":{position}}}'
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["5"], ["[]"], ["null"], ['"action"'], ["[" * 200_000 + "]" * 200_000], [_LINE + _LINE],
+        ['{"action":"B","xid":1}'], [_LINE.replace('"0/A"', "null")], [_LINE.replace('"0/A"', '"zz"')],
+        [_LINE.replace("5,", "[1],", 1)], [_LINE.replace('"2026-01-02 03:04:05+00"', "null")],
+        [_LINE.replace("2026-01-02 03:04:05+00", "x")], [_LINE.replace("+00", "")],
+        [_LINE, _insert("")], [_LINE, _insert("", '"U"')], [_LINE, _insert(',"columns":[]', '"i"')],
+        [_LINE, _insert(',"columns":[]', '"Q"')], [_LINE, _insert(',"columns":[]', "[]")],
+        [_LINE, _insert(',"columns":{"name":1}')], [_LINE, _insert(',"columns":"abc"')],
+        [_LINE, _insert(f',"columns":[{_column("1")},{_column("2")}]')],
+        [_LINE, _insert(f',"columns":[{_column("1")}],"columns":[{_column("2")}]')],
+        [_LINE, _insert(f',"identity":[{_column("1")},{_column("2")}]', '"D"')],
+        *([_LINE, _insert(f',"columns":[{each}]')] for each in (
+            _column("[1]"), _column('{"x":1}', kind="jsonb"), _column("[1]", kind="bytea"), _column("1", "true"),
+            _column("1", "[5]"), _column("1", position='"x"'), _column("1", position="[]"),
+            _column("[" * 50_000 + "]" * 50_000),
+        )),
+    ],
+)  # fmt: skip
+def test_a_line_that_is_not_of_wal2json_is_refused(lines: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        list(wal2json.events(lines, *TABLE))
+
+
+def test_commits_messages_and_other_tables_are_no_changes() -> None:
+    lines = [_LINE, '{"action":"M"}', _insert("").replace('"t"', '"other"'), '{"action":"C"}']
+    assert [type(each) for each in wal2json.events(lines, *TABLE)] == [Begin]
