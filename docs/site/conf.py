@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 _PAGE = re.compile(r"\(([\w/.-]+)\.md\)")
 _LINK = re.compile(r"\[([^\]]+)\]\(([\w/.-]+)\.md\)(?:: ([^\n,]+))?")
+_OF_ROOT = re.compile(r"\[([^\]]+)\]\((?:\.\./)+([A-Z]+\.md)\)")
 _FURTHER = {"Reference": ["site/api"], "Background": ["decisions/README"]}
 """Pages that a section of the first page gets in the navigation, besides those it links to in its own list."""
 
@@ -43,8 +44,14 @@ html_copy_source = False
 html_show_sphinx = False
 
 
-def add_navigation(_: Sphinx, name: str, source: list[str]) -> None:
-    """Add hidden tables of contents to a README: one for each section, with the pages that the section links to."""
+def adapt_page(app: Sphinx, name: str, source: list[str]) -> None:
+    """Name files of the repository's root, which are not on the site, in place of a link to them.
+
+    A README also gets hidden tables of contents: one for each section, with the pages that the section links to.
+    """
+    if not (Path(app.srcdir) / f"{name}.md").exists():
+        return
+    source[0] = _OF_ROOT.sub(lambda link: f"{link[1]} (`{link[2]}` of the repository)", source[0])
     if Path(name).name != "README":
         return
     known: set[str] = set()
@@ -75,5 +82,5 @@ def write_llms_txt(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Connect the functions of this file to the steps of a build."""
-    app.connect("source-read", add_navigation)
+    app.connect("source-read", adapt_page)
     app.connect("build-finished", write_llms_txt)
