@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 _PAGE = re.compile(r"\(([\w/.-]+)\.md\)")
 _LINK = re.compile(r"\[([^\]]+)\]\(([\w/.-]+)\.md\)(?:: ([^\n,]+))?")
-_OF_ROOT = re.compile(r"\[([^\]]+)\]\((?:\.\./)+([A-Z]+\.md)\)")
+_OF_ROOT = re.compile(r"\[([^\]]+)\]\((?:\.\./)+([A-Z]+\.md)(?:#[\w-]+)?\)")
 _FURTHER = {"Reference": ["site/api"], "Background": ["decisions/README"]}
 """Pages that a section of the first page gets in the navigation, besides those it links to in its own list."""
 
