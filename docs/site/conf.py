@@ -28,8 +28,6 @@ version = release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="
 
 root_doc = "README"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["site/requirements.lock"]
-templates_path = ["templates"]
 myst_heading_anchors = 4
 default_role = "code"  # docstrings quote code with single backticks, as Markdown does
 highlight_language = "text"

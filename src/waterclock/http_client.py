@@ -35,7 +35,7 @@ _until: ContextVar[float] = ContextVar("_until", default=math.inf)
 
 
 class HttpFailure(Enum):
-    """Why there is no complete response."""
+    """The kinds of failure to get a complete response."""
 
     NO_CONNECTION = auto()
     LATE = auto()
@@ -52,7 +52,7 @@ class HttpResponse:
 
 
 class NoResponse(Exception):
-    """No complete response: its kind and reason, and the reason why the server's certificate is refused, if it is."""
+    """Raised if there is no complete response; `certificate` is the reason if the server's certificate is refused."""
 
     def __init__(self, kind: HttpFailure, why: str, certificate: str = "") -> None:
         super().__init__(why)
